@@ -1,0 +1,64 @@
+"""Every error that mothtrap raises on purpose.
+
+    MothtrapError
+    ├── ConfigError (ValueError)            a key, value or file of the configuration
+    ├── UnknownNameError (KeyError)         a rule, adapter, statistic or tensor that does not exist
+    ├── RunNotFoundError (FileNotFoundError)
+    ├── RunExistsError (FileExistsError)
+    ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
+    └── CannotJudge                         how a rule says that it has no verdict
+        ├── NotEnoughData
+        └── NotApplicable
+
+A message says what failed, what was found, what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MothtrapError(Exception):
+    """Base of every error that mothtrap raises on purpose."""
+
+
+class ConfigError(MothtrapError, ValueError):
+    """A configuration key, value or file cannot be used."""
+
+
+class UnknownNameError(MothtrapError, KeyError):
+    """A name was asked for that does not exist."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of its argument
+        return str(self.args[0]) if self.args else ""
+
+
+class RunNotFoundError(MothtrapError, FileNotFoundError):
+    """No run lies where one was asked for."""
+
+
+class RunExistsError(MothtrapError, FileExistsError):
+    """A run of that name exists already."""
+
+
+class DamagedDataError(MothtrapError, ValueError):
+    """Stored bytes do not match their checksum or their format."""
+
+
+class CannotJudge(MothtrapError):
+    """Raised by a rule's `check` when it has no verdict; the text is the reason."""
+
+
+class NotEnoughData(CannotJudge):
+    """The rule applies, but the window does not hold enough to judge."""
+
+
+class NotApplicable(CannotJudge):
+    """The rule does not apply to this training."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the known word closest to `name`, or ''."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""

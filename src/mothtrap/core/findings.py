@@ -1,0 +1,71 @@
+"""One judgement of a rule."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+
+import msgspec
+
+
+class Severity(enum.StrEnum):
+    """How bad: `error` = training is broken or will be, `warning` = probably hurting."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+
+class RuleState(enum.StrEnum):
+    """What became of a rule in a run."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    NOT_ENOUGH_DATA = "not_enough_data"
+    NOT_APPLICABLE = "not_applicable"
+    RULE_FAILED = "rule_failed"
+
+
+EvidenceValue = float | int | str | bool | list[float | int | str] | None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """An illness, where it began, and what to do about it.
+
+    `step` is the onset: the first captured step at which the evidence holds;
+    `detected_step` is when it was said. `count` is the number of captured steps, up to
+    `last_step`, at which it held. `layers` are module paths or tensor names, the most
+    affected first. `location` is `file:line` of what the user acts on.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    step: int
+    detected_step: int
+    mode: str = "train"
+    layers: tuple[str, ...] = ()
+    workers: tuple[int, ...] = (0,)
+    count: int = 1
+    last_step: int = -1
+    message: str
+    evidence: dict[str, EvidenceValue] = {}
+    why: str = ""
+    fixes: tuple[str, ...] = ()
+    confidence: str = "high"
+    location: str | None = None
+    fingerprint: str = ""
+    causes: tuple[str, ...] = ()
+    caused_by: tuple[str, ...] = ()
+
+
+def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:
+    """Return the identity of a finding that survives a rerun: code, first layer, mode."""
+    text = "\0".join((code, layers[0] if layers else "", mode))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,35 @@
+"""JSON as mothtrap prints it: NaN and infinities are strings, never null."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def _truthful(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if isinstance(value, dict):
+        return {key: _truthful(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_truthful(item) for item in value]
+    return value
+
+
+def encode(value: object) -> bytes:
+    """Encode a value (structs included) as JSON."""
+    return msgspec.json.encode(_truthful(msgspec.to_builtins(value)))
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """Decode what `encode` wrote; numbers written as strings become numbers again.
+
+    Raises:
+        msgspec.DecodeError: the text is not JSON.
+        msgspec.ValidationError: the JSON does not fit `kind`.
+    """
+    return msgspec.json.decode(data, type=kind, strict=False)

@@ -1,0 +1,160 @@
+"""Facts that an adapter sees once in a while; rules judge them, adapters do not.
+
+Words are those of no framework: an adapter translates its operations into
+`softmax`, `log_softmax`, `sigmoid`, `linear`, `view`, `cast`, `expand` ...
+Every observation has the `step` (see `StepKey`) in which it was made.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.steps import Mode
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all observations."""
+
+    step: int
+    mode: Mode = Mode.TRAIN
+
+
+class LossSeries(Observation, frozen=True, kw_only=True, tag=True):
+    """A loss series began: one backward call site with the optimizers stepped next.
+
+    `series` is the label that the `loss` scalars of the series bear in `of`.
+    `location` is the line of the loss call where known, else of the backward call.
+    """
+
+    series: str
+    location: str | None = None
+    optimizers: tuple[str, ...] = ()
+
+
+class LossCall(Observation, frozen=True, kw_only=True, tag=True):
+    """How one loss value was computed, from the graph or from a loss call.
+
+    `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
+    `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...).
+    `chain`: the operations between the loss and the model, nearest first, ending
+    where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
+    Shapes are of the prediction, the target and the unreduced result; None = unknown.
+    `classes` is the size of the class axis of a class loss.
+    Fields below `location` need values and are sampled; None = not looked at.
+    `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
+    `label_counts`: hard targets per class in this call, ascending class.
+    `prediction_spread`: standard deviation over rows of the class probabilities (for
+    binary losses of the probability), averaged over classes: 0 = the same for all rows.
+    """
+
+    operation: str
+    series: str | None = None
+    chain: tuple[str, ...] = ()
+    prediction_shape: tuple[int, ...] | None = None
+    target_shape: tuple[int, ...] | None = None
+    result_shape: tuple[int, ...] | None = None
+    classes: int | None = None
+    location: str | None = None
+    rows_are_probabilities: bool | None = None
+    label_counts: tuple[int, ...] | None = None
+    prediction_spread: float | None = None
+
+
+class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
+    """In a step whose loss or applied gradient was not finite, the first module in
+    execution order whose output was not finite while its inputs were.
+
+    `nan` and `inf` count elements of the output. `inputs_known` is False when an
+    earlier output was gone by the time of looking, so an earlier module may be the origin.
+    """
+
+    module: str
+    module_type: str
+    nan: int
+    inf: int
+    inputs_known: bool = True
+    parameters_finite: bool = True
+    location: str | None = None
+
+
+class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
+    """A parameter of a trained root that no live optimizer holds, counted so far.
+
+    `reached_steps`: own steps of its root in which it got a non-zero gradient.
+    `changed`: its value was changed by anybody since first seen.
+    `created_after_optimizer`: it did not exist when the root's optimizer was made.
+    `twin`: name or index of a parameter of same shape that an optimizer holds and
+    that belongs to no live module ("orphan"), else None.
+    `downstream_of_trained`: it lies between trained parameters and the loss.
+    """
+
+    name: str
+    module: str
+    shape: tuple[int, ...]
+    reached_steps: int
+    changed: bool
+    created_after_optimizer: bool = False
+    twin: str | None = None
+    downstream_of_trained: bool = False
+    location: str | None = None
+
+
+class Blind(Observation, frozen=True, kw_only=True, tag=True):
+    """Something that was not observed, and why."""
+
+    what: str
+    reason: str
+
+
+class ToolError(Observation, frozen=True, kw_only=True, tag=True):
+    """A part of mothtrap failed and was switched off; training went on."""
+
+    part: str
+    error: str
+    traceback: str = ""
+
+
+class Dropped(Observation, frozen=True, kw_only=True, tag=True):
+    """Captured data that was given up because a queue was full."""
+
+    what: str
+    count: int
+    reason: str
+
+
+class WorkerStarted(Observation, frozen=True, kw_only=True, tag=True):
+    """A process became a worker at its first optimizer step."""
+
+    rank: int
+    world_size: int
+    pid: int
+    host: str
+    framework: str
+    versions: dict[str, str]
+
+
+class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
+    """A worker closed its run; `exception` is the uncaught one that ended the script.
+
+    `own_s` is mothtrap's time on the training thread, `wall_s` the time from the first
+    step to the last, `shed` what the governor thinned.
+    """
+
+    steps: int
+    own_s: float
+    wall_s: float
+    shed: tuple[str, ...] = ()
+    exception: str | None = None
+
+
+AnyObservation = (
+    LossSeries
+    | LossCall
+    | NonfiniteModule
+    | UnownedParameter
+    | Blind
+    | ToolError
+    | Dropped
+    | WorkerStarted
+    | WorkerEnded
+)

@@ -1,0 +1,68 @@
+"""One finished step on its way from the Recorder to the writer and the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.observations import AnyObservation
+from mothtrap.core.steps import StepKey
+from mothtrap.core.tensors import TensorInfo
+
+
+class Scalar(msgspec.Struct, frozen=True):
+    """A number of a step: `name` says what, `of` whose ('' = the step's own).
+
+    Names in use: `loss` (of a loss series), `lr` (of an optimizer: the largest over
+    its groups), `gradient_norm` (of an optimizer, before clipping where that was
+    seen), `gradient_state` (of an optimizer: see `GradientState`), `stale_gradient`
+    (of an optimizer: 1 when no backward since its last step began with clean
+    gradients), `loss_scale`, `skipped` (1 when no optimizer applied the step),
+    `micro_batches`, `step_s` (wall seconds since the step before), `own_s` (seconds
+    that mothtrap took of it on the training thread); beside them what users log.
+    """
+
+    name: str
+    of: str
+    value: float
+
+
+class GradientState:
+    """Values of the `gradient_state` scalar, per optimizer and step."""
+
+    FRESH = 0.0
+    """At least one gradient changed since the optimizer's own last step."""
+    UNCHANGED = 1.0
+    """No gradient changed: the same gradients are applied again."""
+    ABSENT = 2.0
+    """No parameter of the optimizer has a gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepRecord:
+    """Everything captured in one step; arrays are not written to after the hand-over.
+
+    Attributes:
+        key: when.
+        wall_s: Unix time at which the step was closed, seconds.
+        optimizers: names of the optimizers that stepped.
+        skipped: True when no optimizer applied the step.
+        defined: tensors that appear for the first time, with their id.
+        tensor_T: uint32, shape (T,): ids of the tensors that have a row.
+        summary_TF: float64, shape (T, F): rows of `statistics.summary.FIELDS`.
+        scalars: the step's numbers.
+        observations: the step's facts.
+    """
+
+    key: StepKey
+    wall_s: float
+    optimizers: tuple[str, ...] = ()
+    skipped: bool = False
+    defined: tuple[tuple[int, TensorInfo], ...] = ()
+    tensor_T: npt.NDArray[np.uint32]
+    summary_TF: npt.NDArray[np.float64]
+    scalars: tuple[Scalar, ...] = ()
+    observations: tuple[AnyObservation, ...] = ()

@@ -1,0 +1,84 @@
+"""What a rule is: one disease, judged on a window."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
+from mothtrap.core.needs import Need
+from mothtrap.core.ruledoc import RuleDoc, parse_doc
+from mothtrap.core.window import Window
+
+
+class Rule(abc.ABC):
+    """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
+
+    A rule has no state, I/O, clock or framework. Its docstring is its documentation
+    (headings: see `core.ruledoc`); its file name is its name.
+    `explains` names the rules whose findings this one causes.
+    """
+
+    code: ClassVar[str]
+    needs: ClassVar[tuple[Need, ...]] = ()
+    explains: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the window.
+
+        Returns:
+            Findings; an empty list means that the rule could judge and found nothing.
+
+        Raises:
+            NotEnoughData: the rule applies, but the window is too short.
+            NotApplicable: the rule does not apply to this training.
+        """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the illness: the rule's file name."""
+        return cls.__module__.rpartition(".")[2]
+
+    @classmethod
+    def doc(cls) -> RuleDoc:
+        """The parsed docstring."""
+        return parse_doc(cls.__doc__ or "")
+
+    def finding(
+        self,
+        window: Window,
+        *,
+        severity: Severity,
+        step: int,
+        message: str,
+        layers: tuple[str, ...] = (),
+        evidence: dict[str, EvidenceValue] | None = None,
+        location: str | None = None,
+        count: int = 1,
+        last_step: int | None = None,
+        confidence: str = "high",
+        mode: str = "train",
+        fixes: tuple[str, ...] | None = None,
+    ) -> Finding:
+        """Make a finding of this rule; why and fixes come from the docstring."""
+        doc = self.doc()
+        return Finding(
+            code=self.code,
+            name=self.name(),
+            severity=severity,
+            step=step,
+            detected_step=window.last_step,
+            mode=mode,
+            layers=layers,
+            workers=(window.worker,),
+            count=count,
+            last_step=step if last_step is None else last_step,
+            message=message,
+            evidence=evidence or {},
+            why=doc.why,
+            fixes=doc.fixes if fixes is None else fixes,
+            confidence=confidence,
+            location=location,
+            fingerprint=fingerprint(self.code, layers, mode),
+        )

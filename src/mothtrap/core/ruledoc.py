@@ -1,0 +1,52 @@
+"""A rule's docstring, taken apart: the one source of all its documentation."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import dataclass
+
+HEADINGS = (
+    "What it detects",
+    "Why it matters",
+    "Fires",
+    "Stays quiet",
+    "What to do",
+    "Example",
+    "References",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleDoc:
+    """Sections of a rule's docstring by heading; text as written, dedented."""
+
+    summary: str
+    sections: dict[str, str]
+
+    @property
+    def why(self) -> str:
+        """`Why it matters` as one line."""
+        return " ".join(self.sections.get("Why it matters", "").split())
+
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        """The bullets of `What to do`, most likely first, one line each."""
+        bullets = ("\n" + self.sections.get("What to do", "")).split("\n- ")[1:]
+        return tuple(" ".join(bullet.split()) for bullet in bullets)
+
+
+@functools.cache
+def parse_doc(text: str) -> RuleDoc:
+    """Split a docstring at its headings (a line that is one of `HEADINGS` and ':')."""
+    lines = inspect.cleandoc(text).split("\n")
+    sections: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in lines:
+        if line.rstrip().removesuffix(":") in HEADINGS and line.rstrip().endswith(":"):
+            current = line.rstrip().removesuffix(":")
+            sections[current] = []
+        else:
+            sections[current].append(line)
+    texts = {name: inspect.cleandoc("\n".join(body)).strip() for name, body in sections.items()}
+    return RuleDoc(summary=texts.pop(""), sections=texts)

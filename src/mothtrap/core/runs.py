@@ -1,0 +1,52 @@
+"""What is known of a run as a whole; written once at its start and once at its end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.findings import RuleState
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json` of an attempt: how the job was started. Times are Unix seconds.
+
+    `pid` is the process whose end is the end of the attempt.
+    """
+
+    id: str
+    attempt: int
+    command: tuple[str, ...]
+    cwd: str
+    created_s: float
+    pid: int
+    host: str
+    python: str
+    mothtrap: str
+    config: dict[str, object] = {}
+
+
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """`end.json` of an attempt, written by the launcher when the job has ended.
+
+    `exit_code` is negative for a signal, as `subprocess` has it.
+    """
+
+    exit_code: int
+    ended_s: float
+
+
+class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one rule, and why."""
+
+    code: str
+    name: str
+    state: RuleState
+    reason: str = ""
+
+
+class Overhead(msgspec.Struct, frozen=True, kw_only=True):
+    """mothtrap's own measured cost: of the training threads, summed over workers."""
+
+    ratio: float = 0.0
+    seconds: float = 0.0
+    shed: tuple[str, ...] = ()

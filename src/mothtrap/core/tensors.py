@@ -1,0 +1,49 @@
+"""The identity of a tensor that can be captured."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Kind = Literal[
+    "weight",
+    "bias",
+    "gradient",
+    "activation",
+    "input",
+    "label",
+    "output",
+    "loss",
+    "update",
+    "optimizer_state",
+    "metric",
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+Role = Literal["", "rectifier", "saturating"]
+
+
+class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tensor beside its values.
+
+    `name` is the framework's own qualified name. `module` is the path of the module
+    that owns or produces the tensor, `module_type` its class name, `role` what the
+    module does to its input where rules care (`rectifier`: ReLU and its kin,
+    `saturating`: sigmoid, tanh). `location` is `file:line` of the module's
+    construction. `shape` is the shape when first seen.
+    """
+
+    kind: Kind
+    name: str
+    module: str = ""
+    module_type: str = ""
+    role: Role = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    location: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """The text form `kind:name`."""
+        return f"{self.kind}:{self.name}"

@@ -1,0 +1,105 @@
+"""The last captured steps of what a rule needs: the only thing that a rule sees.
+
+Shape suffixes: S = captured steps (ascending), T = tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.observations import AnyObservation, Observation
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+ObservationT = TypeVar("ObservationT", bound=Observation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Series:
+    """One scalar over steps: `values_S` may hold NaN and Inf, as they were captured.
+
+    `total` counts the values since the start of the run, also those that have left
+    the window. `first` is the first value of the run.
+    """
+
+    name: str
+    of: str
+    mode: Mode
+    steps_S: Ints
+    values_S: Floats
+    location: str | None = None
+    optimizers: tuple[str, ...] = ()
+    total: int = 0
+
+    def __len__(self) -> int:
+        return len(self.steps_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Matrix:
+    """One statistic of the tensors of one kind over steps.
+
+    `values_ST` is NaN where `present_ST` is False (no row: not captured, or not owned
+    by the step's optimizers). Statistics are of the finite values of a tensor, so a
+    present value that is NaN means that the tensor had no finite value.
+    `skipped_S`: steps that no optimizer applied.
+    """
+
+    kind: str
+    statistic: str
+    tensors: tuple[TensorInfo, ...]
+    steps_S: Ints
+    values_ST: Floats
+    present_ST: Bools
+    skipped_S: Bools
+
+    def __len__(self) -> int:
+        return len(self.steps_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Window:
+    """What a rule may know.
+
+    `steps_S` are all train steps closed so far that are still in the window, captured
+    or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
+    steps since the start. `now_s` is Unix time: rules have no clock. `reference` is
+    another run, or None. `observations` keeps the latest of each type, oldest first.
+    """
+
+    now_s: float
+    total_steps: int
+    steps_S: Ints
+    skipped_S: Bools
+    series: tuple[Series, ...] = ()
+    matrices: tuple[Matrix, ...] = ()
+    observations: tuple[AnyObservation, ...] = ()
+    worker: int = 0
+    reference: Window | None = None
+    settings: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def last_step(self) -> int:
+        """The newest train step, -1 before the first."""
+        return int(self.steps_S[-1]) if len(self.steps_S) else -1
+
+    def scalars(self, name: str, mode: Mode = Mode.TRAIN) -> tuple[Series, ...]:
+        """Every series of the scalar `name` in `mode`."""
+        return tuple(s for s in self.series if s.name == name and s.mode == mode)
+
+    def matrix(self, kind: str, statistic: str) -> Matrix | None:
+        """The statistic of a kind, or None when nothing of it was captured."""
+        return next((m for m in self.matrices if m.kind == kind and m.statistic == statistic), None)
+
+    def seen(self, kind: type[ObservationT]) -> Iterator[ObservationT]:
+        """The observations of one type, oldest first."""
+        return (o for o in self.observations if isinstance(o, kind))
