@@ -1,0 +1,105 @@
+"""What one monitor found: every revision of every finding, and the state of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from mothtrap.core import jsonable
+from mothtrap.core.findings import EvidenceValue, Finding
+from mothtrap.core.runs import RuleStatus
+from mothtrap.store.segments import SegmentLog
+from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.texts import json_text
+
+SCHEMA = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("type", "code", "json")]
+)
+_FINDING, _STATUS = "finding", "status"
+_NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class FindingLog:
+    """Writes findings and rule states; what was appended survives the process.
+
+    Args:
+        folder: the monitor's folder (`layout.monitor_folder`); made when absent.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = SegmentLog(folder, "findings")
+
+    def append(self, findings: Sequence[Finding] = (), statuses: Sequence[RuleStatus] = ()) -> None:
+        """Write revisions; a later one of a fingerprint, or code, replaces the earlier.
+
+        Raises:
+            OSError: the disk refused; nothing of this call is written.
+        """
+        rows = [(_FINDING, item.code, json_text(item)) for item in findings]
+        rows += [(_STATUS, item.code, json_text(item)) for item in statuses]
+        if rows:
+            columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+            self._log.append(pa.record_batch(columns, schema=SCHEMA))
+
+    def close(self) -> None:
+        """Seal the segment."""
+        self._log.close()
+
+
+@dataclass(slots=True)
+class FindingReader:
+    """Reads one monitor's folder, also while it is written.
+
+    Attributes:
+        findings: every revision read so far, in the order of writing.
+        statuses: every rule state read so far, in the order of writing.
+    """
+
+    folder: Path
+    findings: list[Finding] = field(default_factory=list)
+    statuses: list[RuleStatus] = field(default_factory=list)
+    _tail: SegmentTail = field(init=False)
+    _damage: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._tail = SegmentTail(self.folder, "findings")
+
+    def poll(self) -> int:
+        """Read what is new; return the number of new rows."""
+        before = len(self.findings) + len(self.statuses)
+        while batches := self._tail.poll():
+            for batch in batches:
+                self._read(batch)
+        return len(self.findings) + len(self.statuses) - before
+
+    def damage(self, *, ended: bool = False) -> tuple[str, ...]:
+        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
+
+    def _read(self, batch: pa.RecordBatch) -> None:
+        try:
+            columns = [batch.column(name).to_pylist() for name in ("type", "json")]
+            for kind, text in zip(*columns, strict=True):
+                if kind == _FINDING:
+                    self.findings.append(_truthful(jsonable.decode(text, Finding)))
+                elif kind == _STATUS:
+                    self.statuses.append(jsonable.decode(text, RuleStatus))
+        except (pa.ArrowException, KeyError, ValueError, msgspec.DecodeError) as err:
+            self._damage.append(f"{self.folder.name}: a finding cannot be understood: {err}")
+
+
+def _truthful(finding: Finding) -> Finding:
+    """Make numbers again of evidence that JSON can only hold as words."""
+
+    def number(value: EvidenceValue) -> EvidenceValue:
+        if isinstance(value, list):
+            return [_NONFINITE.get(v, v) if isinstance(v, str) else v for v in value]
+        return _NONFINITE.get(value, value) if isinstance(value, str) else value
+
+    evidence = {name: number(value) for name, value in finding.evidence.items()}
+    return msgspec.structs.replace(finding, evidence=evidence)

@@ -1,0 +1,261 @@
+"""Where the parts of a run lie, and how its folders come to be.
+
+    RUN/<attempt>/run.json                     how the attempt was started
+    RUN/<attempt>/end.json                     how it ended, once it has
+    RUN/<attempt>/w<rank>/<kind>-<seq>.arrow   what a worker captured
+    RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
+    RUN/snapshots/  RUN/control/               snapshots; requests to a running job
+
+Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers
+are zero-padded, so that the order of names is the order of time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import (
+    DamagedDataError,
+    RunExistsError,
+    RunNotFoundError,
+    nearest,
+)
+from mothtrap.core.runs import RunEnd, RunInfo
+
+Kind = Literal["stats", "scalars", "events", "raw", "batches", "findings"]
+FIRST_ATTEMPT = 1
+MAX_WORKERS = 100_000
+T = TypeVar("T")
+
+_SEGMENT = re.compile(r"([a-z]+)-([0-9]{8})\.arrow")
+
+
+def segment_path(folder: Path, kind: Kind, seq: int) -> Path:
+    """Return the path of segment `seq` of a kind."""
+    return folder / f"{kind}-{seq:08d}.arrow"
+
+
+def segments(folder: Path, kind: Kind) -> list[int]:
+    """Return the sequence numbers of the segments of a kind, ascending."""
+    matches = (_SEGMENT.fullmatch(name) for name in _names(folder))
+    return sorted(int(m.group(2)) for m in matches if m and m.group(1) == kind)
+
+
+def attempt_folder(run: Path, attempt: int) -> Path:
+    """Return the folder of an attempt."""
+    return run / str(attempt)
+
+
+def attempts(run: Path) -> list[int]:
+    """Return the attempts of a run, ascending; empty when `run` is no run."""
+    numbers = (int(name) for name in _names(run) if re.fullmatch(r"[1-9][0-9]{0,8}", name))
+    return sorted(n for n in numbers if (run / str(n) / "run.json").is_file())
+
+
+def worker_folder(attempt: Path, rank: int) -> Path:
+    """Return the folder of a worker."""
+    return attempt / f"w{rank}"
+
+
+def workers(attempt: Path) -> list[int]:
+    """Return the ranks that have a folder, ascending."""
+    return _numbered(attempt, "w")
+
+
+def monitor_folder(attempt: Path, monitor: int) -> Path:
+    """Return the folder of the findings of one monitor (inline: the worker's rank)."""
+    return attempt / f"m{monitor}"
+
+
+def monitors(attempt: Path) -> list[int]:
+    """Return the ids of the monitors that have a folder, ascending."""
+    return _numbered(attempt, "m")
+
+
+def snapshots_folder(run: Path) -> Path:
+    """Return the folder of snapshots."""
+    return run / "snapshots"
+
+
+def control_folder(run: Path) -> Path:
+    """Return the folder of requests to a running job."""
+    return run / "control"
+
+
+def create_run(run: Path, info: RunInfo) -> Path:
+    """Make a new run with its first attempt, whole or not at all.
+
+    Returns:
+        The folder of the attempt.
+
+    Raises:
+        RunExistsError: something lies at `run` already.
+        OSError: the folder cannot be written.
+    """
+    run.parent.mkdir(parents=True, exist_ok=True)
+    draft = run.parent / f".draft-{secrets.token_hex(8)}"
+    draft.mkdir()
+    try:
+        attempt = attempt_folder(draft, info.attempt)
+        attempt.mkdir()
+        write_info(attempt, info)
+        try:
+            os.rename(draft, run)
+        except OSError as err:
+            if not os.path.lexists(run):
+                raise
+            raise RunExistsError(
+                f"cannot make the run {run.name!r}: {run} exists; "
+                "choose another name with --name, or remove that folder"
+            ) from err
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return attempt_folder(run, info.attempt)
+
+
+def create_attempt(run: Path, info: RunInfo) -> Path:
+    """Open the attempt `info.attempt` of an existing run; see `create_run`."""
+    attempt = attempt_folder(run, info.attempt)
+    try:
+        attempt.mkdir()
+    except FileExistsError as err:
+        raise RunExistsError(
+            f"cannot open attempt {info.attempt} of {run}: it exists; the attempts there are "
+            f"{attempts(run)}; take the next number"
+        ) from err
+    write_info(attempt, info)
+    return attempt
+
+
+def claim_worker(attempt: Path, wanted: int | None = None) -> tuple[int, Path]:
+    """Take a worker folder that nobody has.
+
+    Args:
+        attempt: folder of the attempt.
+        wanted: the rank to take if it is free; else, or None, the first free one.
+
+    Returns:
+        The rank and its new folder.
+    """
+    candidates = range(MAX_WORKERS) if wanted is None else (wanted, *range(MAX_WORKERS))
+    for rank in candidates:
+        folder = worker_folder(attempt, rank)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return rank, folder
+    raise RunExistsError(
+        f"cannot find a free worker folder: {attempt} has {MAX_WORKERS}; start another run"
+    )
+
+
+def write_info(attempt: Path, info: RunInfo) -> None:
+    """Write `run.json`."""
+    _replace(attempt / "run.json", jsonable.encode(info))
+
+
+def write_end(attempt: Path, end: RunEnd) -> None:
+    """Write `end.json`."""
+    _replace(attempt / "end.json", jsonable.encode(end))
+
+
+def read_info(attempt: Path) -> RunInfo | None:
+    """Read `run.json`; None when absent.
+
+    Raises:
+        DamagedDataError: the file is not what `write_info` writes.
+    """
+    return _read(attempt / "run.json", RunInfo)
+
+
+def read_end(attempt: Path) -> RunEnd | None:
+    """Read `end.json`; None when absent. Raises as `read_info`."""
+    return _read(attempt / "end.json", RunEnd)
+
+
+def list_runs(runs_dir: Path) -> list[Path]:
+    """Return the runs of a folder, the latest start first."""
+    found = [runs_dir / name for name in _names(runs_dir) if not name.startswith(".")]
+    return sorted((p for p in found if attempts(p)), key=_started, reverse=True)
+
+
+def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
+    """Return the folder of the run that a user means.
+
+    Args:
+        argument: a path, a name under `runs_dir`, or None for the latest run.
+        runs_dir: the folder of runs.
+
+    Raises:
+        RunNotFoundError: there is no such run; names the nearest.
+    """
+    folder = Path(runs_dir)
+    if argument is None:
+        known = list_runs(folder)
+        if not known:
+            raise RunNotFoundError(
+                f"no run found: {folder} holds none; make one with `mothtrap run train.py`, "
+                "or say where runs lie with --runs-dir"
+            )
+        return known[0]
+    for path in (Path(argument), folder / argument):
+        if attempts(path):
+            return path
+    names = [path.name for path in list_runs(folder)]
+    hint = nearest(Path(argument).name, names)
+    has = f"{folder} holds {len(names)} runs" if names else f"{folder} holds no runs"
+    raise RunNotFoundError(
+        f"no run found at {str(argument)!r}{hint}: neither a run's folder nor the name of one; "
+        f"{has}; `mothtrap ls` lists them"
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return []
+
+
+def _numbered(folder: Path, letter: str) -> list[int]:
+    matches = (re.fullmatch(letter + r"(0|[1-9][0-9]{0,8})", name) for name in _names(folder))
+    return sorted(int(m.group(1)) for m in matches if m)
+
+
+def _started(run: Path) -> tuple[float, str]:
+    attempt = attempt_folder(run, attempts(run)[-1])
+    try:
+        info = read_info(attempt)
+    except DamagedDataError:
+        info = None
+    return (info.created_s if info else 0.0, run.name)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    # Readers must see the old file or the new one, never a part.
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(data)
+    os.replace(draft, path)
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return jsonable.decode(data, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise DamagedDataError(
+            f"{path} cannot be read: {err}; expected a JSON object as mothtrap writes it; "
+            "the rest of the run can still be read"
+        ) from err

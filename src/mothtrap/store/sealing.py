@@ -1,0 +1,142 @@
+"""How a batch in a segment is bound to its bytes, its place and its schema.
+
+Every batch message carries a mark in its metadata: the batch's number in the segment,
+the length of its body, and xxh3_64 over the whole message (with the digits of the
+checksum itself read as zeros), seeded by the schema message and the batch's number.
+So a reader knows that every byte of a message is as written before Arrow sees it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import xxhash
+
+CONTINUATION = b"\xff\xff\xff\xff"
+HEADER_BYTES = 8
+MAX_METADATA_BYTES = 1 << 20
+"""Chosen by hand: a batch of our schemas has under 1 kB of metadata."""
+MAX_BODY_BYTES = 1 << 31
+"""Chosen by hand: far over a segment's size; a length beyond it is damage."""
+MARK_WITHIN_BYTES = 4096
+"""Chosen by hand: a mark stands within this many bytes of the start of its message."""
+
+MARK_KEY = b"mothtrap"
+_TAG = b"batch:"
+_ZEROS = b"0" * 16
+BLANK_MARK = _TAG + b"0" * 8 + b"0" * 16 + _ZEROS
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What the mark of a message says; `end` is the offset behind its body."""
+
+    index: int
+    end: int
+    checksum_at: int
+    checksum: int
+
+
+def metadata_bytes(data: bytes, offset: int) -> int | None:
+    """Return the length of the metadata of the message at `offset`.
+
+    Returns:
+        0 for the end-of-stream sign, -1 for what is no message, None when `data`
+        ends before the length is known.
+    """
+    if len(data) - offset < HEADER_BYTES:
+        return None if data[offset:].startswith(CONTINUATION[: len(data) - offset]) else -1
+    if data[offset : offset + 4] != CONTINUATION:
+        return -1
+    (length,) = struct.unpack_from("<i", data, offset + 4)
+    return length if 0 <= length <= MAX_METADATA_BYTES and length % 8 == 0 else -1
+
+
+def find_mark(data: bytes, offset: int, metadata: int) -> Mark | None:
+    """Read the mark of the message at `offset`; None when it has none that makes sense."""
+    body_at = offset + HEADER_BYTES + metadata
+    at = data.find(_TAG, offset + HEADER_BYTES, body_at)
+    digits = data[at + len(_TAG) : at + len(BLANK_MARK)]
+    if at < 0 or at + len(BLANK_MARK) > body_at:
+        return None
+    try:
+        index, body, checksum = (int(digits[a:b], 16) for a, b in ((0, 8), (8, 24), (24, 40)))
+    except ValueError:
+        return None
+    if body > MAX_BODY_BYTES or body % 8 or index < 0:
+        return None
+    checksum_at = at + len(_TAG) + 24
+    return Mark(index=index, end=body_at + body, checksum_at=checksum_at, checksum=checksum)
+
+
+def matches(data: bytes, offset: int, mark: Mark, seed: int) -> bool:
+    """Whether the message from `offset` to `mark.end` is as it was written."""
+    return _checksum(data, offset, mark, seed) == mark.checksum
+
+
+def seal(message: bytes, index: int, seed: int) -> bytes:
+    """Fill in the blank mark of a message that was just serialized.
+
+    Args:
+        message: one whole Arrow message whose metadata holds `BLANK_MARK`.
+        index: the batch's number in its segment.
+        seed: digest of the segment's schema message.
+    """
+    (metadata,) = struct.unpack_from("<i", message, 4)
+    at = message.index(BLANK_MARK, 0, HEADER_BYTES + metadata)
+    body = len(message) - HEADER_BYTES - metadata
+    filled = bytearray(message)
+    filled[at : at + len(BLANK_MARK)] = _TAG + b"%08x%016x" % (index, body) + _ZEROS
+    data = bytes(filled)
+    mark = find_mark(data, 0, metadata)
+    assert mark is not None
+    filled[mark.checksum_at : mark.checksum_at + 16] = b"%016x" % _checksum(data, 0, mark, seed)
+    return bytes(filled)
+
+
+def schema_seed(schema_message: bytes) -> int:
+    """Return the digest of a segment's schema message."""
+    return xxhash.xxh3_64_intdigest(schema_message)
+
+
+def next_message(data: bytes, offset: int, seed: int, index: int) -> tuple[int, Mark] | None:
+    """Find the first intact message from `offset` on whose number is `index` or higher."""
+    at = offset
+    while (at := data.find(_TAG, at + 1)) >= 0:
+        lowest = max(offset, at - MARK_WITHIN_BYTES)
+        start = data.rfind(CONTINUATION, lowest, at)
+        while start >= 0:
+            metadata = metadata_bytes(data, start)
+            mark = find_mark(data, start, metadata) if metadata and metadata > 0 else None
+            if (
+                mark is not None
+                and index <= mark.index
+                and mark.end <= len(data)
+                and matches(data, start, mark, seed)
+            ):
+                return start, mark
+            # Those bytes may occur by chance inside the metadata: the start is further back.
+            start = data.rfind(CONTINUATION, lowest, start + len(CONTINUATION) - 1)
+    return None
+
+
+def footer_offset(data: bytes) -> int | None:
+    """Return where the end-of-stream sign stands when `data` ends in a whole footer."""
+    if len(data) < 18 or not data.endswith(b"ARROW1"):
+        return None
+    (length,) = struct.unpack_from("<i", data, len(data) - 10)
+    at = len(data) - 10 - length - HEADER_BYTES
+    if length <= 0 or at < 0:
+        return None
+    return at if data[at : at + HEADER_BYTES] == CONTINUATION + b"\0\0\0\0" else None
+
+
+def _checksum(data: bytes, offset: int, mark: Mark, seed: int) -> int:
+    view = memoryview(data)
+    state = xxhash.xxh3_64(seed=(seed + mark.index) & _MASK)
+    state.update(view[offset : mark.checksum_at])
+    state.update(_ZEROS)
+    state.update(view[mark.checksum_at + 16 : mark.end])
+    return state.intdigest()

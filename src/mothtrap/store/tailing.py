@@ -1,0 +1,197 @@
+"""Reading segments: sealed, growing, torn or damaged.
+
+Bytes are read with ordinary reads, never mapped: a map of a file that shrinks kills
+the process. Nothing is given to Arrow before its checksum was found right.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+
+from mothtrap.store import sealing
+from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.segments import MAGIC
+
+MAX_SEGMENT_BYTES = 1 << 30
+"""Chosen by hand: 16 times the size at which segments are rolled."""
+_ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
+
+
+class SegmentReader:
+    """Reads one segment from where the last poll ended.
+
+    Attributes:
+        damage: one sentence for each part that could not be read.
+        done: True when nothing more will come of this segment.
+        pending_bytes: bytes behind the last good batch: a batch in writing, or torn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damage: list[str] = []
+        self.done = False
+        self.pending_bytes = 0
+        self._offset = 0
+        self._size_seen = -1
+        self._expected = 0
+        self._seed = 0
+        self._schema_message = b""
+        self._schema: pa.Schema | None = None
+
+    def poll(self) -> list[pa.RecordBatch]:
+        """Return the intact batches that came since the last poll."""
+        data = b"" if self.done else self._read()
+        if not data:
+            return []
+        at, batches = 0, []
+        if not self._schema_message:
+            at = self._open(data)
+        while self._schema_message and not self.done and at < len(data):
+            step = self._next(data, at)
+            if step is None:
+                break
+            at, batch = step
+            if batch is not None:
+                batches.append(batch)
+        self._offset += at
+        self.pending_bytes = 0 if self.done else len(data) - at
+        return batches
+
+    def close(self) -> None:
+        """End the reading; what is pending counts as damage."""
+        if self.pending_bytes and not self.done:
+            self._report(f"its last {self.pending_bytes} bytes hold no whole batch")
+        self.done = True
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size == self._size_seen:
+                    return b""
+                self._size_seen = size
+                if size - self._offset > MAX_SEGMENT_BYTES:
+                    self._end(f"it is {size} bytes long, expected at most {MAX_SEGMENT_BYTES}")
+                    return b""
+                file.seek(self._offset)
+                return file.read(max(size - self._offset, 0))
+        except FileNotFoundError:
+            return b""
+        except OSError as err:
+            self._end(f"it cannot be read: {err}")
+            return b""
+
+    def _open(self, data: bytes) -> int:
+        """Read magic and schema; return the offset behind them, or 0 when not there yet."""
+        start = len(MAGIC)
+        if not data.startswith(MAGIC[: len(data)]):
+            self._end("it does not begin as an Arrow file")
+            return 0
+        metadata = sealing.metadata_bytes(data, start)
+        if metadata is None:
+            return 0
+        if metadata <= 0:
+            self._end("its schema cannot be read")
+            return 0
+        end = start + sealing.HEADER_BYTES + metadata
+        if len(data) < end:
+            return 0
+        self._schema_message = data[start:end]
+        self._seed = sealing.schema_seed(self._schema_message)
+        return end
+
+    def _next(self, data: bytes, at: int) -> tuple[int, pa.RecordBatch | None] | None:
+        """Return the next offset and batch; None when the rest is not whole (yet)."""
+        metadata = sealing.metadata_bytes(data, at)
+        mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
+        if (
+            mark is not None
+            and mark.end <= len(data)
+            and mark.index >= self._expected
+            and sealing.matches(data, at, mark, self._seed)
+        ):
+            return mark.end, self._parse(data, at, mark)
+        sealed_at = sealing.footer_offset(data[at:])
+        if sealed_at == 0:
+            self.done = True
+            return len(data), None
+        found = sealing.next_message(data, at, self._seed, self._expected)
+        if found is not None:
+            self._report(f"{found[0] - at} bytes before batch {found[1].index} are damaged")
+            self._expected = found[1].index
+            return found[0], None
+        if sealed_at is not None:
+            self._end(f"its last {sealed_at} bytes before the footer are damaged")
+            return len(data), None
+        return None
+
+    def _parse(self, data: bytes, at: int, mark: sealing.Mark) -> pa.RecordBatch | None:
+        if mark.index > self._expected:
+            self._report(f"batches {self._expected} to {mark.index - 1} are missing")
+        self._expected = mark.index + 1
+        try:
+            if self._schema is None:  # a batch that matches its seed vouches for the schema
+                self._schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
+            message = pa.ipc.read_message(pa.py_buffer(memoryview(data)[at : mark.end]))
+            return pa.ipc.read_record_batch(message, self._schema)
+        except _ARROW_ERRORS as err:
+            self._report(f"batch {mark.index} cannot be read: {err}")
+            return None
+
+    def _end(self, why: str) -> None:
+        self._report(why)
+        self.done = True
+
+    def _report(self, why: str) -> None:
+        self.damage.append(f"{self.path.parent.name}/{self.path.name}: {why}")
+
+
+class SegmentTail:
+    """Reads all segments of one kind in a folder, in order, as they grow."""
+
+    def __init__(self, folder: Path, kind: Kind) -> None:
+        self._folder = folder
+        self._kind: Kind = kind
+        self._seq = -1
+        self._reader: SegmentReader | None = None
+        self._damage: list[str] = []
+
+    def poll(self) -> list[pa.RecordBatch]:
+        """Return new batches, of one segment at most; empty when there is nothing new."""
+        while True:
+            # Look for the next segment first: once it exists, this one grows no more.
+            later = [seq for seq in segments(self._folder, self._kind) if seq > self._seq]
+            if self._reader is not None:
+                batches = self._reader.poll()
+                if batches:
+                    return batches
+            if not later:
+                return []
+            self._move_to(later[0])
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences on what could not be read."""
+        return (*self._damage, *(self._reader.damage if self._reader else ()))
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """What is damage once the writer is known to be dead."""
+        reader = self._reader
+        if reader is None or reader.done or not reader.pending_bytes:
+            return ()
+        where = f"{reader.path.parent.name}/{reader.path.name}"
+        return (f"{where}: its last {reader.pending_bytes} bytes hold no whole batch",)
+
+    def _move_to(self, seq: int) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._damage += self._reader.damage
+        if self._seq >= 0 and seq > self._seq + 1:
+            name = segment_path(self._folder, self._kind, self._seq + 1).name
+            self._damage.append(f"{self._folder.name}/{name}: the segment is missing")
+        self._seq = seq
+        self._reader = SegmentReader(segment_path(self._folder, self._kind, seq))

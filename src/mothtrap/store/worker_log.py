@@ -1,0 +1,188 @@
+"""What one worker captured, as rows: writing.
+
+Three kinds of segments share a running `record` number per step record:
+
+    stats    record, step, mode, mode_step, tensor, summary (a list of F float64)
+    scalars  record, step, mode, mode_step, name, of, value
+    events   record, step, mode, mode_step, type, json
+
+Of a chunk the statistics are written first, then the scalars, then the events. The
+last event of a record has the type `step` and says how many rows the record has: a
+step exists when that row is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from mothtrap.core.records import StepRecord
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.segments import ROLL_BYTES, SegmentLog
+from mothtrap.store.texts import json_text, storable
+
+STEP = "step"
+DEFINED = "defined"
+
+_KEY_FIELDS = (
+    pa.field("record", pa.int64(), nullable=False),
+    pa.field("step", pa.int64(), nullable=False),
+    pa.field("mode", pa.string(), nullable=False),
+    pa.field("mode_step", pa.int64(), nullable=False),
+)
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    fields = (pa.field(name, kind, nullable=False) for name, kind in columns.items())
+    return pa.schema([*_KEY_FIELDS, *fields])
+
+
+SCALARS = _schema(name=pa.string(), of=pa.string(), value=pa.float64())
+EVENTS = _schema(type=pa.string(), json=pa.string())
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """The `step` event: what of a record is in no other row, and how many rows it has."""
+
+    wall_s: float
+    optimizers: tuple[str, ...]
+    skipped: bool
+    tensors: int
+    width: int
+    scalars: int
+    events: int
+
+
+class Defined(msgspec.Struct, frozen=True, kw_only=True):
+    """The `defined` event: a tensor and the id that its rows bear."""
+
+    id: int
+    tensor: TensorInfo
+
+
+class WorkerLog:
+    """Writes the step records of one worker; close it to seal the segments.
+
+    Args:
+        folder: the worker's own folder; exists.
+        roll_bytes: size at which a segment is sealed and the next one begun.
+    """
+
+    def __init__(self, folder: Path, *, roll_bytes: int = ROLL_BYTES) -> None:
+        self._stats = SegmentLog(folder, "stats", roll_bytes=roll_bytes)
+        self._scalars = SegmentLog(folder, "scalars", roll_bytes=roll_bytes)
+        self._events = SegmentLog(folder, "events", roll_bytes=roll_bytes)
+        # Above all records of an earlier log in the same folder: each log begins new segments.
+        logs = (self._stats, self._scalars, self._events)
+        self._next_record = max(log.next_seq for log in logs) << 32
+
+    def append(self, records: Sequence[StepRecord]) -> None:
+        """Write records; when this returns they survive the death of the process.
+
+        Raises:
+            OSError: the disk refused. None of these records exists for a reader;
+                they can be appended again.
+        """
+        numbered = [(self._next_record + i, record) for i, record in enumerate(records)]
+        self._next_record += len(numbered)
+        for batch in _stats_batches(numbered):
+            self._stats.append(batch)
+        if any(record.scalars for _, record in numbered):
+            self._scalars.append(_scalars_batch(numbered))
+        if numbered:
+            self._events.append(_events_batch(numbered))
+
+    def close(self) -> None:
+        """Seal all segments; nothing can be lost by not calling this."""
+        for log in (self._stats, self._scalars, self._events):
+            log.close()
+
+
+_Numbered = Sequence[tuple[int, StepRecord]]
+
+
+def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
+    """The first columns; `rows` is the number of rows of each record."""
+    keys = [record.key for _, record in numbered]
+    modes = [key.mode.value for key, n in zip(keys, rows, strict=True) for _ in range(n)]
+    numbers = np.array([number for number, _ in numbered], np.int64)
+    steps = np.array([key.step for key in keys], np.int64)
+    mode_steps = np.array([key.mode_step for key in keys], np.int64)
+    return [
+        pa.array(np.repeat(numbers, rows)),
+        pa.array(np.repeat(steps, rows)),
+        pa.array(modes, pa.string()),
+        pa.array(np.repeat(mode_steps, rows)),
+    ]
+
+
+def _stats_batches(numbered: _Numbered) -> Iterator[pa.RecordBatch]:
+    """One batch per run of records whose summaries have the same width: mostly one."""
+    group: list[tuple[int, StepRecord]] = []
+    for number, record in numbered:
+        if not len(record.tensor_T):
+            continue
+        if group and group[-1][1].summary_TF.shape[1] != record.summary_TF.shape[1]:
+            yield _stats_batch(group)
+            group = []
+        group.append((number, record))
+    if group:
+        yield _stats_batch(group)
+
+
+def _stats_batch(numbered: _Numbered) -> pa.RecordBatch:
+    width = numbered[0][1].summary_TF.shape[1]
+    tensors = np.concatenate([record.tensor_T for _, record in numbered]).astype(np.uint32)
+    summary_TF = np.concatenate([record.summary_TF for _, record in numbered])
+    flat = pa.array(np.ascontiguousarray(summary_TF, np.float64).reshape(-1))
+    schema = _schema(tensor=pa.uint32(), summary=pa.list_(pa.float64(), width))
+    columns = [
+        *_key_columns(numbered, [len(record.tensor_T) for _, record in numbered]),
+        pa.array(tensors),
+        pa.FixedSizeListArray.from_arrays(flat, width),
+    ]
+    return pa.record_batch(columns, schema=schema)
+
+
+def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
+    scalars = [scalar for _, record in numbered for scalar in record.scalars]
+    columns = [
+        *_key_columns(numbered, [len(record.scalars) for _, record in numbered]),
+        pa.array([storable(s.name) for s in scalars], pa.string()),
+        pa.array([storable(s.of) for s in scalars], pa.string()),
+        pa.array(np.array([s.value for s in scalars], np.float64)),
+    ]
+    return pa.record_batch(columns, schema=SCALARS)
+
+
+def _events(record: StepRecord) -> list[tuple[str, str]]:
+    rows = [
+        (DEFINED, json_text(Defined(id=int(number), tensor=tensor)))
+        for number, tensor in record.defined
+    ]
+    rows += [(type(o).__name__, json_text(o)) for o in record.observations]
+    commit = Commit(
+        wall_s=record.wall_s,
+        optimizers=record.optimizers,
+        skipped=record.skipped,
+        tensors=len(record.tensor_T),
+        width=record.summary_TF.shape[1],
+        scalars=len(record.scalars),
+        events=len(rows),
+    )
+    return [*rows, (STEP, json_text(commit))]
+
+
+def _events_batch(numbered: _Numbered) -> pa.RecordBatch:
+    per_record = [_events(record) for _, record in numbered]
+    rows = [row for rows in per_record for row in rows]
+    columns = [
+        *_key_columns(numbered, [len(rows) for rows in per_record]),
+        pa.array([kind for kind, _ in rows], pa.string()),
+        pa.array([text for _, text in rows], pa.string()),
+    ]
+    return pa.record_batch(columns, schema=EVENTS)

@@ -1,0 +1,232 @@
+"""What one worker captured, as rows: reading, also while it is written.
+
+A step record comes back when its `step` event is there. Where the statistics or the
+scalars of a record are damaged, the record comes back without them, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mothtrap.core import jsonable
+from mothtrap.core.observations import AnyObservation
+from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.layout import Kind
+from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
+
+RowsT = TypeVar("RowsT")
+_BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
+_OBSERVATION = cast("type[AnyObservation]", AnyObservation)
+_Stats = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]
+_Event = tuple[StepKey, str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class StepEvents:
+    """The events of one record: all of it but statistics and scalars."""
+
+    record: int
+    key: StepKey
+    commit: Commit
+    defined: tuple[tuple[int, TensorInfo], ...]
+    observations: tuple[AnyObservation, ...]
+
+
+class _Rows(Generic[RowsT]):
+    """The rows of one kind of segment, by record."""
+
+    def __init__(self, folder: Path, kind: Kind) -> None:
+        self.tail = SegmentTail(folder, kind)
+        self.damage: list[str] = []
+        self._kind = kind
+        self._waiting: dict[int, RowsT] = {}
+        self._newest = -1
+
+    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> RowsT:
+        raise NotImplementedError
+
+    def pull(self) -> list[tuple[int, RowsT]]:
+        """Read on; return new rows by record, ascending; empty when nothing is new."""
+        found: list[tuple[int, RowsT]] = []
+        batches = self.tail.poll()
+        while batches and not found:
+            for batch in batches:
+                try:
+                    found += self._by_record(batch)
+                except _BATCH_ERRORS as err:
+                    self.damage.append(f"a batch of {self._kind} has unknown columns: {err}")
+            if not found:
+                batches = self.tail.poll()
+        return found
+
+    def take(self, record: int) -> RowsT | None:
+        """Return the rows of a record that is known to be written; None = damaged."""
+        while self._newest < record and (found := self.pull()):
+            self._waiting.update(found)
+            self._newest = max(self._newest, found[-1][0])
+        for number in [n for n in self._waiting if n < record]:
+            del self._waiting[number]  # their step never came to be
+        return self._waiting.pop(record, None)
+
+    def _by_record(self, batch: pa.RecordBatch) -> list[tuple[int, RowsT]]:
+        record_R = batch.column("record").to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(record_R)) + 1).tolist()] if len(record_R) else []
+        stops = [*starts[1:], len(record_R)]
+        return [
+            (int(record_R[a]), self.split(batch, a, b)) for a, b in zip(starts, stops, strict=False)
+        ]
+
+
+class _StatsRows(_Rows[_Stats]):
+    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> _Stats:
+        summary = batch.column("summary")
+        flat = summary.values.to_numpy()
+        summary_TF = flat.reshape(-1, summary.type.list_size)[start:stop]
+        return batch.column("tensor").to_numpy()[start:stop], summary_TF
+
+
+class _ScalarRows(_Rows[tuple[Scalar, ...]]):
+    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> tuple[Scalar, ...]:
+        part = batch.slice(start, stop - start)
+        columns = (part.column(name).to_pylist() for name in ("name", "of", "value"))
+        return tuple(Scalar(*row) for row in zip(*columns, strict=True))
+
+
+class _EventRows(_Rows[list[_Event]]):
+    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> list[_Event]:
+        part = batch.slice(start, stop - start)
+        names = ("step", "mode", "mode_step", "type", "json")
+        columns = (part.column(name).to_pylist() for name in names)
+        return [
+            (StepKey(step=step, mode=Mode(mode), mode_step=mode_step), kind, text)
+            for step, mode, mode_step, kind, text in zip(*columns, strict=True)
+        ]
+
+
+class EventReader:
+    """Reads the events of one worker: cheap, and enough to know how the worker fares.
+
+    Args:
+        folder: the worker's folder; need not exist yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows = _EventRows(folder, "events")
+        self._damage: list[str] = []
+
+    def poll(self) -> Iterator[StepEvents]:
+        """Yield what is new, in order."""
+        while found := self._rows.pull():
+            for record, events in found:
+                key, kind, text = events[-1]
+                commit = self._decode(text, Commit) if kind == STEP else None
+                if commit is not None:
+                    yield self._step(record, key, commit, events[:-1])
+
+    def damage(self, *, ended: bool) -> tuple[str, ...]:
+        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        pending = self._rows.tail.pending if ended else ()
+        return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
+
+    def _step(self, record: int, key: StepKey, commit: Commit, events: list[_Event]) -> StepEvents:
+        defined: list[tuple[int, TensorInfo]] = []
+        observations: list[AnyObservation] = []
+        for _, kind, text in events:
+            if kind == DEFINED:
+                row = self._decode(text, Defined)
+                if row is not None:
+                    defined.append((row.id, row.tensor))
+            else:
+                observation = self._decode(text, _OBSERVATION)
+                if observation is not None:
+                    observations.append(observation)
+        return StepEvents(
+            record=record,
+            key=key,
+            commit=commit,
+            defined=tuple(defined),
+            observations=tuple(observations),
+        )
+
+    def _decode(self, text: str, kind: type[RowsT]) -> RowsT | None:
+        try:
+            return jsonable.decode(text, kind)
+        except (msgspec.DecodeError, UnicodeError) as err:
+            self._damage.append(f"{self._folder.name}: an event cannot be understood: {err}")
+            return None
+
+
+@dataclass(slots=True)
+class ReadState:
+    """How far the reading of one worker has come; made with the worker's folder."""
+
+    folder: Path
+    _events: EventReader = field(init=False)
+    _stats: _StatsRows = field(init=False)
+    _scalars: _ScalarRows = field(init=False)
+    _incomplete: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self._events = EventReader(self.folder)
+        self._stats = _StatsRows(self.folder, "stats")
+        self._scalars = _ScalarRows(self.folder, "scalars")
+
+    def poll(self) -> Iterator[StepRecord]:
+        """Yield the records that came since the last poll, in order."""
+        for events in self._events.poll():
+            yield self._join(events)
+
+    def damage(self, *, ended: bool = False) -> tuple[str, ...]:
+        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        found = [*self._events.damage(ended=ended)]
+        for rows in (self._stats, self._scalars):
+            found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]
+        if self._incomplete:
+            found.append(f"{self.folder.name}: {self._incomplete} steps lack numbers by damage")
+        return tuple(found)
+
+    def _join(self, events: StepEvents) -> StepRecord:
+        commit = events.commit
+        tensor_T = np.empty(0, np.uint32)
+        summary_TF = np.empty((0, commit.width), np.float64)
+        scalars: tuple[Scalar, ...] = ()
+        stats = self._stats.take(events.record) if commit.tensors else (tensor_T, summary_TF)
+        if stats is not None and stats[1].shape == (commit.tensors, commit.width):
+            tensor_T, summary_TF = stats
+        found = self._scalars.take(events.record) if commit.scalars else ()
+        if found is not None and len(found) == commit.scalars:
+            scalars = found
+        self._incomplete += (len(tensor_T), len(scalars)) != (commit.tensors, commit.scalars)
+        return StepRecord(
+            key=events.key,
+            wall_s=commit.wall_s,
+            optimizers=commit.optimizers,
+            skipped=commit.skipped,
+            defined=events.defined,
+            tensor_T=tensor_T,
+            summary_TF=summary_TF,
+            scalars=scalars,
+            observations=events.observations,
+        )
+
+
+def read_records(folder: Path, state: ReadState | None = None) -> list[StepRecord]:
+    """Return the records of a worker that came since the last call with `state`.
+
+    Args:
+        folder: the worker's folder.
+        state: what earlier calls with the same folder have read; None reads from the start.
+    """
+    return list((state or ReadState(folder)).poll())

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mothtrap.core.errors import DamagedDataError, RunExistsError, RunNotFoundError
+from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.store import layout
+
+
+def info(**changes: object) -> RunInfo:
+    values: dict[str, object] = {
+        "id": "x",
+        "attempt": 1,
+        "command": ("python", "train.py"),
+        "cwd": "/tmp",
+        "created_s": 1e9,
+        "pid": 1,
+        "host": "h",
+        "python": "3.11",
+        "mothtrap": "0.1",
+        "config": {"overhead": float("inf")},
+    }
+    return RunInfo(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_a_new_run_has_its_first_attempt(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "runs" / "x", info(config={}))
+    assert attempt == tmp_path / "runs" / "x" / "1"
+    assert layout.read_info(attempt) == info(config={})
+    assert layout.read_end(attempt) is None
+    layout.write_end(attempt, RunEnd(exit_code=-9, ended_s=5.0))
+    assert layout.read_end(attempt) == RunEnd(exit_code=-9, ended_s=5.0)
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["x"]
+
+
+def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
+    layout.create_run(tmp_path / "x", info())
+    (tmp_path / "file").write_text("mine")
+    for name in ("x", "file"):
+        with pytest.raises(RunExistsError, match="choose another name with --name, or remove"):
+            layout.create_run(tmp_path / name, info())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "x"]
+
+
+def test_of_many_creators_of_one_name_one_wins(tmp_path: Path) -> None:
+    def create(_: int) -> bool:
+        try:
+            layout.create_run(tmp_path / "x", info())
+        except RunExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(create, range(16))).count(True) == 1
+
+
+def test_attempts_are_counted(tmp_path: Path) -> None:
+    layout.create_run(tmp_path / "x", info())
+    layout.create_attempt(tmp_path / "x", info(attempt=2))
+    (tmp_path / "x" / "3").mkdir()  # no run.json: not an attempt
+    assert layout.attempts(tmp_path / "x") == [1, 2]
+    with pytest.raises(RunExistsError, match=r"the attempts there are \[1, 2\]"):
+        layout.create_attempt(tmp_path / "x", info(attempt=2))
+
+
+def test_workers_never_share_a_folder(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ranks = [rank for rank, _ in pool.map(lambda _: layout.claim_worker(tmp_path), range(20))]
+    assert sorted(ranks) == list(range(20)) == layout.workers(tmp_path)
+    assert layout.claim_worker(tmp_path, 30)[0] == 30
+    assert layout.claim_worker(tmp_path, 3)[0] == 20
+
+
+def test_a_run_is_found_by_path_name_or_as_the_latest(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    layout.create_run(runs / "late", info(created_s=2e9))
+    layout.create_run(runs / "early", info(created_s=1e9))
+    assert layout.find_run("early", runs) == runs / "early"
+    assert layout.find_run(runs / "early", tmp_path) == runs / "early"
+    assert layout.find_run(None, runs) == runs / "late"
+    assert layout.list_runs(runs) == [runs / "late", runs / "early"]
+
+
+def test_a_run_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFoundError, match="make one with `mothtrap run"):
+        layout.find_run(None, tmp_path / "nothing")
+    layout.create_run(tmp_path / "digits-1", info())
+    with pytest.raises(RunNotFoundError, match=r"did you mean 'digits-1'\?"):
+        layout.find_run("digit-1", tmp_path)
+    with pytest.raises(RunNotFoundError, match="no run found at"):
+        layout.find_run("a\0b", tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"id": 3}', "\xff"])
+def test_a_damaged_description_is_an_error_of_ours(tmp_path: Path, text: str) -> None:
+    attempt = layout.create_run(tmp_path / "x", info())
+    (attempt / "run.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DamagedDataError, match=r"run\.json cannot be read"):
+        layout.read_info(attempt)
+    assert layout.list_runs(tmp_path) == [tmp_path / "x"]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.store.test_segments import SCHEMA, batch
+
+from mothtrap.store import tailing
+from mothtrap.store.segments import SegmentWriter
+from mothtrap.store.tailing import SegmentReader, SegmentTail
+
+
+def values(batches: list) -> list[int]:
+    return [value for b in batches for value in b.column("a").to_pylist()]
+
+
+def written(folder: Path, *numbers: int, seq: int = 0, seal: bool = True) -> Path:
+    path = folder / f"raw-{seq:08d}.arrow"
+    writer = SegmentWriter(path, SCHEMA)
+    for number in numbers:
+        writer.append(batch(number))
+    if seal:
+        writer.seal()
+    return path
+
+
+def test_batches_in_the_wrong_place_are_not_believed(tmp_path: Path) -> None:
+    path = written(tmp_path, 10, 11, 12, seal=False)
+    data = path.read_bytes()
+    size = (len(data) - data.index(b"\xff\xff\xff\xff", 16)) // 3
+    a, b, c = (data[len(data) - k * size : len(data) - (k - 1) * size] for k in (3, 2, 1))
+    path.write_bytes(data[: -3 * size] + a + c + b)
+    reader = SegmentReader(path)
+    assert values(reader.poll()) == [10, 12]
+    reader.close()
+    assert "batches 1 to 1 are missing" in reader.damage[0]
+    assert "hold no whole batch" in reader.damage[1]
+
+
+def test_a_batch_of_another_schema_is_not_believed(tmp_path: Path) -> None:
+    path = written(tmp_path, 10, 11)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"\x01\0\0\0a\0\0\0", b"\x01\0\0\0b\0\0\0"))
+    assert path.read_bytes() != data
+    reader = SegmentReader(path)
+    assert reader.poll() == []
+    assert reader.damage
+
+
+def test_a_segment_of_absurd_length_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, 1)
+    monkeypatch.setattr(tailing, "MAX_SEGMENT_BYTES", 100)
+    reader = SegmentReader(path)
+    assert reader.poll() == []
+    assert "expected at most 100" in reader.damage[0]
+
+
+def test_a_torn_segment_before_another_is_damage(tmp_path: Path) -> None:
+    path = written(tmp_path, 1, 2, seal=False)
+    path.write_bytes(path.read_bytes()[:-3])
+    written(tmp_path, 3, seq=1)
+    tail = SegmentTail(tmp_path, "raw")
+    assert values(tail.poll()) == [1]
+    assert values(tail.poll()) == [3]
+    assert tail.poll() == []
+    assert len(tail.damage) == 1
+
+
+def test_a_missing_segment_is_damage(tmp_path: Path) -> None:
+    written(tmp_path, 1)
+    written(tmp_path, 3, seq=2)
+    tail = SegmentTail(tmp_path, "raw")
+    assert values(tail.poll() + tail.poll()) == [1, 3]
+    assert "raw-00000001.arrow: the segment is missing" in tail.damage[0]
+
+
+def test_a_tail_waits_for_a_torn_batch(tmp_path: Path) -> None:
+    path = written(tmp_path, 1, 2, seal=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    tail = SegmentTail(tmp_path, "raw")
+    assert values(tail.poll()) == [1]
+    assert tail.pending
+    path.write_bytes(whole)
+    assert values(tail.poll()) == [2]
+    assert tail.pending == tail.damage == ()
