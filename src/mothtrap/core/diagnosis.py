@@ -1,0 +1,163 @@
+"""Joins findings into stories: a root cause first, then what follows from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from mothtrap.core.findings import Finding, Severity
+
+ONSET_SLACK_STEPS = 5
+"""How late the onset of a cause may be known, in steps; chosen by hand: an onset that
+is read from a trend or from sampled steps is that uncertain."""
+
+EXACT_FAMILIES = ("NUM",)
+"""Rule families whose onsets are exact to the step: no slack is given to their causes."""
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """A root cause and what follows from it; both are fingerprints.
+
+    `severity` is the worst of root and effects, `step` the onset of the root.
+    """
+
+    root: str
+    effects: tuple[str, ...]
+    sentence: str
+    severity: Severity
+    step: int
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings with `causes` and `caused_by` filled, and the stories they tell.
+
+    Findings and stories are sorted: worst severity first, then earliest step.
+    """
+
+    findings: tuple[Finding, ...]
+    stories: tuple[Story, ...]
+
+
+def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]) -> Diagnosis:
+    """Join findings where one explains another.
+
+    A finding is a cause of another when its rule explains the other's, they share a
+    worker, and its onset is not later (`ONSET_SLACK_STEPS` is allowed for onsets that
+    are estimates). A note (info) explains nothing worse than a note.
+
+    Args:
+        findings: of one run, one per fingerprint.
+        explains: for a rule code the codes of the rules whose findings it causes.
+    """
+    ordered = sorted(findings, key=_order)
+    effects = _effects(ordered, explains)
+    causes_of: dict[int, list[int]] = {i: [] for i in range(len(ordered))}
+    for cause, targets in effects.items():
+        for target in targets:
+            causes_of[target].append(cause)
+    linked = tuple(
+        msgspec.structs.replace(
+            finding,
+            causes=tuple(dict.fromkeys(ordered[e].code for e in effects[i])),
+            caused_by=tuple(dict.fromkeys(ordered[c].code for c in causes_of[i])),
+        )
+        for i, finding in enumerate(ordered)
+    )
+    stories = [
+        _story(linked[i], [linked[e] for e in _reachable(i, effects)])
+        for i in range(len(linked))
+        if not causes_of[i]
+    ]
+    stories.sort(key=lambda story: (story.severity.rank, story.step))
+    return Diagnosis(findings=linked, stories=tuple(stories))
+
+
+def verdict(diagnosis: Diagnosis, *, steps: int) -> str:
+    """Say in one sentence what is wrong with the run, or that nothing was found.
+
+    Args:
+        diagnosis: of the run.
+        steps: train steps that were judged.
+    """
+    told = [story for story in diagnosis.stories if story.severity is not Severity.INFO]
+    counted = f"{steps} step" + ("" if steps == 1 else "s")
+    if told:
+        more = len(told) - 1
+        tail = f" {more} other problem{'s' if more > 1 else ''} beside it." if more else ""
+        return told[0].sentence + tail
+    notes = len(diagnosis.stories)
+    tail = f" ({notes} note{'s' if notes > 1 else ''})" if notes else ""
+    return f"Nothing wrong was found in {counted}{tail}."
+
+
+def _order(finding: Finding) -> tuple[int, int, str, str]:
+    return finding.severity.rank, finding.step, finding.code, finding.fingerprint
+
+
+def _effects(
+    findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
+) -> dict[int, list[int]]:
+    """Return for every index the indices it explains; the graph has no cycle."""
+    effects: dict[int, list[int]] = {i: [] for i in range(len(findings))}
+    by_onset = sorted(range(len(findings)), key=lambda i: (findings[i].step, findings[i].code))
+    for cause in by_onset:
+        for effect in by_onset:
+            if _explains(findings[cause], findings[effect], explains) and (
+                cause not in _reachable(effect, effects)
+            ):
+                effects[cause].append(effect)
+    return effects
+
+
+def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[str]]) -> bool:
+    if cause is effect or effect.code not in explains.get(cause.code, frozenset()):
+        return False
+    if not set(cause.workers) & set(effect.workers):
+        return False
+    if cause.severity is Severity.INFO and effect.severity is not Severity.INFO:
+        return False
+    if cause.code in explains.get(effect.code, frozenset()):
+        # Either may cause the other: the earlier does; in the same step the order of codes.
+        return (cause.step, cause.code) < (effect.step, effect.code)
+    slack = 0 if effect.code.startswith(EXACT_FAMILIES) else ONSET_SLACK_STEPS
+    return cause.step <= effect.step + slack
+
+
+def _reachable(start: int, effects: Mapping[int, Sequence[int]]) -> list[int]:
+    found: dict[int, None] = {}
+    waiting = list(effects[start])
+    while waiting:
+        index = waiting.pop(0)
+        if index not in found:
+            found[index] = None
+            waiting.extend(effects[index])
+    return list(found)
+
+
+def _story(root: Finding, effects: Sequence[Finding]) -> Story:
+    followed = sorted(effects, key=lambda f: (f.step, f.code))
+    severity = min([root, *followed], key=lambda f: f.severity.rank).severity
+    return Story(
+        root=root.fingerprint,
+        effects=tuple(f.fingerprint for f in followed),
+        sentence=_sentence(root, followed),
+        severity=severity,
+        step=root.step,
+    )
+
+
+def _sentence(root: Finding, effects: Sequence[Finding]) -> str:
+    where = f" in {root.layers[0]}" if root.layers else ""
+    more = f" and {len(root.layers) - 1} more" if len(root.layers) > 1 else ""
+    line = f" ({root.location})" if root.location else ""
+    words = _words(root)
+    text = f"{words[0].upper()}{words[1:]} from step {root.step}{where}{more}{line}"
+    if effects:
+        text += ", followed by " + ", ".join(f"{_words(f)} (step {f.step})" for f in effects)
+    fix = f" Try: {root.fixes[0].rstrip('.')}." if root.fixes else ""
+    return f"{text}.{fix}"
+
+
+def _words(finding: Finding) -> str:
+    return finding.name.replace("nonfinite", "non-finite").replace("_", " ")

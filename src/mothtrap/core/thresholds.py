@@ -1,0 +1,28 @@
+"""A threshold of a rule that knows its unit and where its value comes from."""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from mothtrap.core.rule import Rule
+
+Value = TypeVar("Value", float, int, str, bool)
+
+
+def threshold(default: Value, *, unit: str, source: str) -> Value:
+    """Declare a field of a rule's dataclass.
+
+    Args:
+        default: the value when nothing is configured.
+        unit: what the number counts, e.g. `steps` or `times the median`.
+        source: a paper, a measurement, or `chosen by hand`.
+    """
+    return field(default=default, metadata={"unit": unit, "source": source})
+
+
+def describe(rule: Rule | type[Rule]) -> dict[str, tuple[str, str]]:
+    """Return `(unit, source)` of every threshold of a rule, in order of declaration."""
+    found = fields(rule)  # type: ignore[arg-type]  # every rule is a dataclass
+    return {f.name: (f.metadata.get("unit", ""), f.metadata.get("source", "")) for f in found}

@@ -1,0 +1,1 @@
+"""Runs the rules over the steps of a worker, while it trains or afterwards."""

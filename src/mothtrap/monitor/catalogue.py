@@ -1,0 +1,130 @@
+"""Which rules there are, which are in force, and what explains what."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Iterable, Mapping
+
+from mothtrap.core import registry
+from mothtrap.core.config import Config
+from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.rule import Rule
+
+PACKAGE = "mothtrap.rules"
+
+Setting = float | int | str | bool
+
+
+def rule_classes() -> tuple[type[Rule], ...]:
+    """Return every rule that is installed, sorted by code."""
+    found = [_rule_in(name) for name in registry.names(PACKAGE)]
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def find_rule(code_or_name: str) -> type[Rule]:
+    """Return the rule of a code (any case) or a name.
+
+    Raises:
+        UnknownNameError: there is none; names the nearest.
+    """
+    classes = rule_classes()
+    for rule in classes:
+        if code_or_name.upper() == rule.code or code_or_name == rule.name():
+            return rule
+    known = [word for rule in classes for word in (rule.code, rule.name())]
+    raise UnknownNameError(
+        f"no rule {code_or_name!r}{nearest(code_or_name, known)}; "
+        f"the codes are: {', '.join(rule.code for rule in classes)}"
+    )
+
+
+def load_rules(config: Config) -> tuple[Rule, ...]:
+    """Return the rules in force, with their thresholds, sorted by code.
+
+    Raises:
+        ConfigError: a rule code or threshold that does not exist, or of the wrong type.
+    """
+    classes = rule_classes()
+    codes = [rule.code for rule in classes]
+    for code in config.rules:
+        if code not in codes:
+            raise ConfigError(
+                f"configuration: [rules.{code}] names no rule{nearest(code, codes)}; "
+                f"rules are set by code: {', '.join(codes)}"
+            )
+    _check_prefixes("select", config.select, codes)
+    _check_prefixes("ignore", config.ignore, codes)
+    return tuple(
+        _with_thresholds(rule, config.rules.get(rule.code, {}))
+        for rule in classes
+        if config.selects(rule.code)
+    )
+
+
+def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
+    """Return for every rule code the codes of the rules whose findings it causes.
+
+    Args:
+        rules: by default every rule that is installed.
+    """
+    known = tuple(rule_classes() if rules is None else rules)
+    codes = {rule.name(): rule.code for rule in known}
+    return {
+        rule.code: frozenset(codes[name] for name in rule.explains if name in codes)
+        for rule in known
+    }
+
+
+def _rule_in(name: str) -> type[Rule]:
+    module = registry.load(PACKAGE, name)
+    classes: list[type[Rule]] = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, Rule)
+        and not inspect.isabstract(value)
+        and value.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise UnknownNameError(
+            f"{module.__name__} holds {len(classes)} rules; a file holds exactly one rule class"
+        )
+    return classes[0]
+
+
+def _check_prefixes(key: str, prefixes: Iterable[str], codes: list[str]) -> None:
+    families = sorted({code.rstrip("0123456789") for code in codes})
+    for prefix in prefixes:
+        if not any(code.startswith(prefix) for code in codes):
+            raise ConfigError(
+                f"configuration: {key} holds {prefix!r}, which no rule code begins with"
+                f"{nearest(prefix, [*codes, *families])}; families are: {', '.join(families)}"
+            )
+
+
+def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
+    types = typing.get_type_hints(rule)
+    known = [field.name for field in dataclasses.fields(rule)]  # type: ignore[arg-type]
+    values: dict[str, Setting] = {}
+    for key, value in settings.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise ConfigError(
+                f"configuration: [rules.{rule.code}] has no {key!r}{nearest(name, known)}; "
+                f"thresholds of {rule.name()}: {', '.join(known) or 'none'}"
+            )
+        values[name] = _typed(rule.code, key, value, types[name])
+    return rule(**values)
+
+
+def _typed(code: str, key: str, value: Setting, wanted: type) -> Setting:
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not wanted:
+        raise ConfigError(
+            f"configuration: [rules.{code}] {key} = {value!r} is {type(value).__name__}, "
+            f"expected {wanted.__name__}"
+        )
+    return value

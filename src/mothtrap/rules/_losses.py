@@ -1,0 +1,111 @@
+"""What the loss rules share: which series they may judge, and what is known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Floats, Ints, Series, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a loss rule says of one series; becomes a finding of the rule."""
+
+    severity: Severity
+    step: int
+    last_step: int
+    count: int
+    message: str
+    evidence: dict[str, EvidenceValue]
+
+
+def loss_series(window: Window) -> tuple[Series, ...]:
+    """Return every loss series of training.
+
+    Raises:
+        NotEnoughData: no loss was seen so far.
+    """
+    found = tuple(s for s in window.scalars("loss") if len(s))
+    if not found:
+        raise NotEnoughData("no loss was seen")
+    return found
+
+
+def has_players(window: Window) -> bool:
+    """Whether several losses are minimised by optimizers that share none: a game.
+
+    In a game (GAN, actor and critic) no single loss tells whether training goes well.
+    """
+    owners = [set(s.optimizers) for s in window.scalars("loss") if s.optimizers]
+    return any(not a & b for i, a in enumerate(owners) for b in owners[i + 1 :])
+
+
+def finite_part(series: Series) -> tuple[Ints, Floats]:
+    """Return steps and values of a series without its non-finite values."""
+    finite = np.isfinite(series.values_S)
+    return series.steps_S[finite], series.values_S[finite]
+
+
+def require_scale(values_S: Floats) -> None:
+    """Raise NotApplicable when ratios of these losses mean nothing: one is negative."""
+    if len(values_S) and float(values_S.min()) < 0:
+        raise NotApplicable("the loss takes negative values, so it has no scale to compare with")
+
+
+def learning_rates(window: Window, series: Series) -> tuple[Ints, Floats]:
+    """Return steps and learning rates of the optimizers of a series, the largest a step.
+
+    Empty when no learning rate was seen.
+    """
+    rates: dict[int, float] = {}
+    for rate in window.scalars("lr"):
+        if not series.optimizers or rate.of in series.optimizers:
+            for step, value in zip(rate.steps_S.tolist(), rate.values_S.tolist(), strict=True):
+                rates[step] = max(value, rates.get(step, 0.0))
+    steps = sorted(rates)
+    return np.array(steps, dtype=np.int64), np.array([rates[s] for s in steps], dtype=np.float64)
+
+
+def judge_series(
+    rule: Rule,
+    window: Window,
+    judge: Callable[[Series], Judgement | None],
+) -> list[Finding]:
+    """Let `judge` look at every loss series; the worst verdict becomes the finding.
+
+    Raises:
+        CannotJudge: no series could be judged; the reason of the last.
+    """
+    reasons: list[CannotJudge] = []
+    judged: list[tuple[Judgement, Series]] = []
+    every = loss_series(window)
+    for series in every:
+        try:
+            verdict = judge(series)
+        except CannotJudge as reason:
+            reasons.append(reason)
+            continue
+        if verdict:
+            judged.append((verdict, series))
+    if len(reasons) == len(every):
+        raise reasons[-1]
+    if not judged:
+        return []
+    verdict, series = min(judged, key=lambda pair: (pair[0].severity.rank, pair[0].step))
+    found = rule.finding(
+        window,
+        severity=verdict.severity,
+        step=verdict.step,
+        last_step=verdict.last_step,
+        count=verdict.count,
+        message=verdict.message,
+        evidence={**verdict.evidence, "series": series.of},
+        location=series.location,
+    )
+    return [found]

@@ -1,0 +1,208 @@
+"""ACT201: units of a rectifier that are never active."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Floats, Matrix, Window
+from mothtrap.rules._stretches import last_stretch, stretches
+
+MEMORY_SAMPLES = 8
+"""Captured batches that the statistic `inactive` looks back over."""
+
+
+@dataclass(frozen=True)
+class DeadUnits(Rule):
+    """Units of a rectifier are active for no input at all.
+
+    What it detects:
+        Modules like ReLU in which many units gave 0 for every example of the last
+        captured batches.
+
+    Why it matters:
+        The derivative of such a unit is 0 for every input, so no gradient reaches the
+        weights before it and it cannot come back. A layer in which every unit is dead
+        blocks learning for everything before it.
+
+    Fires:
+        Warning when more than `warning_share` of a layer's units are dead in
+        `persisting_samples` captures running; error from `dead_share` on, when the
+        layer has at least `min_units` units.
+
+    Stays quiet:
+        Sparse activations: units that are 0 for most examples but not for all.
+        Modules that let negative values through (leaky ReLU, GELU, SiLU). Fewer than
+        `min_examples` examples: a unit may simply not have met its input yet.
+
+    What to do:
+        - Lower the learning rate, or warm it up: one large step can push all units of
+          a layer below zero.
+        - Check the initial bias and weights of the layer before (He initialisation,
+          bias 0), and that inputs are normalised.
+        - Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
+
+    Example:
+        nn.init.constant_(layer.bias, -10.0)     # no input ever lifts the unit above 0
+        nn.init.zeros_(layer.bias)
+
+    References:
+        Lu et al. 2020, Dying ReLU and initialization, https://arxiv.org/abs/1903.06733
+    """
+
+    code = "ACT201"
+    needs = (
+        Need(
+            kinds=("activation",),
+            statistics=("inactive",),
+            roles=("rectifier",),
+            every=16,
+            steps=64,
+        ),
+    )
+    explains = ("stuck_at_chance", "loss_not_decreasing")
+
+    warning_share: float = threshold(
+        0.5, unit="share of a layer's units", source="chosen by hand, as is common in tools"
+    )
+    dead_share: float = threshold(
+        0.99, unit="share of a layer's units", source="chosen by hand: at most 1 in 100 lives"
+    )
+    persisting_samples: int = threshold(
+        2, unit="captures running", source=f"chosen by hand; each looks back over {MEMORY_SAMPLES}"
+    )
+    min_examples: int = threshold(
+        64, unit="examples", source="chosen by hand: a unit active for 1 in 10 is met with p > 0.99"
+    )
+    min_units: int = threshold(
+        8, unit="units", source="chosen by hand: a bottleneck of 4 may be dead by chance"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every rectifier over its captured steps."""
+        inactive = window.matrix("activation", "inactive")
+        if inactive is None or not inactive.tensors:
+            if window.total_steps < MEMORY_SAMPLES:
+                raise NotEnoughData("no activation was seen")
+            raise NotApplicable("no rectifier was seen")
+        columns = range(len(inactive.tensors))
+        enough = [c for c in columns if self._judged(inactive, c).any()]
+        if not enough:
+            raise NotEnoughData(f"fewer than {self.min_examples} examples passed the rectifiers")
+        found = []
+        for column in enough:
+            layer = self._layer(inactive, column)
+            if layer:
+                found.append(layer)
+        return [self._finding(window, found)] if found else []
+
+    def _judged(self, inactive: Matrix, column: int) -> Bools:
+        """Which rows of a column rest on enough examples; shape (S,)."""
+        present_S = inactive.present_ST[:, column] & np.isfinite(inactive.values_ST[:, column])
+        batches_S = np.minimum(np.cumsum(present_S), MEMORY_SAMPLES)
+        enough_S: Bools = batches_S * _examples(inactive.tensors[column]) >= self.min_examples
+        return present_S & enough_S
+
+    def _layer(self, inactive: Matrix, column: int) -> _Layer | None:
+        judged_S = self._judged(inactive, column)
+        share_S = inactive.values_ST[judged_S, column]
+        every_S = inactive.steps_S[inactive.present_ST[:, column]]
+        steps_S = inactive.steps_S[judged_S]
+        tensor = inactive.tensors[column]
+        units = _units(tensor)
+        for limit, severity in (
+            (self.dead_share, Severity.ERROR),
+            (self.warning_share, Severity.WARNING),
+        ):
+            if severity is Severity.ERROR and units < self.min_units:
+                continue
+            begin = _persisting(share_S > limit - 1e-9, self.persisting_samples)
+            if begin is None:
+                continue
+            # A unit found inactive was so in all batches that the statistic looks back over.
+            index = int(np.searchsorted(every_S, steps_S[begin]))
+            onset = int(every_S[max(0, index - MEMORY_SAMPLES + 1)])
+            held_S = share_S > limit - 1e-9
+            return _Layer(
+                tensor=tensor,
+                severity=severity,
+                step=onset,
+                last_step=int(steps_S[held_S][-1]),
+                count=int(held_S.sum()),
+                share=_worst(share_S, begin),
+                units=units,
+            )
+        return None
+
+    def _finding(self, window: Window, found: list[_Layer]) -> Finding:
+        found = sorted(found, key=lambda layer: (layer.severity.rank, -layer.share, layer.step))
+        worst = found[0]
+        same = [layer for layer in found if layer.severity is worst.severity]
+        more = f"; {len(same) - 1} more layers" if len(same) > 1 else ""
+        name = worst.tensor.module or worst.tensor.name
+        return self.finding(
+            window,
+            severity=worst.severity,
+            step=min(layer.step for layer in same),
+            last_step=max(layer.last_step for layer in same),
+            count=max(layer.count for layer in same),
+            layers=tuple(layer.tensor.module or layer.tensor.name for layer in same),
+            message=(
+                f"{worst.share:.0%} of the {worst.units} units of {name} "
+                f"({worst.tensor.module_type}) are never active{more}"
+            ),
+            evidence={
+                "value": worst.share,
+                "limit": self.dead_share
+                if worst.severity is Severity.ERROR
+                else self.warning_share,
+                "units": worst.units,
+                "layers": len(same),
+            },
+            location=worst.tensor.location,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    tensor: TensorInfo
+    severity: Severity
+    step: int
+    last_step: int
+    count: int
+    share: float
+    units: int
+
+
+def _persisting(held_S: Bools, samples: int) -> int | None:
+    """Return where the condition began that holds at the end, else the first that lasted."""
+    last = last_stretch(held_S)
+    if last and last[1] - last[0] >= samples:
+        return last[0]
+    return next((a for a, b in stretches(held_S) if b - a >= max(samples, MEMORY_SAMPLES)), None)
+
+
+def _worst(share_S: Floats, begin: int) -> float:
+    return float(share_S[begin:].max())
+
+
+def _units(tensor: TensorInfo) -> int:
+    """Return the number of units: channels of an image (N, C, H, W), else the last axis."""
+    shape = tensor.shape
+    if not shape:
+        return 1
+    return shape[1] if len(shape) in (4, 5) else shape[-1]
+
+
+def _examples(tensor: TensorInfo) -> int:
+    """Return how many values of a unit one batch holds, at least."""
+    units = max(1, _units(tensor))
+    return max(1, math.prod(tensor.shape) // units)

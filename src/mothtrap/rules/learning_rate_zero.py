@@ -1,0 +1,154 @@
+"""OPT601: the learning rate is zero, or has fallen to nothing long before the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._losses import finite_part
+from mothtrap.rules._stretches import last_stretch, share_below
+
+
+@dataclass(frozen=True)
+class LearningRateZero(Rule):
+    """The learning rate is zero, or fell to nothing long before training ended.
+
+    What it detects:
+        Steps with a learning rate of 0 in all parameter groups of an optimizer; and a
+        schedule that ran out early, typically a scheduler meant for epochs that is
+        stepped once per batch.
+
+    Why it matters:
+        The loop runs, time passes, the weights stay where they are.
+
+    Fires:
+        Zero: warning after `zero_steps` steps running, error when it lasts
+        `broken_steps` and half of the steps so far. Run out: error when the rate fell
+        below `vanished_ratio` of its peak in at most `fall_steps` steps and training
+        has gone on `waited_ratio` times as long as the schedule lasted, though the
+        loss was still falling when the rate fell.
+
+    Stays quiet:
+        Warm-up from 0, a first step or a handful at 0, decay to 0 at the end of
+        training, cosine restarts, and reductions after the loss had stopped falling.
+
+    What to do:
+        - Call `scheduler.step()` once per epoch when its arguments count epochs, or
+          give it the number of batches (`T_max`, `total_steps`, `step_size` in steps).
+        - Check the order of `optimizer.step()` and `scheduler.step()`, and what the
+          schedule returns at step 0.
+        - Give the optimizer a learning rate above 0, e.g. 1e-3 for Adam.
+
+    Example:
+        for epoch in range(epochs):
+            for x, y in loader:
+                train_step(x, y)
+            scheduler.step()      # outside of the inner loop
+
+    References:
+        https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate
+    """
+
+    code = "OPT601"
+    explains = ("loss_not_decreasing", "stuck_at_chance")
+
+    zero_steps: int = threshold(
+        20, unit="steps running", source="chosen by hand: longer than a priming handful"
+    )
+    broken_steps: int = threshold(50, unit="steps running", source="chosen by hand")
+    vanished_ratio: float = threshold(
+        1e-3, unit="of the peak rate", source="chosen by hand: usual schedules end at 1e-2"
+    )
+    fall_steps: int = threshold(
+        500, unit="steps from peak to vanished", source="chosen by hand: a few epochs' worth"
+    )
+    waited_ratio: float = threshold(
+        4.0, unit="times the length of the schedule", source="chosen by hand"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the learning rate of every optimizer."""
+        every = [series for series in window.scalars("lr") if len(series)]
+        if not every:
+            raise NotEnoughData("no learning rate was seen")
+        alone = all(series.values_S[-1] == 0 for series in every)
+        found = [f for s in every for f in (self._zero(window, s, alone), self._gone(window, s))]
+        judged = [f for f in found if f is not None]
+        if not judged and max(series.total for series in every) < self.zero_steps:
+            raise NotEnoughData(f"fewer than {self.zero_steps} steps were seen")
+        return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
+
+    def _zero(self, window: Window, series: Series, alone: bool) -> Finding | None:
+        stretch = last_stretch(series.values_S == 0)
+        if stretch is None or stretch[1] - stretch[0] < self.zero_steps:
+            return None
+        length = stretch[1] - stretch[0]
+        whole = length == len(series)
+        broken = length >= self.broken_steps and (whole or 2 * length >= series.total)
+        step = int(series.steps_S[stretch[0]])
+        return self.finding(
+            window,
+            severity=Severity.ERROR if broken and alone else Severity.WARNING,
+            step=step,
+            last_step=int(series.steps_S[-1]),
+            count=length,
+            message=f"the learning rate of {_named(series)} is 0 for {length} steps",
+            evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
+        )
+
+    def _gone(self, window: Window, series: Series) -> Finding | None:
+        steps_S, rate_S = finite_part(series)
+        if not len(rate_S) or series.total > len(series) or rate_S.max() <= 0:
+            return None
+        peak = len(rate_S) - 1 - int(np.argmax(rate_S[::-1]))
+        stretch = last_stretch(rate_S < self.vanished_ratio * rate_S[peak])
+        if stretch is None:
+            return None
+        gone = stretch[0]
+        fell = gone - peak
+        waited = len(rate_S) - gone >= max(self.waited_ratio * gone, self.broken_steps)
+        if fell > self.fall_steps or not waited or not _was_learning(window, series, gone):
+            return None
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=int(steps_S[gone]),
+            last_step=int(steps_S[-1]),
+            count=len(rate_S) - gone,
+            message=(
+                f"the learning rate of {_named(series)} fell from {rate_S[peak]:.3g} to "
+                f"{rate_S[-1]:.3g} within {fell} steps, {len(rate_S) - gone} steps ago: "
+                "the schedule has run out"
+            ),
+            evidence={
+                "optimizer": series.of,
+                "peak": float(rate_S[peak]),
+                "value": float(rate_S[-1]),
+                "fall_steps": fell,
+                "limit": self.vanished_ratio,
+            },
+        )
+
+
+def _named(series: Series) -> str:
+    return series.of or "the optimizer"
+
+
+def _was_learning(window: Window, rate: Series, gone: int) -> bool:
+    """Whether the losses of this optimizer were still falling when its rate vanished."""
+    until = int(rate.steps_S[gone])
+    for loss in window.scalars("loss"):
+        if loss.optimizers and rate.of not in loss.optimizers:
+            continue
+        steps_S, values_S = finite_part(loss)
+        before = values_S[steps_S <= until]
+        third = len(before) // 3
+        if third >= 5 and share_below(before[-third:], before[-2 * third : -third]) > 0.6:
+            return True
+    return False

@@ -1,0 +1,92 @@
+"""NUM004: the first module whose output is not finite while its inputs were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import NonfiniteModule
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class NonfiniteActivation(Rule):
+    """A module turned finite inputs into NaN or infinite outputs.
+
+    What it detects:
+        In a step whose loss or applied gradient is not finite: the first module in
+        order of execution whose output is not finite while its inputs and parameters
+        are.
+
+    Why it matters:
+        This is where the number broke; everything after it only passes it on.
+
+    Fires:
+        Error at the first such step. It looks only when the loss or an applied
+        gradient is not finite, so it costs nothing before.
+
+    Stays quiet:
+        Infinite values in masks and masked scores, or NaN that codes a gap, as long
+        as loss and gradients are finite. Steps that loss scaling skips. Modules whose
+        parameters are not finite themselves: they were broken by an earlier step.
+
+    What to do:
+        - Guard the operation in this module: add an epsilon to what is divided by or
+          under a root or log, subtract the maximum before exp.
+        - Check the module's input of this step for extreme values, and normalise it.
+        - Run the module in float32 when it overflows in a smaller type (fp16 ends
+          at 65504).
+
+    Example:
+        scores = x / x.norm(dim=-1, keepdim=True)            # 0/0 for a row of zeros
+        scores = F.normalize(x, dim=-1)                      # safe
+
+    References:
+        Micikevicius et al. 2018, Mixed precision training, https://arxiv.org/abs/1710.03740
+    """
+
+    code = "NUM004"
+    explains = ("nonfinite_loss", "nonfinite_gradient", "loss_diverging")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look for the first module that broke by itself."""
+        if not window.total_steps:
+            raise NotEnoughData("no step was seen")
+        skipped = set(window.steps_S[window.skipped_S].tolist())
+        broken = [
+            seen
+            for seen in window.seen(NonfiniteModule)
+            if seen.parameters_finite and seen.step not in skipped and seen.mode is Mode.TRAIN
+        ]
+        if not broken:
+            return []
+        first = min(broken, key=lambda seen: seen.step)
+        what = " and ".join(
+            f"{count} {word}"
+            for count, word in ((first.nan, "NaN"), (first.inf, "infinite"))
+            if count
+        )
+        name = first.module or "the model"
+        origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
+        return [
+            self.finding(
+                window,
+                severity=Severity.ERROR,
+                step=first.step,
+                last_step=max(seen.step for seen in broken),
+                count=len({seen.step for seen in broken}),
+                layers=(first.module,),
+                message=f"{name} ({first.module_type}) gave {what} values {origin}",
+                evidence={
+                    "nan": first.nan,
+                    "inf": first.inf,
+                    "module_type": first.module_type,
+                    "inputs_known": first.inputs_known,
+                },
+                location=first.location,
+                confidence="high" if first.inputs_known and first.nan else "medium",
+            )
+        ]

@@ -1,0 +1,92 @@
+"""NUM002: a gradient that is applied holds NaN or infinite values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Bools, Ints, Matrix, Window
+
+
+@dataclass(frozen=True)
+class NonfiniteGradient(Rule):
+    """A gradient that is applied holds NaN or infinite values.
+
+    What it detects:
+        NaN or infinite elements in a gradient that an optimizer step uses.
+
+    Why it matters:
+        The step writes them into the weights; from then on the outputs are NaN and
+        nothing that was learned can be recovered but from a checkpoint.
+
+    Fires:
+        Error at the first applied step with a non-finite element in any gradient. The
+        layer nearest to the loss comes first: backward runs from there to the inputs.
+
+    Stays quiet:
+        Steps that a gradient scaler skips: an overflow of scaled fp16 gradients is
+        how dynamic loss scaling finds its scale.
+
+    What to do:
+        - Find the operation whose derivative is infinite or undefined near the layer
+          named first: square root or norm at 0, division by a small number,
+          `torch.where` with a NaN in the branch not taken.
+        - Add an epsilon inside the square root or norm, or clamp its input.
+        - With fp16 step through a gradient scaler (`torch.amp.GradScaler`), or use bf16.
+
+    Example:
+        distance = (a - b).norm(dim=1)                       # derivative at 0 is NaN
+        distance = ((a - b).square().sum(dim=1) + 1e-12).sqrt()
+
+    References:
+        Micikevicius et al. 2018, Mixed precision training, https://arxiv.org/abs/1710.03740
+    """
+
+    code = "NUM002"
+    needs = (Need(kinds=("gradient",), statistics=("nan", "inf")),)
+    explains = ("nonfinite_loss", "nonfinite_activation")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look for the first applied step with a non-finite gradient."""
+        nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
+        if nan is None or inf is None or not len(nan):
+            raise NotEnoughData("no gradient was seen")
+        counts_ST = np.where(nan.present_ST, nan.values_ST + inf.values_ST, 0.0)
+        bad_ST = (counts_ST > 0) & ~nan.skipped_S[:, None]
+        bad_S = bad_ST.any(axis=1)
+        if not bad_S.any():
+            return []
+        rows = np.flatnonzero(bad_S)
+        return [self._judge(window, nan, inf, bad_ST[rows[0]], rows)]
+
+    def _judge(self, window: Window, nan: Matrix, inf: Matrix, bad_T: Bools, rows: Ints) -> Finding:
+        first = int(rows[0])
+        # Backward runs from the loss to the inputs, and tensors are known in forward order.
+        columns = [int(t) for t in reversed(np.flatnonzero(bad_T))]
+        tensors = [nan.tensors[t] for t in columns]
+        present = int(nan.present_ST[first].sum())
+        worst = columns[0]
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=int(nan.steps_S[first]),
+            last_step=int(nan.steps_S[rows[-1]]),
+            count=len(rows),
+            layers=tuple(tensor.name for tensor in tensors),
+            message=(
+                f"{len(columns)} of {present} gradients hold NaN or infinite values; "
+                f"nearest to the loss is {tensors[0].name}"
+            ),
+            evidence={
+                "nan": float(nan.values_ST[first, worst]),
+                "inf": float(inf.values_ST[first, worst]),
+                "gradients": len(columns),
+                "of": present,
+            },
+            location=next((t.location for t in tensors if t.location), None),
+        )

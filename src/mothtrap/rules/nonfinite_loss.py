@@ -1,0 +1,107 @@
+"""NUM001: the loss is NaN or infinite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Series, Window
+
+
+@dataclass(frozen=True)
+class NonfiniteLoss(Rule):
+    """The loss is NaN or infinite.
+
+    What it detects:
+        A loss value that is not a number, or infinite, in training or in evaluation.
+
+    Why it matters:
+        A backward pass from such a loss gives gradients that are not finite; one
+        optimizer step with them destroys the weights, and every later loss is NaN.
+
+    Fires:
+        Error at the first training step whose loss is not finite. Warning for a step
+        that was skipped by loss scaling, and for an evaluation loss.
+
+    Stays quiet:
+        Very large or negative losses, as long as they are finite.
+
+    What to do:
+        - Look at the first module that gave a non-finite output (NUM004), or at the
+          inputs of this step, and guard the operation there: log of 0, division by 0,
+          square root of 0, exp of a large number.
+        - Use the numerically safe form of the loss: logits with
+          `cross_entropy` or `binary_cross_entropy_with_logits`.
+        - Lower the learning rate, or clip gradients, when the loss grew before it broke.
+
+    Example:
+        loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()  # p can be 0 or 1
+        loss = F.binary_cross_entropy_with_logits(logits, y)            # safe
+
+    References:
+        Goldberg 1991, What every computer scientist should know about floating-point
+        arithmetic, https://doi.org/10.1145/103162.103163
+    """
+
+    code = "NUM001"
+    explains = ("nonfinite_gradient", "loss_diverging")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every loss series in training and evaluation."""
+        findings = []
+        judged = False
+        for mode in (Mode.TRAIN, Mode.EVAL):
+            every = [series for series in window.scalars("loss", mode) if len(series)]
+            judged = judged or bool(every)
+            bad = [series for series in every if not np.isfinite(series.values_S).all()]
+            if bad:
+                findings.append(self._judge(window, mode, bad))
+        if not judged:
+            raise NotEnoughData("no loss was seen")
+        return findings
+
+    def _judge(self, window: Window, mode: Mode, bad: list[Series]) -> Finding:
+        skipped = window.steps_S[window.skipped_S]
+        firsts = []
+        for series in bad:
+            nonfinite = ~np.isfinite(series.values_S)
+            applied = nonfinite & ~np.isin(series.steps_S, skipped)
+            # A step that was applied says more than one that loss scaling skipped before it.
+            index = int(np.flatnonzero(applied if applied.any() else nonfinite)[0])
+            firsts.append((not applied.any(), int(series.steps_S[index]), index, series))
+        was_skipped, step, index, series = min(firsts, key=lambda first: first[:2])
+        nonfinite_steps = np.unique(
+            np.concatenate([s.steps_S[~np.isfinite(s.values_S)] for s in bad])
+        )
+        nonfinite_steps = nonfinite_steps[nonfinite_steps >= step]
+        value = float(series.values_S[index])
+        before = series.values_S[:index][np.isfinite(series.values_S[:index])]
+        history = f"; the last finite loss was {before[-1]:.4g}" if len(before) else ""
+        kind = "loss" if mode is Mode.TRAIN else "evaluation loss"
+        return self.finding(
+            window,
+            severity=Severity.WARNING if was_skipped or mode is Mode.EVAL else Severity.ERROR,
+            step=step,
+            last_step=int(nonfinite_steps[-1]),
+            count=len(nonfinite_steps),
+            message=f"the {kind} is {_word(value)}{history}",
+            evidence={
+                "value": value,
+                "last_finite": float(before[-1]) if len(before) else None,
+                "series": series.of,
+                "skipped": was_skipped,
+            },
+            location=series.location,
+            mode=mode.value,
+        )
+
+
+def _word(value: float) -> str:
+    if np.isnan(value):
+        return "NaN"
+    return "infinite" if value > 0 else "minus infinity"

@@ -1,0 +1,132 @@
+"""OPT604: a parameter gets gradients, but no optimizer holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import UnownedParameter
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class ParameterWithoutOptimizer(Rule):
+    """A parameter gets gradients, but no optimizer holds it.
+
+    What it detects:
+        A parameter of a model that trains, reached by backward with a gradient that is
+        not zero, whose value never changes because no live optimizer was given it.
+
+    Why it matters:
+        This part of the model keeps its random initial values; the rest has to learn
+        around it.
+
+    Fires:
+        After `reached_steps` steps with a gradient. Error when the parameter was made
+        after the optimizer, when an optimizer holds an orphan of the same shape in its
+        place, or when it lies between trained parameters and the loss. Warning when
+        its neighbours in the same part of the model are trained. Info for a whole part
+        upstream of what is trained: a backbone that is left as it is.
+
+    Stays quiet:
+        Parameters with `requires_grad=False`, parameters that the script updates by
+        hand, and parameters of optimizers that rarely step.
+
+    What to do:
+        - Create the optimizer after the model is complete, from `model.parameters()`.
+        - Add later parameters with `optimizer.add_param_group({"params": ...})`.
+        - Set `requires_grad=False` where the part is meant to stay as it is.
+
+    Example:
+        optimizer = torch.optim.Adam(model.parameters())
+        model.head = nn.Linear(128, 10)      # its parameters are in no optimizer
+
+    References:
+        https://docs.pytorch.org/docs/stable/optim.html#constructing-it
+    """
+
+    code = "OPT604"
+    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    explains = ("loss_not_decreasing", "stuck_at_chance")
+
+    reached_steps: int = threshold(
+        20,
+        unit="steps in which the parameter got a non-zero gradient",
+        source="chosen by hand: alternating optimizers and inner loops come round sooner",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the newest count of every parameter that no optimizer holds."""
+        if window.total_steps < self.reached_steps:
+            raise NotEnoughData(
+                f"{window.total_steps} steps were seen, {self.reached_steps} are needed"
+            )
+        newest = {seen.name: seen for seen in window.seen(UnownedParameter)}
+        idle = [
+            seen
+            for seen in newest.values()
+            if seen.reached_steps >= self.reached_steps and not seen.changed
+        ]
+        if not idle:
+            return []
+        parts = _trained_parts(window)
+        ranked = sorted(idle, key=lambda seen: _severity(seen, parts).rank)
+        severity = _severity(ranked[0], parts)
+        worst = [seen for seen in ranked if _severity(seen, parts) is severity]
+        return [self._finding(window, worst, severity)]
+
+    def _finding(
+        self, window: Window, worst: list[UnownedParameter], severity: Severity
+    ) -> Finding:
+        first = worst[0]
+        # It has been idle since the first of the steps that reached it.
+        onset = min(max(0, seen.step - seen.reached_steps + 1) for seen in worst)
+        number = f"{len(worst)} parameters are" if len(worst) > 1 else f"{first.name} is"
+        return self.finding(
+            window,
+            severity=severity,
+            step=onset,
+            last_step=max(seen.step for seen in worst),
+            count=max(seen.reached_steps for seen in worst),
+            layers=tuple(seen.name for seen in worst),
+            message=(
+                f"{number} in no optimizer, though reached by "
+                f"{first.reached_steps} backward passes{_reason(first)}"
+            ),
+            evidence={
+                "reached_steps": first.reached_steps,
+                "limit": self.reached_steps,
+                "parameters": len(worst),
+                "created_after_optimizer": first.created_after_optimizer,
+                "twin": first.twin,
+                "downstream_of_trained": first.downstream_of_trained,
+            },
+            location=next((seen.location for seen in worst if seen.location), None),
+        )
+
+
+def _trained_parts(window: Window) -> set[str]:
+    """Return the top parts of the model in which something is trained."""
+    gradients = window.matrix("gradient", "l2")
+    return {t.name.partition(".")[0] for t in gradients.tensors} if gradients else set()
+
+
+def _severity(seen: UnownedParameter, trained_parts: set[str]) -> Severity:
+    if seen.created_after_optimizer or seen.twin is not None or seen.downstream_of_trained:
+        return Severity.ERROR
+    part, dot, _ = seen.name.partition(".")
+    return Severity.WARNING if dot and part in trained_parts else Severity.INFO
+
+
+def _reason(seen: UnownedParameter) -> str:
+    if seen.created_after_optimizer:
+        return ": it was made after the optimizer"
+    if seen.twin is not None:
+        return f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
+    if seen.downstream_of_trained:
+        return ": it lies between trained parameters and the loss"
+    return ""

@@ -1,0 +1,133 @@
+"""STR701: a loss that applies softmax itself is given probabilities."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+CLASS_LOSSES = ("cross_entropy", "nll")
+TRANSPARENT = ("view", "cast", "expand")
+"""Operations that change no value."""
+
+
+@dataclass(frozen=True)
+class SoftmaxBeforeCrossEntropy(Rule):
+    """A loss that expects logits or log-probabilities is given probabilities.
+
+    What it detects:
+        A softmax whose output goes into cross-entropy, which applies log-softmax
+        itself; or probabilities given to a negative log-likelihood loss, which expects
+        their logarithm.
+
+    Why it matters:
+        Probabilities lie in 0..1, so after the second softmax no class can get more
+        than e/(e+k-1) of k classes. Gradients are tiny, and the loss stays far from 0
+        even for perfect predictions: training is slow and ends early.
+
+    Fires:
+        Error when the graph shows softmax, with nothing but views and casts between,
+        under the loss; or, where there is no graph, when the rows of the prediction
+        are probabilities in `calls` calls from one line. Info for log-softmax twice.
+
+    Stays quiet:
+        Log-softmax before cross-entropy beyond a note: it changes nothing, a
+        log-softmax of log-probabilities is the same. Soft targets, label smoothing and
+        distillation (their softmax is on the target's side). A single class.
+
+    What to do:
+        - Remove the softmax from the model: give the logits to `cross_entropy`, and
+          apply softmax only where probabilities are shown.
+        - With `nll_loss` use `log_softmax`, not `softmax`.
+
+    Example:
+        loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice
+        loss = F.cross_entropy(model(x), y)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    """
+
+    code = "STR701"
+    explains = ("loss_not_decreasing", "stuck_at_chance")
+
+    calls: int = threshold(
+        2,
+        unit="calls from one line whose rows are probabilities",
+        source="chosen by hand: one batch may lie on the simplex by chance",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the operations under every class loss, then at sampled values."""
+        every = list(window.seen(LossCall))
+        if not every:
+            raise NotEnoughData("no loss was traced to its operation")
+        calls = [call for call in every if call.operation in CLASS_LOSSES and call.classes != 1]
+        if not calls:
+            raise NotApplicable("no class loss was seen")
+        if wired := [call for call in calls if _wiring(call) == "softmax"]:
+            return [self._finding(window, wired, Severity.ERROR, "softmax goes into")]
+        if shown := self._by_value(calls):
+            return [self._finding(window, shown, Severity.ERROR, "probabilities go into")]
+        if twice := [call for call in calls if _wiring(call) == "log_softmax"]:
+            return [self._finding(window, twice, Severity.INFO, "log-softmax goes into")]
+        return []
+
+    def _by_value(self, calls: list[LossCall]) -> list[LossCall]:
+        by_line: dict[tuple[str | None, str | None], list[LossCall]] = defaultdict(list)
+        for call in calls:
+            # A chain that was seen says how the values came about: wiring decides then.
+            if call.rows_are_probabilities is not None and not call.chain:
+                by_line[call.location, call.series].append(call)
+        for same in by_line.values():
+            if len(same) >= self.calls and all(call.rows_are_probabilities for call in same):
+                return same
+        return []
+
+    def _finding(
+        self, window: Window, calls: list[LossCall], severity: Severity, what: str
+    ) -> Finding:
+        first = min(calls, key=lambda call: call.step)
+        chain = " <- ".join((first.operation, *first.chain))
+        return self.finding(
+            window,
+            severity=severity,
+            step=first.step,
+            last_step=max(call.step for call in calls),
+            count=len({call.step for call in calls}),
+            message=_message(what, first, severity),
+            evidence={
+                "operation": first.operation,
+                "chain": chain if first.chain else None,
+                "classes": first.classes,
+                "by_value": not first.chain,
+            },
+            location=first.location,
+            mode=first.mode.value,
+        )
+
+
+def _message(what: str, call: LossCall, severity: Severity) -> str:
+    if severity is Severity.INFO:
+        return f"{what} {call.operation}, which applies it itself; superfluous but harmless"
+    if call.operation == "nll":
+        return f"{what} nll, which expects log-probabilities"
+    return f"{what} {call.operation}, which applies softmax itself"
+
+
+def _wiring(call: LossCall) -> str:
+    """Return the (log-)softmax that the loss repeats, or ''."""
+    chain = [operation for operation in call.chain if operation not in TRANSPARENT]
+    if call.operation == "nll":
+        if chain[:1] == ["softmax"]:
+            return "softmax"
+        if chain[:1] != ["log_softmax"]:
+            return ""
+        chain = chain[1:]
+    return chain[0] if chain and chain[0] in ("softmax", "log_softmax") else ""

@@ -1,0 +1,106 @@
+"""GRD105: gradients of earlier steps are still in the gradients that are applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._stretches import stretches
+
+
+@dataclass(frozen=True)
+class StaleGradient(Rule):
+    """Gradients of earlier steps are added to those of this step.
+
+    What it detects:
+        An optimizer whose gradients were never clean (none or zero) at the beginning
+        of a backward since its own step before.
+
+    Why it matters:
+        Backward adds to what is there. Without clearing, every step applies the sum of
+        all gradients so far: the direction is stale and its length grows without end.
+
+    Fires:
+        Error when it holds in `own_steps` steps of an optimizer running.
+
+    Stays quiet:
+        Gradient accumulation (no step lies between its micro-batches), GANs (the
+        gradients of the other player are cleared before its own backward), SAM and
+        LBFGS, and clearing before or after the step.
+
+    What to do:
+        - Call `optimizer.zero_grad()` once per step, before backward or after the step.
+        - When gradients are accumulated on purpose, step only once per accumulation.
+
+    Example:
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
+    """
+
+    code = "GRD105"
+    explains = (
+        "loss_diverging",
+        "exploding_gradient",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "dead_units",
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+    )
+
+    own_steps: int = threshold(
+        2,
+        unit="steps of the optimizer running",
+        source="chosen by hand: one step can be the end of a deliberate accumulation",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every optimizer's own steps."""
+        every = [s for s in window.scalars("stale_gradient") if len(s)]
+        if not every:
+            raise NotEnoughData("no optimizer step was seen whose gradients were watched")
+        found = [
+            (int(series.steps_S[start]), series, start)
+            for series in every
+            for start, stop in stretches(series.values_S > 0)
+            if stop - start >= self.own_steps
+        ]
+        if not found:
+            return []
+        step, series, start = min(found, key=lambda item: item[0])
+        return [self._judge(window, series, start, step)]
+
+    def _judge(self, window: Window, series: Series, start: int, step: int) -> Finding:
+        stale = np.flatnonzero(series.values_S > 0)
+        stale = stale[stale >= start]
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=step,
+            last_step=int(series.steps_S[stale[-1]]),
+            count=len(stale),
+            message=(
+                f"{series.of or 'the optimizer'} applied gradients that were not cleared "
+                f"since its step before, in {len(stale)} steps"
+            ),
+            evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},
+            location=_location(window, series.of),
+        )
+
+
+def _location(window: Window, optimizer: str) -> str | None:
+    for loss in window.scalars("loss"):
+        if optimizer in loss.optimizers:
+            return loss.location
+    return None

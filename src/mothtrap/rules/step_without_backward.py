@@ -1,0 +1,109 @@
+"""OPT608: an optimizer steps though no gradient changed since its last step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.records import GradientState
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Ints, Series, Window
+from mothtrap.rules._stretches import stretches
+
+
+@dataclass(frozen=True)
+class StepWithoutBackward(Rule):
+    """An optimizer steps though no gradient was computed since its last step.
+
+    What it detects:
+        Steps of an optimizer in which not one of its gradients changed since its own
+        step before: the same gradients are applied again, or there are none.
+
+    Why it matters:
+        Applying old gradients again moves the weights in a direction nobody computed;
+        stepping without gradients does nothing, and the model does not learn.
+
+    Fires:
+        Error at once when the same gradients are applied again. Error after
+        `absent_steps` own steps running without any gradient; only a warning when
+        another optimizer stepped with fresh gradients in those steps.
+
+    Stays quiet:
+        One step without gradients before training (it quiets a scheduler's warning),
+        LBFGS and other closures, several optimizers after one backward, steps that a
+        gradient scaler skips, gradients that are assigned by hand.
+
+    What to do:
+        - Call `loss.backward()` before every `optimizer.step()`.
+        - Check that the loss still depends on the model: no `.detach()`, `.item()`,
+          `no_grad` or new tensor between model and loss.
+        - Step only the optimizer whose parameters took part in this backward.
+
+    Example:
+        loss = criterion(model(x), y)
+        loss.backward()      # without it the step applies old gradients, or none
+        optimizer.step()
+
+    References:
+        https://docs.pytorch.org/docs/stable/optim.html#taking-an-optimization-step
+    """
+
+    code = "OPT608"
+    explains = ("loss_not_decreasing", "stuck_at_chance", "loss_diverging")
+
+    absent_steps: int = threshold(
+        3,
+        unit="steps of the optimizer running",
+        source="chosen by hand: a single priming step before training is common",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every optimizer's own steps."""
+        every = [s for s in window.scalars("gradient_state") if len(s)]
+        if not every:
+            raise NotEnoughData("no optimizer step was seen whose gradients were watched")
+        skipped = window.steps_S[window.skipped_S]
+        found = [f for series in every for f in self._judge(window, series, skipped, every)]
+        return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
+
+    def _judge(
+        self, window: Window, series: Series, skipped: Ints, every: list[Series]
+    ) -> list[Finding]:
+        applied = ~np.isin(series.steps_S, skipped)
+        unchanged = (series.values_S == GradientState.UNCHANGED) & applied
+        if unchanged.any():
+            return [self._finding(window, series, unchanged, Severity.ERROR, "applied the same")]
+        absent = (series.values_S == GradientState.ABSENT) & applied
+        long = [(a, b) for a, b in stretches(absent) if b - a >= self.absent_steps]
+        if not long:
+            return []
+        absent[: long[0][0]] = False
+        fresh_steps = {
+            int(step)
+            for other in every
+            if other is not series
+            for step in other.steps_S[other.values_S == GradientState.FRESH]
+        }
+        lonely = not fresh_steps & set(series.steps_S[absent].tolist())
+        severity = Severity.ERROR if lonely else Severity.WARNING
+        return [self._finding(window, series, absent, severity, "has no")]
+
+    def _finding(
+        self, window: Window, series: Series, mask_S: Bools, severity: Severity, did: str
+    ) -> Finding:
+        held = np.flatnonzero(mask_S)
+        step = int(series.steps_S[held[0]])
+        again = " again, without a backward between" if did.endswith("same") else " at all"
+        return self.finding(
+            window,
+            severity=severity,
+            step=step,
+            last_step=int(series.steps_S[held[-1]]),
+            count=len(held),
+            message=f"{series.of or 'the optimizer'} {did} gradients{again}, from step {step}",
+            evidence={"optimizer": series.of, "steps": len(held), "absent": did == "has no"},
+        )
