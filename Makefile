@@ -1,0 +1,70 @@
+# demo, test, lint and bench each set up what they need in $(VENV) first.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= auto
+# One exact version, so that everybody tests the same and a CPU build of it that pip knows
+# of (2.13.0+cpu, e.g. through PIP_FIND_LINKS) is taken before the far larger CUDA build;
+# a plain `torch` would take the newest CUDA build instead. Used only where torch is missing.
+TORCH ?= torch==2.13.0
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.mothtrap-installed
+WITH_TORCH := $(VENV)/.torch-installed
+
+.PHONY: help demo test lint bench venv docs
+
+help:
+	@echo "make demo    train a small network with a mistake, see it named, then repaired"
+	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   measure what capture costs"
+	@echo "make docs    write docs/rules.md from the rules' docstrings"
+
+demo: $(WITH_TORCH)
+	@$(BIN)/mothtrap demo
+
+test: $(WITH_TORCH)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+# mypy reads torch's types, so linting needs torch too.
+lint: $(WITH_TORCH)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+bench: $(WITH_TORCH)
+	$(BIN)/python bench/capture.py
+
+docs: $(READY)
+	$(BIN)/python docs/make_rules.py
+
+venv: $(WITH_TORCH)
+
+# Debian's python3 comes without ensurepip, which `python3 -m venv` needs; virtualenv does not.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON) is no Python 3.11 or later; name one: make PYTHON=python3.12" >&2; exit 2; }
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	  echo "making a virtual environment in $(VENV)"; \
+	  $(PYTHON) -m venv $(VENV); \
+	else \
+	  $(PYTHON) -c 'import virtualenv' 2>/dev/null || { \
+	    $(PYTHON) -m pip --version >/dev/null 2>&1 || { \
+	      echo "error: $(PYTHON) has neither ensurepip nor pip, so no virtual environment can be made; on Debian: apt-get install python3-venv" >&2; exit 2; }; \
+	    echo "$(PYTHON) has no ensurepip: installing virtualenv for this user with pip"; \
+	    $(PYTHON) -m pip install --quiet --user --break-system-packages virtualenv; }; \
+	  echo "making a virtual environment in $(VENV) with virtualenv"; \
+	  $(PYTHON) -m virtualenv --quiet $(VENV); \
+	fi
+
+$(READY): pyproject.toml | $(BIN)/python
+	@echo "installing mothtrap and its development tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(WITH_TORCH): $(READY)
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { \
+	  echo "installing $(TORCH) into $(VENV); this can take minutes"; \
+	  $(BIN)/python -m pip install --quiet '$(TORCH)'; }
+	@touch $@
