@@ -1,0 +1,78 @@
+"""The page of a rule, as text and as Markdown, made from its docstring."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import textwrap
+
+from mothtrap.core.rule import Rule
+from mothtrap.core.ruledoc import HEADINGS
+from mothtrap.core.thresholds import describe
+
+CODE_HEADING = "Example"
+
+
+def rule_text(rule: type[Rule]) -> str:
+    """The whole page for a terminal."""
+    doc = rule.doc()
+    parts = [f"{rule.code} {rule.name()}", doc.summary]
+    for heading in HEADINGS:
+        if heading in doc.sections:
+            body = "\n".join(f"  {line}".rstrip() for line in doc.sections[heading].split("\n"))
+            parts.append(f"{heading}\n{body}")
+    if settings := _settings(rule):
+        rows = "\n".join([f"[tool.mothtrap.rules.{rule.code}]", *settings])
+        parts.append(f"Settings\n{textwrap.indent(rows, '  ')}")
+    if rule.explains:
+        parts.append("Explains\n  " + ", ".join(sorted(rule.explains)))
+    return "\n\n".join(parts)
+
+
+def rule_markdown(rule: type[Rule]) -> str:
+    """The whole page as a Markdown section of level 2."""
+    doc = rule.doc()
+    parts = [f"## {rule.code} `{rule.name()}`", doc.summary]
+    for heading in HEADINGS:
+        if heading in doc.sections:
+            body = doc.sections[heading]
+            if heading == CODE_HEADING and "```" not in body:
+                body = f"```python\n{body}\n```"
+            parts += [f"**{heading}**", body]
+    if settings := _settings(rule):
+        rows = "\n".join([f"[tool.mothtrap.rules.{rule.code}]", *settings])
+        parts += ["**Settings**", f"```toml\n{rows}\n```"]
+    if rule.explains:
+        parts.append("**Explains** " + ", ".join(f"`{name}`" for name in sorted(rule.explains)))
+    return "\n\n".join(parts)
+
+
+def rules_markdown(rules: tuple[type[Rule], ...]) -> str:
+    """All rules on one Markdown page, by code."""
+    ordered = sorted(rules, key=lambda rule: rule.code)
+    rows = [
+        f"| [{rule.code}](#{rule.code.lower()}-{rule.name()}) | `{rule.name()}` | "
+        f"{' '.join(rule.doc().summary.split())} |"
+        for rule in ordered
+    ]
+    head = [
+        "# Rules",
+        "This page is made from the docstrings of the rules by `python docs/make_rules.py`.",
+        "\n".join(["| Code | Name | What it is |", "|---|---|---|", *rows]),
+    ]
+    return "\n\n".join([*head, *(rule_markdown(rule) for rule in ordered)]) + "\n"
+
+
+def _settings(rule: type[Rule]) -> list[str]:
+    """The thresholds as lines of TOML with unit and source; empty when there are none."""
+    about = describe(rule)
+    rows: list[str] = []
+    for field in dataclasses.fields(rule):  # type: ignore[arg-type]  # a rule is a dataclass
+        unit, source = about[field.name]
+        rows += textwrap.wrap(f"{unit}; {source}", 88, initial_indent="# ", subsequent_indent="# ")
+        rows.append(f"{field.name} = {_toml(field.default)}")
+    return rows
+
+
+def _toml(value: object) -> str:
+    return json.dumps(value)

@@ -1,0 +1,127 @@
+"""How text is drawn on one stream: colour, glyphs, and names made safe to print."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+from mothtrap.core.findings import RuleState, Severity
+
+SEVERITY_GLYPHS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
+SEVERITY_WORDS = {Severity.ERROR: "x", Severity.WARNING: "!", Severity.INFO: "i"}
+SEVERITY_COLOURS = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.INFO: "bold blue",
+}
+STATE_COLOURS = {
+    RuleState.OK: "green",
+    RuleState.WARNING: "yellow",
+    RuleState.ERROR: "red",
+    RuleState.RULE_FAILED: "magenta",
+}
+# Beyond ASCII, every sign that our own sentences may contain.
+ASCII_SIGNS = str.maketrans({"✖": "x", "▲": "!", "●": "i", "✔": "+", "…": "...", "→": "->"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What a stream can show; the default is plain ASCII, which every stream can."""
+
+    colour: bool = False
+    glyphs: bool = False
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str] | None = None) -> Style:
+        """Find out what a stream can show.
+
+        NO_COLOR turns colour off, FORCE_COLOR turns it on, both when not empty;
+        otherwise colour is for terminals. Glyphs need an encoding that has them.
+        """
+        environ = os.environ if environ is None else environ
+        try:
+            terminal = stream.isatty()
+        except ValueError:  # a closed stream
+            terminal = False
+        dumb = environ.get("TERM") == "dumb"
+        colour = bool(environ.get("FORCE_COLOR")) or (terminal and not dumb)
+        if environ.get("NO_COLOR"):
+            colour = False
+        return cls(colour=colour, glyphs=_can_encode(stream.encoding))
+
+    def glyph(self, severity: Severity) -> str:
+        """The sign of a severity: a shape of its own, so that colour is never needed."""
+        words = SEVERITY_GLYPHS if self.glyphs else SEVERITY_WORDS
+        return self.paint(words[severity], SEVERITY_COLOURS[severity])
+
+    def paint(self, text: str, colour: str) -> str:
+        """Colour a text where the stream shows colour; `colour` is a rich style."""
+        if not self.colour or not text:
+            return text
+        # Imported here: plain streams, the usual case inside a job, must not pay for rich.
+        from rich.color import ColorSystem
+        from rich.style import Style as RichStyle
+
+        return RichStyle.parse(colour).render(text, color_system=ColorSystem.STANDARD)
+
+    def safe(self, text: str) -> str:
+        """Make a text of the run printable: see `printable`; in ASCII where need be."""
+        text = printable(text)
+        if self.glyphs:
+            return text
+        return text.translate(ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
+
+
+def _can_encode(encoding: str | None) -> bool:
+    try:
+        "".join(SEVERITY_GLYPHS.values()).encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal: names and messages of a run are data.
+
+    Control characters, newlines included, and signs that reorder text are written as
+    escapes; a tab becomes a space.
+
+    Example:
+        >>> printable("a" + chr(27) + "[2Jb")
+        'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    if character == "\t":
+        return " "
+    if character.isprintable() or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def count_of(count: int, noun: str) -> str:
+    """A number with its noun: `1 step`, `1,200 steps`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def ranges(numbers: tuple[int, ...]) -> str:
+    """Whole numbers in few words.
+
+    Example:
+        >>> ranges((0, 1, 2, 5))
+        '0-2, 5'
+    """
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], number]
+        else:
+            parts.append([number])
+    return ", ".join("-".join(map(str, part)) for part in parts)

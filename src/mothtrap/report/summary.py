@@ -1,0 +1,162 @@
+"""A run in one record: what `show --format json` prints and every text is made from."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
+from mothtrap.core.diagnosis import verdict as sick_verdict
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.runs import Overhead, RuleStatus
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
+
+
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run. `state` is `running`, `finished` or `crashed`; `workers` are ranks."""
+
+    id: str
+    path: str
+    attempts: int
+    state: str
+    steps: int
+    workers: tuple[int, ...]
+
+
+class Unseen(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was not observed, and why."""
+
+    what: str
+    reason: str
+
+
+class OwnError(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of mothtrap that failed and was switched off."""
+
+    part: str
+    error: str
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that is said about a run; fields with a default are left out when empty.
+
+    `dropped` counts captured records that were given up because a queue was full;
+    `damage` names the stored parts that could not be read.
+    """
+
+    run: RunFacts
+    verdict: str
+    diagnosis: tuple[Story, ...]
+    findings: tuple[Finding, ...]
+    rules: tuple[RuleStatus, ...]
+    blind: tuple[Unseen, ...]
+    overhead: Overhead
+    tool_errors: tuple[OwnError, ...] = ()
+    dropped: int = 0
+    damage: tuple[str, ...] = ()
+
+    def count(self, severity: Severity) -> int:
+        """How many findings have this severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+    def in_state(self, *states: RuleState) -> tuple[RuleStatus, ...]:
+        """The rules that ended in one of the states."""
+        return tuple(rule for rule in self.rules if rule.state in states)
+
+
+def summarize(run: Run, explains: Mapping[str, frozenset[str]]) -> RunSummary:
+    """Sum up a run; verdict and diagnosis are derived from the findings.
+
+    Args:
+        run: an opened run, also one that goes on.
+        explains: by rule code, the codes whose findings that rule's finding causes.
+    """
+    diagnosis = diagnose(run.findings, explains)
+    return RunSummary(
+        run=RunFacts(
+            id=run.id,
+            path=str(run.path),
+            attempts=run.attempts,
+            state=run.state,
+            steps=run.steps,
+            workers=tuple(run.workers),
+        ),
+        verdict=_verdict(run, diagnosis),
+        diagnosis=diagnosis.stories,
+        findings=diagnosis.findings,
+        rules=run.rules,
+        blind=tuple(Unseen(what=blind.what, reason=blind.reason) for blind in run.blind),
+        overhead=run.overhead,
+        tool_errors=tuple(OwnError(part=e.part, error=e.error) for e in run.tool_errors),
+        dropped=run.dropped,
+        damage=run.damage,
+    )
+
+
+def _verdict(run: Run, diagnosis: Diagnosis) -> str:
+    if any(story.severity != Severity.INFO for story in diagnosis.stories):
+        return sick_verdict(diagnosis, steps=run.steps)
+    if run.steps == 0:
+        return f"Nothing was observed: {_why_nothing(run)}."
+    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in run.rules)
+    failed = sum(rule.state == RuleState.RULE_FAILED for rule in run.rules)
+    steps = f"{run.steps:,} step{'' if run.steps == 1 else 's'}"
+    if judged - failed == 0:
+        text = f"Nothing could be judged in {steps}: {_why_unjudged(run)}"
+    else:
+        text = f"Nothing wrong was found in {steps} ({judged - failed} of {len(run.rules)} rules"
+        text += " could judge)"
+    if run.state == "running":
+        text += "; the job is still running"
+    elif run.state == "crashed":
+        text += f", but the job {_ending(run)}"
+    if run.tool_errors or failed:
+        text += "; mothtrap itself failed in part"
+    return text + "."
+
+
+def _why_nothing(run: Run) -> str:
+    if run.tool_errors:
+        error = run.tool_errors[0]
+        return f"mothtrap failed in {error.part} ({error.error})"
+    if run.blind:
+        return run.blind[0].reason.rstrip(".")
+    if run.damage:
+        return "what was stored cannot be read"
+    if run.state == "running":
+        return "no optimizer step has been made so far"
+    if run.state == "crashed":
+        return f"the job {_ending(run)} before its first optimizer step"
+    return "no process of the job made an optimizer step of a framework that mothtrap knows"
+
+
+def _why_unjudged(run: Run) -> str:
+    if not run.rules:
+        return "no rule was in force"
+    if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in run.rules):
+        return "no rule had enough data"
+    return "no rule that applies had enough data"
+
+
+def _ending(run: Run) -> str:
+    code = run.end.exit_code if run.end else None
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = str(-code)
+        return f"was ended by signal {name}"
+    exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
+    if exceptions:
+        return f"ended with {exceptions[0]}"
+    if code:
+        return f"ended with exit code {code}"
+    return "stopped without closing its run"

@@ -1,0 +1,166 @@
+"""A run as text: one line while it trains, the verdict at its end, the whole afterwards.
+
+Every function returns text without a final newline; `style` says what the stream can show.
+"""
+
+from __future__ import annotations
+
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.runs import RuleStatus
+from mothtrap.report.style import SEVERITY_COLOURS, Style, count_of, ranges
+from mothtrap.report.summary import COULD_NOT_JUDGE, RunSummary
+
+PLAIN = Style()
+MAX_LAYERS = 3
+MAX_BLIND = 5
+MAX_RULES = 4
+
+
+def live_line(finding: Finding, style: Style = PLAIN) -> str:
+    """One line that says a finding while the job trains."""
+    head = f"{finding.code} {finding.name}"
+    parts = [
+        f"mothtrap: {style.glyph(finding.severity)}",
+        style.paint(head, SEVERITY_COLOURS[finding.severity]),
+        f"at step {finding.step}" + (f" in {_layers(finding, style)}" if finding.layers else ""),
+    ]
+    where = f" ({style.safe(finding.location)})" if finding.location else ""
+    return " ".join(parts) + f": {style.safe(finding.message)}{where}"
+
+
+def full(summary: RunSummary, style: Style = PLAIN) -> str:
+    """Every finding with evidence and help, causes before what follows, then the verdict."""
+    blocks = [_block(finding, style) for finding in _in_story_order(summary)]
+    return "\n\n".join([*blocks, verdict(summary, style)])
+
+
+def concise(summary: RunSummary, style: Style = PLAIN) -> str:
+    """One line per finding as `file:line:column: CODE message`, for editors and grep."""
+    lines = []
+    for finding in summary.findings:
+        place = f"{finding.location}:1" if finding.location else summary.run.id
+        lines.append(
+            f"{style.safe(place)}: {finding.code} {finding.severity}: "
+            f"{style.safe(finding.message)} (step {finding.step})"
+        )
+    return "\n".join([*lines, f"{style.safe(summary.run.id)}: {style.safe(summary.verdict)}"])
+
+
+def verdict(summary: RunSummary, style: Style = PLAIN) -> str:
+    """The verdict sentence, counts, what could not be judged or seen, and the own cost."""
+    return "\n".join(verdict_lines(summary, style))
+
+
+def verdict_lines(summary: RunSummary, style: Style = PLAIN) -> list[str]:
+    """The lines of `verdict`, the sentence first."""
+    severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
+    colour = SEVERITY_COLOURS[severity] if severity else "bold"
+    lines = [style.paint(style.safe(summary.verdict), colour)]
+    if summary.run.steps or summary.findings:
+        lines.append(f"  {_counts(summary)}")
+    lines += _could_not_judge(summary, style)
+    lines += _not_seen(summary, style)
+    lines += _own_failures(summary, style)
+    if summary.run.steps:
+        lines.append(f"  own cost: {_cost(summary)}")
+    return lines
+
+
+def _layers(finding: Finding, style: Style) -> str:
+    names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
+    more = len(finding.layers) - MAX_LAYERS
+    return names + (f" and {more} more" if more > 0 else "")
+
+
+def _in_story_order(summary: RunSummary) -> list[Finding]:
+    by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
+    wanted = [name for story in summary.diagnosis for name in (story.root, *story.effects)]
+    ordered = [by_fingerprint[name] for name in dict.fromkeys(wanted) if name in by_fingerprint]
+    return ordered + [f for f in summary.findings if f.fingerprint not in wanted]
+
+
+def _block(finding: Finding, style: Style) -> str:
+    head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLOURS[finding.severity])
+    layers = f"  {_layers(finding, style)}" if finding.layers else ""
+    extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
+    if finding.workers and finding.workers != (0,):
+        extent.append(f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}")
+    mode = "" if finding.mode == "train" else f" of {finding.mode}"
+    lines = [
+        f"{style.glyph(finding.severity)} {head}{layers}  step {finding.step}{mode}"
+        + (f"  ({', '.join(extent)})" if extent else ""),
+        f"  {style.safe(finding.message)}",
+    ]
+    if finding.location:
+        lines.append(f"  --> {style.safe(finding.location)}")
+    if finding.why:
+        lines.append(f"  = why: {style.safe(finding.why)}")
+    lines += [f"  = help: {style.safe(fix)}" for fix in finding.fixes]
+    if finding.caused_by:
+        lines.append(f"  = follows from: {', '.join(finding.caused_by)}")
+    if finding.causes:
+        lines.append(f"  = leads to: {', '.join(finding.causes)}")
+    return "\n".join([*lines, f"  = more: mothtrap rule {finding.code}"])
+
+
+def _counts(summary: RunSummary) -> str:
+    words = [
+        count_of(summary.count(severity), noun)
+        for severity, noun in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
+    ]
+    if summary.count(Severity.INFO):
+        words.append(count_of(summary.count(Severity.INFO), "note"))
+    ok = len(summary.in_state(RuleState.OK))
+    unjudged = len(summary.in_state(*COULD_NOT_JUDGE))
+    rules = f"{count_of(ok, 'rule')} found nothing" + (
+        f", {unjudged} could not judge" if unjudged else ""
+    )
+    workers = len(summary.run.workers)
+    where = f" of {workers} workers" if workers > 1 else ""
+    steps = count_of(summary.run.steps, "step")
+    return f"{', '.join(words)} in {steps}{where}; {rules}"
+
+
+def _could_not_judge(summary: RunSummary, style: Style) -> list[str]:
+    lines = []
+    for state in COULD_NOT_JUDGE:
+        by_reason: dict[str, list[RuleStatus]] = {}
+        for rule in summary.in_state(state):
+            by_reason.setdefault(rule.reason, []).append(rule)
+        for reason, rules in by_reason.items():
+            names = ", ".join(rule.name for rule in rules[:MAX_RULES])
+            more = f" and {len(rules) - MAX_RULES} more" if len(rules) > MAX_RULES else ""
+            because = f": {style.safe(reason)}" if reason else ""
+            lines.append(f"  {state.replace('_', ' ')}: {names}{more}{because}")
+    return lines
+
+
+def _not_seen(summary: RunSummary, style: Style) -> list[str]:
+    lines = [
+        f"  not seen: {style.safe(blind.what)}: {style.safe(blind.reason)}"
+        for blind in summary.blind[:MAX_BLIND]
+    ]
+    more = len(summary.blind) - MAX_BLIND
+    if more > 0:
+        lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
+    if summary.dropped:
+        lines.append(f"  not kept: {count_of(summary.dropped, 'record')}: a queue was full")
+    return lines
+
+
+def _own_failures(summary: RunSummary, style: Style) -> list[str]:
+    lines = [
+        f"  rule failed: {rule.code} {rule.name}: {style.safe(rule.reason)}"
+        for rule in summary.in_state(RuleState.RULE_FAILED)
+    ]
+    lines += [
+        f"  mothtrap failed in {style.safe(own.part)} and switched it off: {style.safe(own.error)}"
+        for own in summary.tool_errors
+    ]
+    return lines + [f"  damaged: {style.safe(damage)}" for damage in summary.damage]
+
+
+def _cost(summary: RunSummary) -> str:
+    cost = summary.overhead
+    shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
+    return f"{100 * cost.ratio:.1f} % of the training time ({cost.seconds:.2f} s){shed}"

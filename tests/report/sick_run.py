@@ -1,0 +1,65 @@
+"""A run as the reader opens it, made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.observations import AnyObservation, Blind, Observation, ToolError
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd
+
+ObservationT = TypeVar("ObservationT", bound=Observation)
+COST = Overhead(ratio=0.013, seconds=0.52)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandMadeRun:
+    """The part of `reader.run.Run` that a summary reads."""
+
+    path: Path = Path("runs/x")
+    id: str = "x"
+    attempts: int = 1
+    state: str = "finished"
+    workers: tuple[int, ...] = (0,)
+    steps: int = 120
+    end: RunEnd | None = None
+    findings: tuple[Finding, ...] = ()
+    rules: tuple[RuleStatus, ...] = ()
+    blind: tuple[Blind, ...] = ()
+    tool_errors: tuple[ToolError, ...] = ()
+    dropped: int = 0
+    overhead: Overhead = COST
+    damage: tuple[str, ...] = ()
+    observed: tuple[AnyObservation, ...] = ()
+
+    def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
+        """The observations of one type."""
+        return tuple(o for o in self.observed if isinstance(o, kind))
+
+
+def exploding(**changes: object) -> Finding:
+    """An error-level finding with everything filled in."""
+    values: dict[str, object] = {
+        "code": "GRD101",
+        "name": "exploding_gradient",
+        "severity": Severity.ERROR,
+        "step": 71,
+        "detected_step": 73,
+        "layers": ("blocks.1.attn.q", "blocks.1.attn.k"),
+        "count": 41,
+        "last_step": 112,
+        "message": "gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x)",
+        "evidence": {"value": float("nan")},
+        "why": "Weights are thrown far off.",
+        "fixes": ("clip_grad_norm_(params, 1.0)", "peak lr <= 1e-3"),
+        "location": "model.py:88",
+        "fingerprint": "aaaa",
+    }
+    return Finding(**(values | changes))  # type: ignore[arg-type]
+
+
+def rule(code: str, name: str, state: RuleState, reason: str = "") -> RuleStatus:
+    """What became of one rule."""
+    return RuleStatus(code=code, name=name, state=state, reason=reason)

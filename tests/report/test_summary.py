@@ -1,0 +1,125 @@
+"""The summary: verdict sentences and the JSON that others read."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from tests.report.sick_run import HandMadeRun, exploding, rule
+
+from mothtrap.core import jsonable
+from mothtrap.core.findings import RuleState, Severity
+from mothtrap.core.observations import Blind, ToolError, WorkerEnded
+from mothtrap.core.runs import RunEnd
+from mothtrap.report.summary import RunSummary, summarize
+
+EXPLAINS = {"GRD101": frozenset({"NUM001"})}
+JUDGED = (
+    rule("NUM001", "nonfinite_loss", RuleState.OK),
+    rule("LOS401", "loss_not_decreasing", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
+)
+
+
+def summary_of(run: HandMadeRun) -> RunSummary:
+    return summarize(run, EXPLAINS)  # type: ignore[arg-type]
+
+
+def test_the_verdict_is_the_worst_root() -> None:
+    nan = exploding(
+        code="NUM001", name="nonfinite_loss", step=90, fingerprint="bbbb", layers=(), fixes=()
+    )
+    note = exploding(code="STR701", severity=Severity.INFO, step=0, fingerprint="cccc")
+    summary = summary_of(HandMadeRun(findings=(note, nan, exploding()), rules=JUDGED))
+    assert "xploding gradient" in summary.verdict
+    assert "step 71" in summary.verdict
+    assert summary.diagnosis[0].root == "aaaa"
+    assert summary.diagnosis[0].effects == ("bbbb",)
+
+
+def test_a_clean_run_says_how_much_was_judged() -> None:
+    verdict = summary_of(HandMadeRun(rules=JUDGED)).verdict
+    assert verdict == "Nothing wrong was found in 120 steps (1 of 2 rules could judge)."
+
+
+def test_a_note_is_no_illness() -> None:
+    note = exploding(severity=Severity.INFO)
+    assert summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict.startswith("Nothing")
+
+
+@pytest.mark.parametrize(
+    ("run", "part"),
+    [
+        (HandMadeRun(state="running", rules=JUDGED), "the job is still running"),
+        (
+            HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=-9, ended_s=0.0)),
+            "but the job was ended by signal SIGKILL",
+        ),
+        (
+            HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=7, ended_s=0.0)),
+            "but the job ended with exit code 7",
+        ),
+        (HandMadeRun(state="crashed", rules=JUDGED), "stopped without closing its run"),
+        (
+            HandMadeRun(rules=JUDGED, tool_errors=(ToolError(step=1, part="writer", error="x"),)),
+            "mothtrap itself failed in part",
+        ),
+        (HandMadeRun(), "no rule was in force"),
+        (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
+        (HandMadeRun(steps=0), "Nothing was observed: no process of the job"),
+        (
+            HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),
+            "Nothing was observed: torch not imported.",
+        ),
+        (HandMadeRun(steps=0, damage=("w0: torn",)), "what was stored cannot be read"),
+        (HandMadeRun(steps=0, state="running"), "no optimizer step has been made so far"),
+        (
+            HandMadeRun(steps=0, state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
+            "the job ended with exit code 2 before its first optimizer step",
+        ),
+    ],
+)
+def test_the_verdict_says_what_limits_it(run: HandMadeRun, part: str) -> None:
+    assert part in summary_of(run).verdict
+
+
+def test_the_exception_that_ended_the_script_is_named() -> None:
+    ended = WorkerEnded(step=9, steps=9, own_s=0.0, wall_s=1.0, exception="ValueError: bad x")
+    run = HandMadeRun(
+        state="crashed", rules=JUDGED, end=RunEnd(exit_code=1, ended_s=0.0), observed=(ended,)
+    )
+    assert "but the job ended with ValueError: bad x" in summary_of(run).verdict
+
+
+def test_an_unknown_signal_is_named_by_its_number() -> None:
+    number = signal.NSIG + 100
+    end = RunEnd(exit_code=-number, ended_s=0.0)
+    assert f"signal {number}" in summary_of(HandMadeRun(state="crashed", end=end, steps=0)).verdict
+
+
+def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
+    run = HandMadeRun(findings=(exploding(),), rules=JUDGED)
+    data = json.loads(jsonable.encode(summary_of(run)))
+    assert list(data) == [
+        "run",
+        "verdict",
+        "diagnosis",
+        "findings",
+        "rules",
+        "blind",
+        "overhead",
+    ]
+    assert set(data["run"]) == {"id", "path", "attempts", "state", "steps", "workers"}
+    assert data["findings"][0]["evidence"] == {"value": "NaN"}
+    assert set(data["diagnosis"][0]) == {"root", "effects", "sentence", "severity", "step"}
+    assert set(data["rules"][0]) == {"code", "name", "state", "reason"}
+    assert set(data["overhead"]) == {"ratio", "seconds", "shed"}
+
+
+def test_failures_of_mothtrap_are_in_the_json_only_when_there_are_any() -> None:
+    error = ToolError(step=1, part="writer", error="OSError: full", traceback="...")
+    run = HandMadeRun(tool_errors=(error,), dropped=3, damage=("w0/stats: torn",))
+    data = json.loads(jsonable.encode(summary_of(run)))
+    assert data["tool_errors"] == [{"part": "writer", "error": "OSError: full"}]
+    assert data["dropped"] == 3
+    assert data["damage"] == ["w0/stats: torn"]

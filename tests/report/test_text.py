@@ -1,0 +1,100 @@
+"""The texts: one line while training, the verdict, the whole."""
+
+from __future__ import annotations
+
+from tests.report.sick_run import HandMadeRun, exploding, rule
+
+from mothtrap.core.findings import RuleState
+from mothtrap.core.observations import Blind, ToolError
+from mothtrap.report import text
+from mothtrap.report.style import Style
+from mothtrap.report.summary import RunSummary, summarize
+
+GLYPHS = Style(glyphs=True)
+
+
+def summary_of(run: HandMadeRun) -> RunSummary:
+    return summarize(run, {"GRD101": frozenset({"NUM001"})})  # type: ignore[arg-type]
+
+
+def test_a_live_finding_is_one_line_with_step_layer_and_place() -> None:
+    assert text.live_line(exploding(), GLYPHS) == (
+        "mothtrap: ✖ GRD101 exploding_gradient at step 71 in blocks.1.attn.q, blocks.1.attn.k: "
+        "gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x) (model.py:88)"
+    )
+
+
+def test_a_live_line_stays_one_line_whatever_the_names_hold() -> None:
+    line = text.live_line(exploding(layers=("a\nb\x1b[31m",), message="x\ry"))
+    assert line.isprintable()
+    assert line.isascii()
+
+
+def test_many_layers_are_counted() -> None:
+    line = text.live_line(exploding(layers=tuple("abcdef")))
+    assert "in a, b, c and 3 more:" in line
+
+
+def test_full_text_tells_causes_before_what_follows() -> None:
+    nan = exploding(code="NUM001", name="nonfinite_loss", step=90, fingerprint="bbbb", layers=())
+    shown = text.full(summary_of(HandMadeRun(findings=(nan, exploding(workers=(0, 1, 2))))))
+    assert shown.index("GRD101") < shown.index("NUM001 nonfinite_loss")
+    assert "x GRD101 exploding_gradient  blocks.1.attn.q, blocks.1.attn.k  step 71" in shown
+    assert "(41 captured steps, ranks 0-2)" in shown
+    assert "  --> model.py:88" in shown
+    assert "  = help: clip_grad_norm_(params, 1.0)" in shown
+    assert "  = follows from: GRD101" in shown
+    assert "  = leads to: NUM001" in shown
+    assert "  = more: mothtrap rule GRD101" in shown
+    assert shown.isascii()
+
+
+def test_concise_text_is_one_line_per_finding_that_an_editor_can_follow() -> None:
+    lines = text.concise(summary_of(HandMadeRun(findings=(exploding(),)))).split("\n")
+    assert lines[0].startswith("model.py:88:1: GRD101 error: gradient norm")
+    assert lines[0].endswith("(step 71)")
+    assert lines[1].startswith("x: ")
+    assert len(lines) == 2
+
+
+def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
+    rules = (
+        rule("A1", "first", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
+        rule("A2", "second", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
+        rule("A3", "third", RuleState.NOT_APPLICABLE, "no class loss was seen"),
+        rule("A4", "fourth", RuleState.OK),
+        rule("A5", "fifth", RuleState.RULE_FAILED, "KeyError: 'q'"),
+    )
+    lines = text.verdict_lines(summary_of(HandMadeRun(rules=rules, dropped=2)))
+    assert "  0 errors, 0 warnings in 120 steps; 1 rule found nothing, 3 could not judge" in lines
+    assert "  not enough data: first, second: needs 200 steps" in lines
+    assert "  not applicable: third: no class loss was seen" in lines
+    assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
+    assert "  not kept: 2 records: a queue was full" in lines
+    assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"
+
+
+def test_the_verdict_says_what_was_not_seen_and_what_failed() -> None:
+    run = HandMadeRun(
+        blind=tuple(Blind(step=0, what=f"layer{i}", reason="compiled") for i in range(7)),
+        tool_errors=(ToolError(step=3, part="writer", error="OSError: full"),),
+        damage=("w0/stats-00000000.arrow: batch 3: checksum",),
+    )
+    lines = text.verdict_lines(summary_of(run))
+    assert "  not seen: layer0: compiled" in lines
+    assert sum(line.startswith("  not seen: layer") for line in lines) == text.MAX_BLIND
+    assert "  not seen: 2 more (mothtrap show --format json lists all)" in lines
+    assert "  mothtrap failed in writer and switched it off: OSError: full" in lines
+    assert "  damaged: w0/stats-00000000.arrow: batch 3: checksum" in lines
+
+
+def test_an_unobserved_run_has_no_counts_and_no_cost() -> None:
+    lines = text.verdict_lines(summary_of(HandMadeRun(steps=0)))
+    assert len(lines) == 1
+    assert lines[0].startswith("Nothing was observed")
+
+
+def test_ranks_are_shown_as_ranges() -> None:
+    assert "ranks 0-1, 5" in text.full(
+        summary_of(HandMadeRun(findings=(exploding(workers=(5, 0, 1)),)))
+    )
