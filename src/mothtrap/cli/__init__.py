@@ -1,0 +1,38 @@
+"""The command line: every public module of this package is one command, by file name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._group import CommandFolder, show_version
+
+__all__ = ["main"]
+
+
+@click.group(
+    cls=CommandFolder,
+    folder=Path(__file__).parent,
+    package=__name__,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of mothtrap's own errors.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def main(context: click.Context, verbose: bool) -> None:
+    """A debugger for model training: what is wrong, since which step, where, and the fix.
+
+    \b
+    mothtrap run train.py    watch a script, unchanged
+    mothtrap show            what was found in the latest run
+    mothtrap rule STR701     what a finding means
+    """
+    context.obj = verbose

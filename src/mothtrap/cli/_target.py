@@ -1,0 +1,108 @@
+"""The command line of `mothtrap run`, parted: our options, then what is to be started."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mothtrap.cli._group import Refusal
+from mothtrap.core.errors import nearest
+
+TARGET = "mothtrap.target"
+
+
+def split(args: Sequence[str], with_value: Collection[str]) -> tuple[list[str], list[str]]:
+    """Part a command line where the target begins; what follows is never looked at.
+
+    Args:
+        args: everything after `mothtrap run`.
+        with_value: our options that take the next word as their value.
+
+    Returns:
+        Our options, and the target: it begins with `--`, `-m`, or a script's path.
+    """
+    position = 0
+    while position < len(args):
+        word = args[position]
+        if word in with_value:
+            position += 2
+        elif word in ("--", "-m") or not word.startswith("-") or word == "-":
+            break
+        elif word.startswith("-m"):
+            return list(args[:position]), ["-m", word[2:], *args[position + 1 :]]
+        else:
+            position += 1
+    return list(args[:position]), list(args[position:])
+
+
+def command_of(target: Sequence[str]) -> list[str]:
+    """Turn a target into the command to start.
+
+    Raises:
+        Refusal: there is no such script or program, or no target at all.
+    """
+    if not target:
+        raise Refusal(
+            "nothing to run was given; expected a script, -m MODULE or -- COMMAND, "
+            "e.g. mothtrap run train.py"
+        )
+    first, *rest = target
+    if first == "-m":
+        if not rest or not rest[0]:
+            raise Refusal("-m needs a module, e.g. mothtrap run -m package.train")
+        return [sys.executable, "-m", *rest]
+    if first != "--":
+        return [sys.executable, _script(first, launcher_hint=True), *rest]
+    if not rest:
+        raise Refusal("-- needs a command, e.g. mothtrap run -- torchrun train.py")
+    if rest[0].endswith(".py"):
+        return [sys.executable, _script(rest[0], launcher_hint=False), *rest[1:]]
+    if shutil.which(rest[0]) is None:
+        raise Refusal(
+            f"no program {rest[0]!r} is on PATH; expected one that can be started, or a "
+            "script that ends in .py"
+        )
+    return rest
+
+
+def _script(name: str, *, launcher_hint: bool) -> str:
+    path = Path(name)
+    # Python also runs a folder or an archive that holds a __main__.py.
+    if path.is_file() or (path / "__main__.py").is_file():
+        return name
+    if path.is_dir():
+        raise Refusal(f"{name!r} is a folder without a __main__.py; give a script")
+    hint = ""
+    if launcher_hint and path.suffix != ".py" and shutil.which(name):
+        hint = f"; to start the program {name!r} write: mothtrap run -- {name} ..."
+    elif path.parent.is_dir():
+        scripts = [str(file.relative_to(path.parent)) for file in path.parent.glob("*.py")]
+        hint = nearest(path.name, scripts)
+    raise Refusal(f"no script {name!r} in {Path.cwd()}{hint}")
+
+
+class RunCommand(click.Command):
+    """A click command that leaves everything from the target on as it stands."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse our options only; the target is left in `ctx.meta`."""
+        with_value = {
+            name
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+        ours, ctx.meta[TARGET] = split(args, with_value)
+        if not args:
+            ours = ["--help"]
+        return super().parse_args(ctx, ours)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage line, with the target in it."""
+        pieces: list[Any] = [*super().collect_usage_pieces(ctx), "TARGET [ARGS]..."]
+        return pieces

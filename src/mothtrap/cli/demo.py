@@ -1,0 +1,53 @@
+"""Train a small network with a mistake that people make, then without it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+NEEDED = {"torch": "torch", "sklearn": "scikit-learn"}
+SCRIPT = "examples/digits.py"
+
+
+@click.command(name="demo")
+@click.option("--runs-dir", metavar="DIR", help="Where the two runs are kept [default: ./runs].")
+@click.pass_context
+def command(ctx: click.Context, runs_dir: str | None) -> None:
+    """Train a small network with a mistake that people make, then without it.
+
+    The network reads scans of handwritten digits. Needs torch and scikit-learn, no
+    network access, and less than a minute.
+    """
+    from mothtrap.cli._group import Refusal
+    from mothtrap.core.config import load_config
+    from mothtrap.session.launch import launch
+
+    missing = [package for module, package in NEEDED.items() if not _installed(module)]
+    if missing:
+        names = " ".join(missing)
+        raise Refusal(
+            f"the demo needs {' and '.join(missing)}, which this Python ({sys.executable}) does "
+            f"not have; install with: {sys.executable} -m pip install {names}"
+        )
+    overrides = {"runs_dir": runs_dir}
+    config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    script = str(files("mothtrap").joinpath(SCRIPT))
+    _say("1 of 2: a network for handwritten digits, with a mistake in it", script)
+    code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
+    if code:
+        ctx.exit(code)
+    _say("2 of 2: the same program, repaired", f"{script} --fixed")
+    ctx.exit(launch([sys.executable, script, "--fixed"], config=config, name=None, warnings=()))
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _say(title: str, script: str) -> None:
+    click.echo(f"\n{title}\n$ mothtrap run {script}\n", err=True)

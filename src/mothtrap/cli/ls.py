@@ -1,0 +1,76 @@
+"""List the runs, the latest last."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mothtrap.report.summary import RunSummary
+
+
+@click.command(name="ls")
+@click.argument("runs_dir", required=False, metavar="[DIR]")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def command(runs_dir: str | None, form: str) -> None:
+    """List the runs, the latest last; DIR is where they are kept [default: ./runs]."""
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import load_config
+
+    overrides = {"runs_dir": runs_dir}
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    folder = Path(config.runs_dir)
+    summaries = _summaries(folder)
+    if form == "json":
+        click.echo(jsonable.encode([{"run": s.run, "verdict": s.verdict} for s in summaries]))
+        return
+    if not summaries:
+        click.echo(f"no runs in {folder}; make one with: mothtrap run train.py", err=True)
+    for line in _rows(summaries):
+        click.echo(line)
+
+
+def _summaries(folder: Path) -> list[RunSummary]:
+    from mothtrap.core.errors import MothtrapError
+    from mothtrap.monitor.catalogue import explains
+    from mothtrap.reader.run import open_run
+    from mothtrap.report.summary import summarize
+
+    if not folder.is_dir():
+        return []
+    found = []
+    for path in folder.iterdir():
+        # An attempt is a folder whose name is its number.
+        if not any(path.glob("[0-9]*/run.json")):
+            continue
+        try:
+            run = open_run(path)
+            created = run.info.created_s if run.info else path.stat().st_mtime
+            found.append((created, summarize(run, explains())))
+        except (MothtrapError, OSError) as err:
+            click.echo(f"warning: {path.name} cannot be opened: {err}", err=True)
+    return [summary for _, summary in sorted(found, key=lambda pair: (pair[0], pair[1].run.id))]
+
+
+def _rows(summaries: list[RunSummary]) -> list[str]:
+    from mothtrap.core.findings import Severity
+    from mothtrap.report.style import Style
+
+    style = Style.of(sys.stdout)
+    width = max((len(s.run.id) for s in summaries), default=0)
+    rows = []
+    for s in summaries:
+        errors, warnings = s.count(Severity.ERROR), s.count(Severity.WARNING)
+        counts = f"{errors} error{'' if errors == 1 else 's'}, "
+        counts += f"{warnings} warning{'' if warnings == 1 else 's'}"
+        rows.append(
+            f"{style.safe(s.run.id):<{width}}  {s.run.state:<8}  {s.run.steps:>8,} steps  "
+            f"{counts:<23}  {style.safe(s.verdict)}"
+        )
+    return rows

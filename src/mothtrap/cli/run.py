@@ -1,0 +1,45 @@
+"""Start a training script, unchanged, and watch it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mothtrap.cli._target import TARGET, RunCommand, command_of
+
+
+@click.command(cls=RunCommand, name="run")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
+@click.option(
+    "--capture",
+    type=click.Choice(["default", "everything", "off"]),
+    help="What is captured [default: what the rules need].",
+)
+@click.option(
+    "--overhead",
+    type=click.FloatRange(min=0),
+    metavar="SHARE",
+    help="Share of the training time that mothtrap may cost; 0 = no limit [default: 0.02].",
+)
+@click.pass_context
+def command(ctx: click.Context, /, name: str | None, **overrides: Any) -> None:
+    """Start a training script, unchanged, and watch it.
+
+    Output, exit code and signals of the script pass through. Options of mothtrap come
+    before the target; everything from the target on goes to it untouched.
+
+    \b
+    mothtrap run train.py --epochs 3
+    mothtrap run --name lr-3e-4 -m package.train
+    mothtrap run -- torchrun --nproc-per-node 2 train.py
+    """
+    arguments = command_of(ctx.meta[TARGET])
+    from mothtrap.core.config import load_config
+    from mothtrap.session.launch import launch
+
+    config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    ctx.exit(launch(arguments, config=config, name=name, warnings=warnings))
