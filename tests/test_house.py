@@ -1,0 +1,305 @@
+"""The rules of the house: who may import whom, and what no file may contain.
+
+Every check is a function of a source tree, so that its twin can plant an offence in a
+copy and prove that the check sees it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "mothtrap"
+TESTS = Path(__file__).parent
+PACKAGE = "mothtrap"
+
+# A package imports itself and packages with a lower number.
+LAYERS = {
+    "cli": 7,
+    "web": 7,
+    "testing": 7,
+    "session": 6,
+    "monitor": 5,
+    "report": 5,
+    "adapters": 4,
+    "rules": 4,
+    "actions": 4,
+    "preflight": 4,
+    "behavior": 4,
+    "capture": 3,
+    "reader": 3,
+    "snapshot": 3,
+    "store": 2,
+    "statistics": 1,
+    "core": 0,
+}
+TOP_MODULES = {"__init__", "__main__"}
+PROGRAMS = "examples"
+CORE_MAY_IMPORT = {"numpy", "msgspec", PACKAGE}
+FRAMEWORKS = {
+    "torch",
+    "keras",
+    "tensorflow",
+    "jax",
+    "xgboost",
+    "lightgbm",
+    "mxnet",
+    "lightning",
+    "transformers",
+}
+NO_PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
+MAX_LINES = 400
+LONG_FILES: dict[str, str] = {}
+
+
+def _files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(source.rglob("*.py")):
+        yield path.relative_to(source), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every dotted name that is imported anywhere in a file, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                yield "." * node.level + (node.module or ""), node.lineno
+            else:
+                yield from ((f"{node.module}.{a.name}", node.lineno) for a in node.names)
+
+
+def layering_offences(source: Path) -> list[str]:
+    """Imports that go up, sideways, or to a package that has no place in the house."""
+    offences = []
+    for path, tree in _files(source):
+        own = path.parts[0] if len(path.parts) > 1 else ""
+        if own == "" and path.stem in TOP_MODULES:
+            continue
+        for name, line in _imported(tree):
+            where = f"{path}:{line}"
+            parts = name.split(".")
+            if name.startswith("."):
+                offences.append(f"{where} imports relatively")
+            elif parts[0] != PACKAGE:
+                if own == "core" and parts[0] not in CORE_MAY_IMPORT | sys.stdlib_module_names:
+                    offences.append(f"{where} core imports {parts[0]}")
+            elif own == PROGRAMS:
+                offences.append(f"{where} an example imports mothtrap")
+            else:
+                other = parts[1] if len(parts) > 1 else ""
+                lower = LAYERS.get(other, 99) < LAYERS.get(own, -1)
+                if other != own and not lower:
+                    offences.append(f"{where} {own or path.stem} imports {name}")
+    return offences
+
+
+def framework_offences(source: Path) -> list[str]:
+    """Frameworks imported outside a file or folder that bears their name."""
+    offences = []
+    for path, tree in _files(source):
+        if path.parts[0] == PROGRAMS:
+            continue
+        homes = {path.stem, *path.parent.parts}
+        home_layers = {"adapters", "statistics", "preflight"}
+        for name, line in _imported(tree):
+            framework = name.split(".")[0]
+            at_home = framework in homes and path.parts[0] in home_layers
+            if framework in FRAMEWORKS and not at_home:
+                offences.append(f"{path}:{line} imports {framework}")
+    return offences
+
+
+def pickle_offences(source: Path) -> list[str]:
+    """Ways to run code from stored bytes."""
+    offences = []
+    for path, tree in _files(source):
+        offences += [
+            f"{path}:{line} imports {name}"
+            for name, line in _imported(tree)
+            if name.split(".")[0] in NO_PICKLE_MODULES
+        ]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.load":
+                offences.append(f"{path}:{node.lineno} uses torch.load")
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                offences.append(f"{path}:{node.value.lineno} passes allow_pickle")
+    return offences
+
+
+def length_offences(source: Path) -> list[str]:
+    """Files that are too long without a reason in `LONG_FILES`."""
+    return [
+        f"{path} has {count} lines"
+        for path in sorted(source.rglob("*.py"))
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > MAX_LINES
+        and str(path.relative_to(source)) not in LONG_FILES
+    ]
+
+
+def export_offences(source: Path) -> list[str]:
+    """Packages whose `__all__` is unsorted or names what the file does not define."""
+    offences = []
+    for path, tree in _files(source):
+        listed = next(
+            (
+                ast.literal_eval(node.value)
+                for node in tree.body
+                if isinstance(node, ast.Assign)
+                and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+            ),
+            None,
+        )
+        if listed is None:
+            continue
+        if list(listed) != sorted(listed):
+            offences.append(f"{path}: __all__ is not sorted")
+        missing = set(listed) - _defined(tree)
+        offences += [
+            f"{path}: __all__ names {name}, which is not there" for name in sorted(missing)
+        ]
+    return offences
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Names that a module binds at its top, or serves lazily through `__getattr__`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Dict):
+            names |= {k.value for k in node.keys if isinstance(k, ast.Constant)}
+    return names
+
+
+def test_imports_go_down_only() -> None:
+    assert layering_offences(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("core/bad.py", "import mothtrap.store.layout"),
+        ("core/bad.py", "import pyarrow"),
+        ("store/bad.py", "def f():\n    from mothtrap.reader import run\n"),
+        ("monitor/bad.py", "from mothtrap.report import text"),
+        ("rules/bad.py", "from mothtrap import cli"),
+        ("rules/bad.py", "from ..core import rule"),
+        ("rules/bad.py", "import mothtrap"),
+        ("odd/bad.py", "import mothtrap.core"),
+        ("examples/bad.py", "import mothtrap"),
+    ],
+)
+def test_layering_check_sees_a_planted_import(tmp_path: Path, file: str, text: str) -> None:
+    _plant(tmp_path, file, text)
+    assert len(layering_offences(tmp_path)) == 1
+
+
+def test_layering_check_allows_what_it_should(tmp_path: Path) -> None:
+    _plant(tmp_path, "report/good.py", "import rich\nfrom mothtrap.core import errors\n")
+    _plant(tmp_path, "core/good.py", "import os\nimport numpy.typing\n")
+    assert layering_offences(tmp_path) == []
+
+
+def test_every_package_has_a_layer() -> None:
+    folders = {path.name for path in SOURCE.iterdir() if any(path.glob("*.py"))}
+    assert folders - {SOURCE.name} <= LAYERS.keys() | {PROGRAMS}
+
+
+def test_frameworks_stay_in_their_own_files() -> None:
+    assert framework_offences(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("capture/bad.py", "import torch.nn"),
+        ("adapters/keras.py", "from torch import nn"),
+        ("session/torch.py", "import torch"),
+        ("statistics/numpy.py", "def f():\n    import jax\n"),
+    ],
+)
+def test_framework_check_sees_a_planted_import(tmp_path: Path, file: str, text: str) -> None:
+    _plant(tmp_path, file, text)
+    assert len(framework_offences(tmp_path)) == 1
+
+
+def test_framework_check_allows_its_own_files(tmp_path: Path) -> None:
+    _plant(tmp_path, "adapters/torch/modules.py", "import torch")
+    _plant(tmp_path, "statistics/torch.py", "import torch")
+    assert framework_offences(tmp_path) == []
+
+
+def test_nothing_unpickles() -> None:
+    assert pickle_offences(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from marshal import loads",
+        "import torch\ntorch.load('x')",
+        "import numpy\nnumpy.load('x', allow_pickle=True)",
+    ],
+)
+def test_pickle_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
+    _plant(tmp_path, "store/bad.py", text)
+    assert len(pickle_offences(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["src", "tests"])
+def test_files_are_short(folder: Path) -> None:
+    assert length_offences(folder) == []
+
+
+def test_length_check_sees_a_long_file(tmp_path: Path) -> None:
+    _plant(tmp_path, "core/bad.py", "x = 1\n" * (MAX_LINES + 1))
+    _plant(tmp_path, "core/good.py", "x = 1\n" * MAX_LINES)
+    assert len(length_offences(tmp_path)) == 1
+
+
+def test_all_lists_are_sorted_and_true() -> None:
+    assert export_offences(SOURCE) == []
+
+
+@pytest.mark.parametrize("text", ["__all__ = ['a']\n", "a = b = 1\n__all__ = ['b', 'a']\n"])
+def test_export_check_sees_a_false_list(tmp_path: Path, text: str) -> None:
+    _plant(tmp_path, "core/bad.py", text)
+    assert len(export_offences(tmp_path)) == 1
+
+
+def test_public_names_can_be_reached() -> None:
+    package = importlib.import_module(PACKAGE)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+
+
+def _loaded_after(statement: str, unwanted: set[str]) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in done.stdout.split()} & unwanted
+
+
+def test_import_loads_no_framework_and_no_pyarrow() -> None:
+    assert _loaded_after("import mothtrap", FRAMEWORKS | {"pyarrow", "rich", "click"}) == set()
+
+
+def test_import_check_sees_what_is_loaded() -> None:
+    assert _loaded_after("import pyarrow", FRAMEWORKS | {"pyarrow"}) == {"pyarrow"}
+
+
+def _plant(source: Path, file: str, text: str) -> None:
+    path = source / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
