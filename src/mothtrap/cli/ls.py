@@ -41,21 +41,15 @@ def _summaries(folder: Path) -> list[RunSummary]:
     from mothtrap.monitor.catalogue import explains
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
+    from mothtrap.store.layout import list_runs
 
-    if not folder.is_dir():
-        return []
     found = []
-    for path in folder.iterdir():
-        # An attempt is a folder whose name is its number.
-        if not any(path.glob("[0-9]*/run.json")):
-            continue
+    for path in reversed(list_runs(folder)):
         try:
-            run = open_run(path)
-            created = run.info.created_s if run.info else path.stat().st_mtime
-            found.append((created, summarize(run, explains())))
+            found.append(summarize(open_run(path), explains()))
         except (MothtrapError, OSError) as err:
             click.echo(f"warning: {path.name} cannot be opened: {err}", err=True)
-    return [summary for _, summary in sorted(found, key=lambda pair: (pair[0], pair[1].run.id))]
+    return found
 
 
 def _rows(summaries: list[RunSummary]) -> list[str]:
