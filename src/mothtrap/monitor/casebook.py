@@ -1,0 +1,79 @@
+"""What the rules have found so far: one case per illness and mode, revised as it goes on."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Window
+
+
+class Casebook:
+    """Merges what a rule says of successive windows into one finding.
+
+    A case keeps its first fingerprint and its earliest onset. Its severity may rise and
+    never falls; message and evidence are those of the first window that was as bad.
+    """
+
+    def __init__(self) -> None:
+        self._cases: dict[tuple[str, str], Finding] = {}
+        self._told: dict[tuple[str, str], Finding] = {}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The newest revision of every case: worst first, then earliest."""
+        return tuple(sorted(self._cases.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
+
+    def severities(self) -> dict[str, list[Severity]]:
+        """Severities of all cases by rule code."""
+        found: dict[str, list[Severity]] = {}
+        for finding in self._cases.values():
+            found.setdefault(finding.code, []).append(finding.severity)
+        return found
+
+    def add(self, finding: Finding, window: Window) -> None:
+        """Open a case, or revise the one of the same rule and mode.
+
+        Args:
+            finding: what the rule says of a window.
+            window: that window.
+        """
+        key = finding.code, finding.mode
+        old = self._cases.get(key)
+        self._cases[key] = finding if old is None else _revised(old, finding, window)
+
+    def take_worse(self) -> list[Finding]:
+        """Return the cases that were opened or became worse since they were last taken."""
+        worse = [
+            (key, case)
+            for key, case in self._cases.items()
+            if key not in self._told or case.severity.rank < self._told[key].severity.rank
+        ]
+        self._told.update(worse)
+        return [case for _, case in worse]
+
+    def take_changed(self) -> list[Finding]:
+        """Return the cases that changed in any way since they were last taken."""
+        changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
+        self._told.update(changed)
+        return [case for _, case in changed]
+
+
+def _revised(old: Finding, new: Finding, window: Window) -> Finding:
+    later = max(0, min(new.count, int(np.count_nonzero(window.steps_S > old.last_step))))
+    text = new if new.severity.rank < old.severity.rank else old
+    return msgspec.structs.replace(
+        old,
+        severity=text.severity,
+        step=min(old.step, new.step),
+        layers=tuple(dict.fromkeys((*old.layers, *new.layers))),
+        count=old.count + (later if new.last_step > old.last_step else 0),
+        last_step=max(old.last_step, new.last_step),
+        message=text.message,
+        evidence=text.evidence,
+        fixes=text.fixes,
+        confidence=text.confidence,
+        location=text.location or old.location,
+        detected_step=text.detected_step,
+    )

@@ -1,0 +1,190 @@
+"""Judges the steps of one worker while they arrive."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from mothtrap.core.errors import CannotJudge, NotApplicable
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.observations import NonfiniteModule, ToolError
+from mothtrap.core.records import StepRecord
+from mothtrap.core.rule import Rule
+from mothtrap.core.runs import RuleStatus
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Window
+from mothtrap.monitor.casebook import Casebook
+from mothtrap.reader.windows import WindowBuilder
+from mothtrap.statistics.summary import COLUMN
+
+DENSE_STEPS = 64
+"""Train steps at the beginning that are all judged; most wiring errors show there."""
+
+COST_RATIO = 0.05
+"""Share of wall time that judging may take after the dense steps."""
+
+URGENT_RECORDS = 16
+"""Records with non-finite signals that are judged at once; later ones wait their turn."""
+
+
+class WindowSource(Protocol):
+    """Turns records into windows."""
+
+    def feed(self, record: StepRecord) -> None:
+        """Take in the next record."""
+
+    def window(self, now_s: float) -> Window:
+        """Return what the rules may know."""
+
+
+class Monitor:
+    """Runs rules over the records of one worker, in order.
+
+    A window is a function of the records, so the same records give the same findings
+    whoever runs the rules. What may differ with the speed of the machine: after the
+    dense first steps only some windows are judged, so `detected_step`, `count` and the
+    evidence of a trend depend on which; an illness that shows in no judged window,
+    because it came and went between two, is missed.
+
+    A rule that raises is switched off and told in `failures`; the others go on.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        worker: int = 0,
+        *,
+        builder: WindowSource | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Prepare to judge.
+
+        Args:
+            rules: the rules in force.
+            worker: whose records they are.
+            builder: makes the windows; by default from what the rules need.
+            clock: seconds; only bounds what judging costs.
+        """
+        needs = [need for rule in rules for need in rule.needs]
+        self._builder: WindowSource = builder or WindowBuilder(needs, worker)
+        self._rules = tuple(rules)
+        self._clock = clock
+        self._cases = Casebook()
+        self._outcomes: dict[str, tuple[RuleState, str]] = {
+            rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
+        }
+        self._failures: list[ToolError] = []
+        self._train_records = 0
+        self._urgent_records = 0
+        self._due_s = 0.0
+        self._now_s = 0.0
+        self._pending = False
+
+    def feed(self, record: StepRecord) -> list[Finding]:
+        """Take in a record and judge if it is time.
+
+        Returns:
+            Findings that were opened or became worse.
+        """
+        self._builder.feed(record)
+        self._now_s = record.wall_s
+        self._pending = True
+        self._train_records += record.key.mode is Mode.TRAIN
+        urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
+        self._urgent_records += urgent
+        if not (urgent or self._train_records <= DENSE_STEPS or self._clock() >= self._due_s):
+            return []
+        self._judge()
+        return self._cases.take_worse()
+
+    def finish(self) -> list[Finding]:
+        """Judge what was not judged yet.
+
+        Returns:
+            Findings that changed in any way since they were last returned.
+        """
+        if self._pending:
+            self._judge()
+        return self._cases.take_changed()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The newest revision of every finding: worst first, then earliest."""
+        return self._cases.findings
+
+    @property
+    def failures(self) -> tuple[ToolError, ...]:
+        """Rules that raised, one entry each, in the order in which they did."""
+        return tuple(self._failures)
+
+    def statuses(self) -> tuple[RuleStatus, ...]:
+        """What became of every rule, and why; sorted by code."""
+        worst = {
+            code: min(severities, key=lambda severity: severity.rank)
+            for code, severities in self._cases.severities().items()
+        }
+        found = []
+        for rule in sorted(self._rules, key=lambda rule: rule.code):
+            state, reason = self._outcomes[rule.code]
+            severity = worst.get(rule.code, Severity.INFO)
+            if state is not RuleState.RULE_FAILED and severity is not Severity.INFO:
+                state, reason = RuleState(severity.value), ""
+            found.append(RuleStatus(code=rule.code, name=rule.name(), state=state, reason=reason))
+        return tuple(found)
+
+    def _judge(self) -> None:
+        began_s = self._clock()
+        self._pending = False
+        window = self._builder.window(self._now_s)
+        # The script may have asked numpy to raise on overflow or division.
+        with np.errstate(all="ignore"):
+            for rule in self._rules:
+                if self._outcomes[rule.code][0] is not RuleState.RULE_FAILED:
+                    self._run(rule, window)
+        ended_s = self._clock()
+        self._due_s = ended_s + (ended_s - began_s) * (1 / COST_RATIO - 1)
+
+    def _run(self, rule: Rule, window: Window) -> None:
+        try:
+            found = rule.check(window)
+        except CannotJudge as reason:
+            self._note(rule, reason)
+            return
+        except Exception as error:  # a broken rule must not stop the others, nor training
+            text = f"{type(error).__name__}: {error}"
+            self._outcomes[rule.code] = (RuleState.RULE_FAILED, text)
+            self._failures.append(
+                ToolError(
+                    step=max(0, window.last_step),
+                    part=f"rule {rule.code} {rule.name()}",
+                    error=text,
+                    traceback=traceback.format_exc(),
+                )
+            )
+            return
+        self._outcomes[rule.code] = (RuleState.OK, "")
+        for finding in found:
+            self._cases.add(finding, window)
+
+    def _note(self, rule: Rule, reason: CannotJudge) -> None:
+        """Keep why a rule could not judge, unless it could before."""
+        if isinstance(reason, NotApplicable):
+            self._outcomes[rule.code] = (RuleState.NOT_APPLICABLE, str(reason))
+        elif self._outcomes[rule.code][0] is not RuleState.OK:
+            self._outcomes[rule.code] = (RuleState.NOT_ENOUGH_DATA, str(reason))
+
+
+def _is_urgent(record: StepRecord) -> bool:
+    """Whether a record bears a loss or gradient that is not finite."""
+    if any(isinstance(seen, NonfiniteModule) for seen in record.observations):
+        return True
+    if any(s.name == "loss" and not np.isfinite(s.value) for s in record.scalars):
+        return True
+    if not len(record.tensor_T):
+        return False
+    nonfinite_T = record.summary_TF[:, COLUMN["nan"]] + record.summary_TF[:, COLUMN["inf"]]
+    return bool((nonfinite_T > 0).any())

@@ -1,0 +1,282 @@
+"""GRD101: the gradient grows without bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Floats, Ints, Window
+from mothtrap.rules._losses import has_players
+from mothtrap.rules._stretches import stretches
+
+HISTORY_STEPS = 10
+"""Steps of an optimizer that make a history to compare with; chosen by hand."""
+
+FLOOR_RATIO = 0.01
+"""A history below this share of the first steps' norm counts as the floor; by hand."""
+
+LAYERS_NAMED = 10
+"""Layers that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class ExplodingGradient(Rule):
+    """The gradient grows without bound.
+
+    What it detects:
+        The norm of all gradients of an optimizer leaving its own history and staying
+        away, or growing by factors from step to step, while the loss does not fall.
+
+    Why it matters:
+        Each step is proportional to the gradient: it overshoots, the next gradient is
+        larger still, and the weights end in NaN or in a place from which nothing
+        leads back.
+
+    Fires:
+        Error when the norm is at least `ratio_limit` times its own median in
+        `persisting_steps` steps running, or grows by `growth_factor` or more in each of
+        `growth_steps` steps running and `growth_total` times in all, and the loss rises
+        too. Warning when the loss is not known or stays where it was, and in a game.
+
+    Stays quiet:
+        A spike of one or two steps, the rise of the norm in early training, a gradient
+        that was near 0 before, a loss that falls all the while, steps that loss
+        scaling skips, gradients of GAN players beyond a warning.
+
+    What to do:
+        - Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
+        - Lower the learning rate, e.g. by 10, or warm it up.
+        - Check the initial scale of the weights; in recurrent nets use gates or
+          orthogonal weights.
+        - Use the mean and not the sum as the reduction of the loss.
+
+    Example:
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    References:
+        Pascanu, Mikolov, Bengio 2013, On the difficulty of training recurrent neural
+        networks, https://arxiv.org/abs/1211.5063
+    """
+
+    code = "GRD101"
+    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    explains = (
+        "loss_diverging",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "dead_units",
+    )
+
+    ratio_limit: float = threshold(100.0, unit="times the own median", source="chosen by hand")
+    persisting_steps: int = threshold(
+        3, unit="own steps running", source="chosen by hand: a spike is over sooner"
+    )
+    growth_factor: float = threshold(2.0, unit="times the step before", source="chosen by hand")
+    growth_steps: int = threshold(2, unit="own steps running", source="chosen by hand")
+    growth_total: float = threshold(1e3, unit="times over the growth", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the gradient norm of every optimizer."""
+        norms = _norms(window)
+        if not norms:
+            raise NotEnoughData("no gradient norm was seen")
+        if max(len(norm_S) for _, _, norm_S in norms) < 3:
+            raise NotEnoughData("fewer than 3 steps with a finite gradient were seen")
+        found = [self._judge(window, *norm) for norm in norms]
+        judged = [finding for finding in found if finding]
+        return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
+
+    def _judge(
+        self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
+    ) -> Finding | None:
+        explosion = self._level(norm_S) or self._growth(norm_S)
+        if explosion is None:
+            return None
+        since = int(steps_S[explosion.onset])
+        before, after = _losses_around(window, optimizer, since, int(steps_S[explosion.last]))
+        if before is None or after is None:
+            severity = Severity.WARNING
+        elif after >= explosion.loss_ratio * before or not np.isfinite(after):
+            severity = Severity.ERROR
+        elif after >= 0.9 * before and explosion.lasting:
+            severity = Severity.WARNING
+        else:
+            return None
+        if has_players(window):
+            severity = Severity.WARNING
+        return self._finding(window, optimizer, steps_S, norm_S, explosion, severity)
+
+    def _level(self, norm_S: Floats) -> _Explosion | None:
+        """Find the first steps running that are far above the history before them."""
+        floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
+        lowest = max(float(norm_S.min(initial=np.inf)), floor)
+        if len(norm_S) < HISTORY_STEPS + self.persisting_steps or lowest <= 0:
+            return None
+        for begin, stop in stretches(norm_S >= self.ratio_limit * lowest):
+            for index in range(max(begin, HISTORY_STEPS), min(stop, begin + 200)):
+                reference = max(float(np.median(norm_S[:index])), floor)
+                running = norm_S[index : index + self.persisting_steps]
+                if len(running) < self.persisting_steps:
+                    break
+                if running.min() >= self.ratio_limit * reference:
+                    return _Explosion(
+                        onset=_leaving(norm_S, index, reference),
+                        last=index + self.persisting_steps - 1,
+                        reference=reference,
+                        loss_ratio=1.5,
+                        lasting=True,
+                    )
+        return None
+
+    def _growth(self, norm_S: Floats) -> _Explosion | None:
+        """Find steps running that each multiply the norm: needs no history."""
+        growing_S = norm_S[1:] >= self.growth_factor * norm_S[:-1]
+        for begin, stop in stretches(growing_S & (norm_S[:-1] > 0)):
+            total = float(norm_S[stop] / norm_S[begin])
+            # Fewer steps must have grown more: 1e3 over three, 1e6 over two.
+            needed = self.growth_total if stop - begin > 2 else self.growth_total**2
+            if stop - begin >= self.growth_steps and total >= needed:
+                return _Explosion(
+                    onset=begin + 1,
+                    last=stop,
+                    reference=float(norm_S[begin]),
+                    loss_ratio=10.0,
+                    lasting=False,
+                )
+        return None
+
+    def _finding(
+        self,
+        window: Window,
+        optimizer: str,
+        steps_S: Ints,
+        norm_S: Floats,
+        explosion: _Explosion,
+        severity: Severity,
+    ) -> Finding:
+        after_S = norm_S[explosion.onset :]
+        value = float(after_S[: explosion.last - explosion.onset + 1].max())
+        ratio = value / explosion.reference
+        held_S = after_S >= explosion.reference * min(self.ratio_limit, ratio)
+        since, until = int(steps_S[explosion.onset]), int(steps_S[explosion.last])
+        layers = _layers(window, since, until)
+        against = (
+            f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
+            if explosion.lasting
+            else f"{ratio:.3g}x within {explosion.last - explosion.onset + 1} steps"
+        )
+        return self.finding(
+            window,
+            severity=severity,
+            step=since,
+            last_step=int(steps_S[explosion.onset + np.flatnonzero(held_S)[-1]]),
+            count=int(held_S.sum()),
+            layers=tuple(layer.name for layer in layers),
+            message=f"gradient norm {value:.3g} is {against}",
+            evidence={
+                "value": value,
+                "reference": explosion.reference,
+                "ratio": ratio,
+                "limit": self.ratio_limit if explosion.lasting else self.growth_total,
+                "optimizer": optimizer,
+            },
+            location=next((layer.location for layer in layers if layer.location), None),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Explosion:
+    """Indices into the norms; `loss_ratio` is how much the loss must have risen."""
+
+    onset: int
+    last: int
+    reference: float
+    loss_ratio: float
+    lasting: bool
+
+
+def _norms(window: Window) -> list[tuple[str, Ints, Floats]]:
+    """Return (optimizer, steps, norms) of the applied steps with a finite norm above 0."""
+    skipped = window.steps_S[window.skipped_S]
+    found = []
+    for series in window.scalars("gradient_norm"):
+        good = np.isfinite(series.values_S) & ~np.isin(series.steps_S, skipped)
+        if good.any():
+            found.append((series.of, series.steps_S[good], series.values_S[good]))
+    return found or _captured_norms(window)
+
+
+def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
+    """Return norms from captured gradients, apart for each set of tensors that steps."""
+    norms = window.matrix("gradient", "l2")
+    if norms is None or not len(norms):
+        return []
+    found = []
+    usable_S: Bools = norms.present_ST.any(axis=1) & ~norms.skipped_S
+    for pattern_T in np.unique(norms.present_ST[usable_S], axis=0):
+        rows = np.flatnonzero(usable_S & (norms.present_ST == pattern_T).all(axis=1))
+        norm_S = np.sqrt(np.square(norms.values_ST[rows][:, pattern_T]).sum(axis=1))
+        finite = np.isfinite(norm_S)
+        if finite.any():
+            found.append(("", norms.steps_S[rows][finite], norm_S[finite]))
+    return found
+
+
+def _leaving(norm_S: Floats, index: int, reference: float) -> int:
+    """Return where the norm left its history on the way to `index`."""
+    while index > 0 and norm_S[index - 1] > 3 * reference:
+        index -= 1
+    # Below three times the median only steady growth still belongs to the explosion.
+    while index > 0 and 0 < norm_S[index - 1] * 1.05 < norm_S[index]:
+        index -= 1
+    return index
+
+
+def _losses_around(
+    window: Window, optimizer: str, since: int, until: int
+) -> tuple[float | None, float | None]:
+    """Return the median loss of 20 steps before an explosion, and of 3 steps at its end."""
+    for series in window.scalars("loss"):
+        if optimizer and series.optimizers and optimizer not in series.optimizers:
+            continue
+        before_S = series.values_S[series.steps_S < since][-20:]
+        before_S = before_S[np.isfinite(before_S)]
+        if not len(before_S):
+            before_S = series.values_S[series.steps_S == since]
+        after_S = series.values_S[(series.steps_S > since) & (series.steps_S <= until + 1)][-3:]
+        if min(before_S.min(initial=0), after_S.min(initial=0)) < 0:
+            return None, None  # ratios of losses that change sign mean nothing
+        if len(before_S) and len(after_S):
+            after = float(np.median(after_S)) if np.isfinite(after_S).all() else np.inf
+            return float(np.median(before_S)), after
+    return None, None
+
+
+def _layers(window: Window, since: int, until: int) -> list[TensorInfo]:
+    """Return the gradients that grew most between the steps before and an explosion."""
+    norms = window.matrix("gradient", "l2")
+    if norms is None:
+        return []
+    before = norms.values_ST[norms.steps_S < since][-50:]
+    during = norms.values_ST[(norms.steps_S >= since) & (norms.steps_S <= until)]
+    if not len(before):
+        before = during[:1]
+    growth = []
+    for column, tensor in enumerate(norms.tensors):
+        early, late = (part[:, column][np.isfinite(part[:, column])] for part in (before, during))
+        if len(early) and len(late):
+            growth.append((float(late.max()) / max(float(np.median(early)), 1e-30), tensor))
+    growth.sort(key=lambda pair: -pair[0])
+    return [tensor for ratio, tensor in growth[:LAYERS_NAMED] if ratio > 1]

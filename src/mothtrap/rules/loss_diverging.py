@@ -1,0 +1,177 @@
+"""LOS402: the loss rises and does not come back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._losses import (
+    Judgement,
+    finite_part,
+    has_players,
+    judge_series,
+    require_scale,
+)
+from mothtrap.rules._stretches import block_medians
+
+START_STEPS = 10
+"""Losses whose median is the level of the beginning; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class LossDiverging(Rule):
+    """The loss rises and does not come back.
+
+    What it detects:
+        A loss series that leaves its level upward and stays there or goes on rising.
+
+    Why it matters:
+        The optimizer moves away from the solution. What was learned is lost, and
+        NaN often follows.
+
+    Fires:
+        Error when the loss runs away: `runaway_ratio` times the level of the
+        beginning in `runaway_steps` steps running, or at the last finite loss before
+        NaN; or when for `lasting_steps` steps it stays above `lasting_ratio` times
+        the beginning, or has lost `lost_share` of all that it had gained, without
+        coming back. Warning at half of what was gained, and in a game.
+
+    Stays quiet:
+        Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
+        a change of data after which the loss falls again. Losses that are negative or
+        change sign (WGAN, policy gradients). Losses of a GAN get at most a warning.
+
+    What to do:
+        - Lower the learning rate, e.g. by 10, or warm it up.
+        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`).
+        - Look at the batches of the step at which it began.
+
+    Example:
+        optimizer = torch.optim.SGD(model.parameters(), lr=4.0)    # leaves the valley
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep Learning, section 8.2,
+        https://www.deeplearningbook.org
+    """
+
+    code = "LOS402"
+    explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation")
+
+    runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")
+    runaway_steps: int = threshold(5, unit="steps running", source="chosen by hand")
+    lasting_ratio: float = threshold(3.0, unit="times the early loss", source="chosen by hand")
+    lasting_steps: int = threshold(
+        50, unit="steps", source="chosen by hand: spikes and restarts recover sooner"
+    )
+    lost_share: float = threshold(0.8, unit="of the fall since the start", source="by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every loss series."""
+        game = has_players(window)
+        return judge_series(self, window, lambda series: self._judge(series, game))
+
+    def _judge(self, series: Series, game: bool) -> Judgement | None:
+        _, loss_S = finite_part(series)
+        require_scale(loss_S)
+        broke = len(loss_S) < len(series) and not np.isfinite(series.values_S[-1])
+        if len(loss_S) < 3 or (len(loss_S) < START_STEPS and not broke):
+            raise NotEnoughData(f"{len(loss_S)} losses were seen, {START_STEPS} are needed")
+        start = _start_level(loss_S)
+        return (
+            self._running_away(series, loss_S, start, broke, game)
+            or self._staying_above(series, loss_S, start, game)
+            or self._losing_gains(series, loss_S, start, game)
+        )
+
+    def _running_away(
+        self, series: Series, loss_S: Floats, start: float, broke: bool, game: bool
+    ) -> Judgement | None:
+        limit = self.runaway_ratio * start
+        last = loss_S[-self.runaway_steps :]
+        lasting = len(last) == self.runaway_steps and last.min() > limit > 0
+        # On the way to infinity a handful of finite losses is all there is.
+        rising = broke and loss_S[-1] > limit > 0 and loss_S[-1] > loss_S[-2] > start
+        if not (lasting or rising):
+            return None
+        return self._judgement(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+
+    def _staying_above(
+        self, series: Series, loss_S: Floats, start: float, game: bool
+    ) -> Judgement | None:
+        last = loss_S[-self.lasting_steps :]
+        if len(loss_S) < self.lasting_steps + START_STEPS or _coming_back(last):
+            return None
+        above = float((last > self.lasting_ratio * start).mean())
+        # Heavy-tailed losses were already as large at the beginning.
+        usual = float(np.max(loss_S[:START_STEPS]))
+        if above < 0.9 or np.median(last) < usual:
+            return None
+        return self._judgement(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+
+    def _losing_gains(
+        self, series: Series, loss_S: Floats, start: float, game: bool
+    ) -> Judgement | None:
+        last = loss_S[-self.lasting_steps :]
+        blocks = block_medians(loss_S[: -self.lasting_steps], 20)
+        if len(blocks) < 2 or _coming_back(last):
+            return None
+        best = float(blocks.min())
+        gained = start - best
+        if gained < 0.3 * start:
+            return None
+        # The lower quartile: nearly all of the last losses lie that high.
+        lost = (float(np.quantile(last, 0.25)) - best) / gained
+        if lost < 0.5:
+            return None
+        severity = Severity.ERROR if lost >= self.lost_share else Severity.WARNING
+        return self._judgement(series, loss_S, best, best + 0.25 * gained, game, severity)
+
+    def _judgement(
+        self,
+        series: Series,
+        loss_S: Floats,
+        level: float,
+        band: float,
+        game: bool,
+        severity: Severity,
+    ) -> Judgement:
+        steps_S, _ = finite_part(series)
+        usual = np.flatnonzero(loss_S <= band)
+        onset = min(int(usual[-1]) + 1 if len(usual) else 0, len(loss_S) - 1)
+        value = float(np.median(loss_S[-self.runaway_steps :]))
+        return Judgement(
+            severity=Severity.WARNING if game else severity,
+            step=int(steps_S[onset]),
+            last_step=int(steps_S[-1]),
+            count=len(loss_S) - onset,
+            message=(
+                f"the loss has risen to {value:.4g} from {level:.4g} "
+                f"({value / level:.3g}x) and does not come back"
+            ),
+            evidence={
+                "value": value,
+                "level": level,
+                "ratio": value / level,
+                "limit": self.runaway_ratio,
+            },
+        )
+
+
+def _start_level(loss_S: Floats) -> float:
+    """Return the level of the beginning; early growth must not raise it."""
+    count = START_STEPS if len(loss_S) >= 3 * START_STEPS else 3
+    first = loss_S[:count]
+    return float(min(np.median(first), max(loss_S[0], np.min(first))))
+
+
+def _coming_back(last_S: Floats) -> bool:
+    """Whether the newest of these losses are on their way down again."""
+    third = len(last_S) // 3
+    return bool(np.median(last_S[-third:]) < 0.9 * np.median(last_S[:third]))

@@ -1,0 +1,144 @@
+"""LOS401: the loss has not fallen since training began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Ints, Series, Window
+from mothtrap.rules._losses import (
+    Judgement,
+    finite_part,
+    has_players,
+    judge_series,
+    learning_rates,
+    require_scale,
+)
+from mothtrap.rules._stretches import share_below
+
+WARM_RATIO = 0.1
+"""A rate below this share of the largest one belongs to the warm-up; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class LossNotDecreasing(Rule):
+    """The loss has not fallen since training began.
+
+    What it detects:
+        A loss series that is after `num_steps` steps where it was at the beginning,
+        without a downward trend.
+
+    Why it matters:
+        The model does not learn: the gradient does not reach the weights, the steps
+        are far too small or too large, or the targets have nothing to do with the
+        inputs.
+
+    Fires:
+        Warning when the median of the last fifth of the losses is not `diff_percent`
+        below that of the first fifth after warm-up, and late losses are hardly more
+        often below early ones than above. A flat loss alone proves no error, so it is
+        never more than a warning; look for the cause beside it.
+
+    Stays quiet:
+        During learning-rate warm-up. A loss that fell earlier and is at its floor or on
+        a plateau. A loss of 0. Losses that change sign or are negative (policy
+        gradients, WGAN). Losses of a game, where several optimizers with parameters of
+        their own pull against each other (GAN).
+
+    What to do:
+        - Try to overfit one small batch; if that fails, the wiring is wrong.
+        - Check that gradients reach the first layer, and that the optimizer holds the
+          model's parameters.
+        - Try a learning rate 10 times larger and 10 times smaller.
+        - Check that inputs and targets belong together after shuffling.
+
+    Example:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-8)   # steps too small
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep Learning, section 11.5, Debugging
+        strategies, https://www.deeplearningbook.org
+    """
+
+    code = "LOS401"
+
+    num_steps: int = threshold(200, unit="steps of the series after warm-up", source="by hand")
+    diff_percent: float = threshold(2.0, unit="percent of the early loss", source="by hand")
+    trend_share: float = threshold(
+        0.65,
+        unit="share of late losses below early ones; 0.5 = no trend",
+        source="chosen by hand: 3 standard errors at 67 losses a side",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every loss series from its beginning."""
+        game = has_players(window)
+        return judge_series(self, window, lambda series: self._judge(window, series, game))
+
+    def _judge(self, window: Window, series: Series, game: bool) -> Judgement | None:
+        steps_S, loss_S = finite_part(series)
+        require_scale(loss_S)
+        if game:
+            raise NotApplicable("several losses play against each other and need not fall")
+        if series.total > len(series):
+            # What happened at the beginning was judged while it was in the window.
+            return None
+        warm = _after_warm_up(window, series, steps_S)
+        late_S = loss_S[warm:]
+        if len(late_S) < self.num_steps:
+            raise NotEnoughData(
+                f"{len(late_S)} steps after warm-up were seen, {self.num_steps} are needed"
+            )
+        fifth, third = len(late_S) // 5, len(late_S) // 3
+        early, late = float(np.median(late_S[:fifth])), float(np.median(late_S[-fifth:]))
+        fallen_percent = 100 * (early - late) / early if early > 0 else 100.0
+        trend = share_below(late_S[-third:], late_S[:third])
+        if fallen_percent >= self.diff_percent or trend >= self.trend_share:
+            return None
+        if self._fell_between(late_S, early):
+            return None
+        return Judgement(
+            severity=Severity.WARNING,
+            step=int(steps_S[warm]),
+            last_step=int(steps_S[-1]),
+            count=len(late_S),
+            message=(
+                f"the loss is {late:.4g} after {len(late_S)} steps and was {early:.4g} "
+                f"at the beginning (expected to fall by {self.diff_percent:g} %)"
+            ),
+            evidence={
+                "early": early,
+                "value": late,
+                "fallen_percent": fallen_percent,
+                "limit": self.diff_percent,
+                "trend": trend,
+            },
+        )
+
+    def _fell_between(self, loss_S: Floats, early: float) -> bool:
+        """Whether the loss was clearly lower in between: then it rose again."""
+        fifth = len(loss_S) // 5
+        middle = [np.median(loss_S[i * fifth : (i + 1) * fifth]) for i in range(1, 4)]
+        return bool(min(middle) < early * (1 - 2.5 * self.diff_percent / 100))
+
+
+def _after_warm_up(window: Window, series: Series, steps_S: Ints) -> int:
+    """Return how many values of the series belong to the warm-up.
+
+    Raises:
+        NotEnoughData: the learning rate is still rising.
+    """
+    rate_steps_S, rate_S = learning_rates(window, series)
+    if not len(rate_S) or rate_S.max() <= 0:
+        return 0
+    recent = rate_S[-min(len(rate_S), 50) :]
+    if rate_S[-1] > recent[0] and rate_S[-1] >= rate_S.max() and len(rate_S) >= 50:
+        raise NotEnoughData("the learning rate is still warming up")
+    warm = rate_steps_S[rate_S >= WARM_RATIO * rate_S.max()]
+    return int(np.searchsorted(steps_S, warm[0]))

@@ -1,0 +1,197 @@
+"""LOS407: a classification loss stays at the level of guessing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._losses import (
+    Judgement,
+    finite_part,
+    has_players,
+    judge_series,
+    learning_rates,
+)
+from mothtrap.rules._stretches import block_medians
+
+BLOCK_STEPS = 20
+"""Losses per median; chosen by hand: smooths batches without hiding a trend."""
+
+MIN_SPREADS = 3
+"""Sampled predictions that must agree before they are called constant; by hand."""
+
+
+@dataclass(frozen=True)
+class StuckAtChance(Rule):
+    """A classification loss stays at the level of guessing.
+
+    What it detects:
+        A class loss that stays at the value which a constant guess gives: the logarithm
+        of the number of classes, or the entropy of the label frequencies where that is
+        lower.
+
+    Why it matters:
+        The model ignores its inputs. What it learned, if anything, is how frequent
+        each class is.
+
+    Fires:
+        After `num_steps` steps within `below_ratio` to `above_ratio` of that value,
+        without falling. Error when the predictions hardly differ between examples
+        (their spread is below `constant_spread` of an even guess), else a warning.
+
+    Stays quiet:
+        Loss calls whose targets are all of one class within a call (a GAN's real and
+        fake batches), soft targets, losses of a game, the first steps of training, a
+        plateau from which the loss still falls, and steps with a learning rate of 0.
+
+    What to do:
+        - Check that gradients reach the first layers: dead units, a detached tensor, or
+          parameters that no optimizer holds.
+        - Check the initialisation: with all weights 0 every unit stays the same.
+        - Check the learning rate, too large as well as too small.
+        - Check that labels belong to their inputs after shuffling.
+
+    Example:
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.zeros_(layer.weight)      # nothing tells the units apart
+                nn.init.kaiming_normal_(layer.weight)
+
+    References:
+        Karpathy 2019, A recipe for training neural networks,
+        https://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "LOS407"
+    explains = ("loss_not_decreasing",)
+
+    num_steps: int = threshold(200, unit="steps of the series running", source="chosen by hand")
+    below_ratio: float = threshold(
+        0.98, unit="of the level of guessing", source="chosen by hand: below, it learns"
+    )
+    above_ratio: float = threshold(
+        1.10, unit="of the level of guessing", source="chosen by hand: noise of guessing"
+    )
+    constant_spread: float = threshold(
+        0.02,
+        unit="standard deviation over examples, relative to 1/classes",
+        source="chosen by hand: fresh networks show 0.05 to 0.5",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every loss series that is a class loss."""
+        calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+        if not calls:
+            raise NotEnoughData("no loss was traced to its operation")
+        if not any(call.classes or call.operation.startswith("binary") for call in calls):
+            raise NotApplicable("no class loss was seen")
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        return judge_series(self, window, lambda series: self._judge(window, series, calls))
+
+    def _judge(self, window: Window, series: Series, calls: list[LossCall]) -> Judgement | None:
+        own = _calls_of(series, calls)
+        counts = _label_counts(own)
+        guess, classes = _guessing(counts)
+        steps_S, loss_S = _while_learning(window, series)
+        if len(loss_S) < self.num_steps:
+            raise NotEnoughData(f"{len(loss_S)} steps were seen, {self.num_steps} are needed")
+        begin = self._begin(loss_S, guess)
+        if len(loss_S) - begin < self.num_steps:
+            return None
+        blocks = block_medians(loss_S[begin:], BLOCK_STEPS)
+        half = len(blocks) // 2
+        if np.median(blocks[half:]) < 0.995 * np.median(blocks[:half]):
+            return None
+        step = int(steps_S[begin])
+        spreads = [c.prediction_spread for c in own if c.step >= step]
+        seen = [spread for spread in spreads if spread is not None]
+        relative = float(np.median(seen)) * classes if seen else None
+        constant = (
+            relative is not None and len(seen) >= MIN_SPREADS and relative <= self.constant_spread
+        )
+        level = float(np.median(loss_S[begin:]))
+        words = "; its predictions are the same for every example" if constant else ""
+        return Judgement(
+            severity=Severity.ERROR if constant else Severity.WARNING,
+            step=step,
+            last_step=int(steps_S[-1]),
+            count=len(loss_S) - begin,
+            message=(
+                f"the loss has been {level:.4g} for {len(loss_S) - begin} steps, what guessing "
+                f"among {classes} classes gives ({guess:.4g}){words}"
+            ),
+            evidence={
+                "value": level,
+                "guessing": guess,
+                "classes": classes,
+                "relative_spread": relative,
+                "limit": self.constant_spread,
+            },
+        )
+
+    def _begin(self, loss_S: Floats, guess: float) -> int:
+        """Return where the stretch at the level of guessing begins that lasts to the end."""
+        begin = len(loss_S)
+        for stop in range(len(loss_S), 0, -BLOCK_STEPS):
+            start = max(0, stop - BLOCK_STEPS)
+            level = float(np.median(loss_S[start:stop]))
+            if not self.below_ratio * guess <= level <= self.above_ratio * guess:
+                break
+            begin = start
+        return begin
+
+
+def _calls_of(series: Series, calls: list[LossCall]) -> list[LossCall]:
+    """Return the calls that made a series: by its label, else by the line of the loss."""
+    own = [call for call in calls if call.series == series.of]
+    if not own:
+        own = [c for c in calls if c.series is None and c.location == series.location]
+    if not own:
+        raise NotApplicable("this loss series is no class loss")
+    return own
+
+
+def _label_counts(calls: list[LossCall]) -> Floats:
+    """Return labels per class over all calls, shape (classes,).
+
+    Raises:
+        NotEnoughData: no labels were sampled.
+        NotApplicable: every call has one class only.
+    """
+    sampled = [call.label_counts for call in calls if call.label_counts]
+    if not sampled:
+        raise NotEnoughData("no labels of this loss were seen")
+    size = max(2, max(len(counts) for counts in sampled))
+    counts_NK = np.zeros((len(sampled), size))
+    for row, counts in enumerate(sampled):
+        counts_NK[row, : len(counts)] = counts
+    if ((counts_NK > 0).sum(axis=1) <= 1).all() and counts_NK.sum(axis=1).max() > 1:
+        raise NotApplicable("the targets of a call are all of one class")
+    total_K: Floats = counts_NK.sum(axis=0)
+    return total_K
+
+
+def _guessing(counts_K: Floats) -> tuple[float, int]:
+    """Return the loss of the best constant guess, in nats, and the number of classes."""
+    share_K = counts_K[counts_K > 0] / counts_K.sum()
+    entropy = float(-(share_K * np.log(share_K)).sum())
+    if entropy <= 0:
+        raise NotApplicable("all targets are of one class")
+    return entropy, len(counts_K)
+
+
+def _while_learning(window: Window, series: Series) -> tuple[Floats, Floats]:
+    """Return steps and finite losses, without the steps whose learning rate was 0."""
+    steps_S, loss_S = finite_part(series)
+    rate_steps_S, rate_S = learning_rates(window, series)
+    idle_S = np.isin(steps_S, rate_steps_S[rate_S == 0])
+    return steps_S[~idle_S].astype(np.float64), loss_S[~idle_S]
