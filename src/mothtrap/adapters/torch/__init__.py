@@ -1,0 +1,54 @@
+"""PyTorch: watch the objects of a loop, or every training of a process."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.objects import ObjectWitness
+from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.capture.recorder import Recorder
+
+FRAMEWORK = "torch"
+REDUCER = "torch"
+"""The module of `mothtrap.statistics` that reduces this framework's tensors."""
+
+
+def accepts(target: object) -> bool:
+    """Whether `attach` can watch an object."""
+    return isinstance(target, nn.Module)
+
+
+def attach(
+    model: nn.Module, optimizers: tuple[Optimizer, ...], recorder: Recorder[torch.Tensor]
+) -> ObjectWitness:
+    """Watch one model and its optimizers; touches nothing else."""
+    return ObjectWitness(Tracer(recorder), model, optimizers)
+
+
+def attach_process(recorder: Recorder[torch.Tensor]) -> ProcessWitness:
+    """Watch every model and optimizer of this process, from before they are made."""
+    return ProcessWitness(Tracer(recorder))
+
+
+def ranks() -> tuple[int | None, int]:
+    """Rank and world size of this process; None where nobody gave it a rank."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    known = rank is not None and rank.isdigit()
+    return (int(rank) if known and rank else None), int(size) if size and size.isdigit() else 1
+
+
+def versions() -> dict[str, str]:
+    """Versions that matter for a run."""
+    found: dict[str, Any] = {"torch": torch.__version__}
+    if torch.version.cuda:
+        found["cuda"] = torch.version.cuda
+    return {name: str(version) for name, version in found.items()}

@@ -1,0 +1,185 @@
+"""What backwards tell: the loss, its value, how it was computed, where."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+
+from mothtrap.adapters.torch import frames, graph, lossvalues
+from mothtrap.capture.grouper import BackwardBegan, ClosedStep
+from mothtrap.core.observations import LossCall, LossSeries
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+
+GRAPH_FIRST, GRAPH_EVERY = 3, 100
+"""Backwards of a call site whose graph is read: the first few, then one in so many."""
+VALUES_EVERY = 8
+"""Backwards of a call site at which labels and predictions are looked at: one in so many."""
+
+
+class LossWatch:
+    """Keeps the losses of the step in progress by key."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._recorder = tracer.recorder
+        self._values: dict[int, torch.Tensor | float] = {}
+        self._keys = 0
+        self._seen: dict[str, int] = {}
+        self._places: dict[str, str | None] = {}
+        self._calls: list[tuple[str, LossCall]] = []
+        self._scaled: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
+        self._series: set[str] = set()
+        self._given: tuple[str, float] | None = None
+        self._candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
+
+    def scaled(self, original: Any, result: Any) -> None:
+        """Remember which loss a gradient scaler has multiplied."""
+        if isinstance(original, torch.Tensor) and isinstance(result, torch.Tensor):
+            self._scaled = (weakref.ref(result), original.detach())
+
+    def began(self, tensors: Any) -> tuple[BackwardBegan, torch.Tensor | None]:
+        """Note the root of a backward.
+
+        Args:
+            tensors: what `torch.autograd.backward` was called with.
+
+        Returns:
+            The event, and the loss where the backward starts from one number.
+        """
+        frame = frames.user_frame()
+        site = frames.location(frame) or "unknown"
+        root = _scalar_root(tensors)
+        if root is None:
+            return BackwardBegan(site), None
+        if site not in self._places:
+            place = self._tracer.forwards.loss_location(root)
+            if place is None and frame is not None:
+                place = frames.assigned_at(frame)
+            self._places[site] = place or site
+        self._keys += 1
+        self._values[self._keys] = self._unscaled(root)
+        return BackwardBegan(site, self._keys), root
+
+    def given(self, loss: Any) -> None:
+        """Take the loss of the step just done from the user; a tensor tells how it was made."""
+        frame = frames.user_frame()
+        site = frames.location(frame) or "unknown"
+        if site not in self._places:
+            place = frames.assigned_at(frame) if frame is not None else None
+            self._places[site] = place or site
+        root = _scalar_root(loss)
+        self._given = (site, float(loss) if root is None else float(root.detach()))
+        if root is not None:
+            self._tracer.contain_part("loss graph", self.read_graph, site, root)
+
+    def gradient_taken(self, outputs: Any) -> None:
+        """Note what `torch.autograd.grad` was asked for: the loss of a loop that assigns
+        gradients itself, if no backward comes before the step."""
+        self._candidate = self.began(outputs)
+
+    def take_candidate(self) -> tuple[BackwardBegan, torch.Tensor | None] | None:
+        """The latest root of `torch.autograd.grad`, once."""
+        candidate, self._candidate = self._candidate, None
+        return candidate
+
+    def nonfinite(self) -> bool:
+        """Whether a loss of the step in progress is not finite (one transfer)."""
+        self._resolve()
+        return any(not math.isfinite(float(value)) for value in self._values.values())
+
+    def close(self, closed: ClosedStep) -> None:
+        """Hand the losses of a closed step to the recorder."""
+        self._resolve()
+        for series in closed.series:
+            total = sum(float(self._values.pop(key)) for key in series.losses)
+            self._add(closed, series.series, series.site, total)
+        if self._given is not None:
+            site, value = self._given
+            self._add(closed, f"{site} {'+'.join(closed.optimizers)}", site, value)
+            self._given = None
+        labels = {series.site: series.series for series in closed.series}
+        for site, call in self._calls:
+            self._recorder.observe(
+                msgspec.structs.replace(call, step=closed.step, series=labels.get(site))
+            )
+        self._calls.clear()
+        # The backward that closed the step has begun the next one.
+        self._values = {k: v for k, v in self._values.items() if k == self._keys}
+
+    def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
+        self._recorder.scalar("loss", series, value)
+        if series not in self._series:
+            self._series.add(series)
+            self._recorder.observe(
+                LossSeries(
+                    step=closed.step,
+                    series=series,
+                    location=self._places.get(site),
+                    optimizers=closed.optimizers[:8],
+                )
+            )
+
+    def _unscaled(self, root: torch.Tensor) -> torch.Tensor | float:
+        value = root.detach()
+        if self._scaled is not None and self._scaled[0]() is root:
+            value = self._scaled[1]
+        self._scaled = None
+        return float(value) if value.device.type == "cpu" else value.clone()
+
+    def _resolve(self) -> None:
+        """Bring losses that are on a device over, in one transfer."""
+        waiting = {k: v for k, v in self._values.items() if isinstance(v, torch.Tensor)}
+        if waiting:
+            host = torch.stack([v.reshape(()).double() for v in waiting.values()]).tolist()
+            self._values.update(zip(waiting, host, strict=True))
+
+    def read_graph(self, site: str, root: torch.Tensor) -> None:
+        """Read, on some backwards of a call site, how the loss was computed."""
+        count = self._seen[site] = self._seen.get(site, -1) + 1
+        wants_values = count % VALUES_EVERY == 0 and not self._tracer.forwards.recomputes
+        if count >= GRAPH_FIRST and count % GRAPH_EVERY and not wants_values:
+            return
+        if root.grad_fn is None:
+            return
+        terms = graph.loss_terms(root.grad_fn)
+        if not terms and count == 0:
+            self._recorder.blind(
+                self._tracer.grouper.step,
+                f"how the loss at {site} is computed",
+                f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
+            )
+        for term in terms:
+            self._calls.append((site, self._call(site, term, wants_values)))
+
+    def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
+        return LossCall(
+            step=0,
+            operation=term.operation,
+            chain=term.chain,
+            prediction_shape=term.prediction_shape,
+            target_shape=term.target_shape,
+            result_shape=term.result_shape,
+            classes=term.classes,
+            location=self._places[site],
+            label_counts=lossvalues.label_counts(term) if wants_values else None,
+            prediction_spread=lossvalues.prediction_spread(term) if wants_values else None,
+        )
+
+
+def _scalar_root(tensors: Any) -> torch.Tensor | None:
+    """The one-element tensor that a backward starts from, else None."""
+    if isinstance(tensors, tuple | list) and len(tensors) == 1:
+        tensors = tensors[0]
+    if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and not _unreadable(tensors):
+        return tensors
+    return None
+
+
+def _unreadable(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor"

@@ -1,0 +1,259 @@
+"""Reads how a loss was computed from its autograd graph, however the loss is written.
+
+Only node names, shapes and integers are read: reading a saved tensor can re-run a
+checkpointed segment. Node names and `_input_metadata` are private to PyTorch; the tests
+of this file pin them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
+Shape: TypeAlias = tuple[int, ...]
+
+MAX_HEAD_NODES = 96
+"""How far from the root a loss is looked for."""
+MAX_CHAIN = 4
+"""How many operations before the loss are named."""
+
+_VIEWS = frozenset(
+    {
+        "view",
+        "unsafe_view",
+        "reshape",
+        "alias",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "permute",
+        "t",
+        "expand",
+        "slice",
+        "select",
+        "clone",
+        "to_copy",
+        "index",
+        "gather",
+        "index_select",
+        "masked_select",
+        "movedim",
+        "flatten",
+        "detach",
+        "unbind",
+        "split",
+    }
+)
+_ARITHMETIC = frozenset(
+    {
+        "mean",
+        "sum",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "where",
+        "masked_fill",
+        "stack",
+        "cat",
+        "pow",
+        "abs",
+        "sqrt",
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "nan_to_num",
+        "exp",
+        "dot",
+        "nanmean",
+    }
+)
+_LINEAR = frozenset({"addmm", "mm", "linear", "bmm", "baddbmm", "convolution", "matmul"})
+_ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+_BINARY = {
+    "binary_cross_entropy": "binary_cross_entropy",
+    "binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossTerm:
+    """One loss operation of a graph; fields as in `LossCall`, and its node."""
+
+    operation: str
+    chain: tuple[str, ...]
+    prediction_shape: Shape | None
+    target_shape: Shape | None
+    result_shape: Shape | None
+    classes: int | None
+    node: Node
+
+
+def operation(node: Node) -> str:
+    """Name of a node's operation in lower snake case: `LogSoftmaxBackward0` -> `log_softmax`."""
+    name = re.sub(r"Backward\d*$", "", str(node.name()).rpartition("::")[2])
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return "linear" if snake in _LINEAR else snake.replace("l1loss", "l1_loss")
+
+
+def output_shape(node: Node) -> Shape | None:
+    """Shape of the output of a node's forward operation."""
+    metadata = getattr(node, "_input_metadata", None)
+    return tuple(int(n) for n in metadata[0].shape) if metadata else None
+
+
+def loss_terms(root: Node) -> list[LossTerm]:
+    """Find the loss operations between a root and the model, nearest to the root first.
+
+    Args:
+        root: `grad_fn` of a loss.
+    """
+    terms: list[LossTerm] = []
+    waiting, seen = deque([root]), {root}
+    while waiting and len(seen) <= MAX_HEAD_NODES:
+        node = waiting.popleft()
+        term = _term(node)
+        if term is not None:
+            terms.append(term)
+            continue
+        name = operation(node)
+        if node is root or name in _ARITHMETIC or name in _VIEWS:
+            for child in _children(node):
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(child)
+    return _without_repeats(terms)
+
+
+def _term(node: Node) -> LossTerm | None:
+    name = operation(node)
+    if name.startswith("nll_loss"):
+        return _class_loss(node)
+    if name == "log_softmax":  # soft targets, or a cross entropy written by hand
+        return _log_softmax_loss(node, node)
+    if name in _BINARY or name in _ELEMENTWISE:
+        kind = _BINARY.get(name, "elementwise")
+        return _two_sided(node, kind, next(_children(node), None), None)
+    if name in ("pow", "abs", "mul"):
+        difference = _skip_views(next(_children(node), None))
+        if difference is not None and operation(difference) == "sub":
+            return _difference(node, difference)
+    return None
+
+
+def _class_loss(node: Node) -> LossTerm:
+    prediction = _skip_views(next(_children(node), None))
+    if prediction is not None and operation(prediction) == "log_softmax":
+        return _log_softmax_loss(node, prediction)
+    shape = output_shape(prediction) if prediction is not None else None
+    return LossTerm(
+        operation="nll",
+        chain=_chain(prediction),
+        prediction_shape=shape,
+        target_shape=None,
+        result_shape=None,
+        classes=shape[1] if shape is not None and len(shape) > 1 else None,
+        node=node,
+    )
+
+
+def _log_softmax_loss(node: Node, log_softmax: Node) -> LossTerm:
+    shape = output_shape(log_softmax)
+    axis = _axis(log_softmax, len(shape)) if shape else None
+    return LossTerm(
+        operation="cross_entropy",
+        chain=_chain(next(_children(log_softmax), None)),
+        prediction_shape=shape,
+        target_shape=None,
+        result_shape=None,
+        classes=shape[axis] if shape and axis is not None else None,
+        node=node,
+    )
+
+
+def _difference(node: Node, sub: Node) -> LossTerm | None:
+    """A squared or absolute difference written by hand; both sides trained = no target."""
+    children = list(_children(sub))
+    if len(children) != 1:
+        return None
+    return _two_sided(node, "elementwise", children[0], output_shape(sub))
+
+
+def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | None) -> LossTerm:
+    """A loss of a prediction and a target of, it should be, the same shape.
+
+    A prediction that was expanded to meet the target gives the target's shape away: the
+    smallest shape that explains the result.
+    """
+    source = prediction
+    if source is not None and operation(source) == "expand":
+        result = output_shape(source)
+        source = next(_children(source), source)
+    shape = output_shape(source) if source is not None else None
+    if result is None:
+        result = shape
+    target = _smallest_partner(shape, result) if shape is not None and result else None
+    return LossTerm(
+        operation=kind,
+        chain=_chain(source),
+        prediction_shape=shape,
+        target_shape=target,
+        result_shape=result,
+        classes=2 if kind.startswith("binary") else None,
+        node=node,
+    )
+
+
+def _smallest_partner(shape: Shape, result: Shape) -> Shape:
+    """The smallest shape that broadcasts with `shape` to `result`; `shape` when equal."""
+    if shape == result:
+        return shape
+    padded = (1,) * (len(result) - len(shape)) + shape
+    needed = [r if p == 1 else 1 for p, r in zip(padded, result, strict=True)]
+    while len(needed) > 1 and needed[0] == 1:
+        needed.pop(0)
+    return tuple(needed)
+
+
+def _children(node: Node) -> Iterator[Node]:
+    return (child for child, _ in node.next_functions if child is not None)
+
+
+def _skip_views(node: Node | None) -> Node | None:
+    while node is not None and operation(node) in _VIEWS:
+        node = next(_children(node), None)
+    return node
+
+
+def _chain(node: Node | None) -> tuple[str, ...]:
+    names: list[str] = []
+    while len(names) < MAX_CHAIN:
+        node = _skip_views(node)
+        if node is None or operation(node) == "accumulate_grad":
+            break
+        names.append(operation(node))
+        node = next(_children(node), None)
+    return tuple(names)
+
+
+def _axis(node: Node, ndim: int) -> int | None:
+    """The `dim` of a node, counted from 0 (saved as an unsigned number)."""
+    dim = getattr(node, "_saved_dim", None)
+    if not isinstance(dim, int):
+        return None
+    return dim if dim < ndim else dim - 2**64 + ndim
+
+
+def _without_repeats(terms: list[LossTerm]) -> list[LossTerm]:
+    """Label smoothing reaches one log-softmax twice: through nll and beside it."""
+    has_nll = any(operation(t.node).startswith("nll") for t in terms)
+    return [
+        t
+        for t in terms
+        if not (has_nll and t.operation == "cross_entropy" and operation(t.node) == "log_softmax")
+    ]

@@ -1,0 +1,70 @@
+"""What a loss operation saved of its inputs, looked at now and then: labels, predictions.
+
+Saved tensors are read one hop from the root only, and never once a checkpointed segment
+was seen in the job: unpacking those re-runs the segment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mothtrap.adapters.torch.graph import LossTerm, operation
+
+MAX_ROWS = 1024
+"""Rows of a batch that are looked at."""
+MAX_CLASSES = 65536
+
+
+def label_counts(term: LossTerm) -> tuple[int, ...] | None:
+    """Hard targets per class, or None when they are soft or not to be had."""
+    target = _saved(term, "_saved_target")
+    if target is None or not term.classes or term.classes > MAX_CLASSES:
+        return None
+    labels = target.reshape(-1)[: 64 * MAX_ROWS].to("cpu")
+    if term.operation.startswith("binary"):
+        if not bool(((labels == 0) | (labels == 1)).all()):
+            return None
+        ones = int(labels.sum())
+        return (labels.numel() - ones, ones)
+    if labels.is_floating_point():
+        return None
+    kept = labels[(labels >= 0) & (labels < term.classes)].to(torch.int64)
+    return tuple(torch.bincount(kept, minlength=term.classes).tolist())
+
+
+def prediction_spread(term: LossTerm) -> float | None:
+    """Standard deviation over rows of the class probabilities, mean over classes."""
+    saved = _saved(term, "_saved_self") if term.classes else None
+    if saved is None or not saved.is_floating_point():
+        return None
+    rows = _rows(saved, term)
+    if rows is None or len(rows) < 2:
+        return None
+    return float(rows.std(dim=0, correction=0).mean())
+
+
+def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
+    """Probabilities as (rows, classes)."""
+    if term.operation == "binary_cross_entropy_with_logits":
+        return saved.detach().reshape(-1, 1)[:MAX_ROWS].float().sigmoid()
+    if term.operation == "binary_cross_entropy":
+        return saved.detach().reshape(-1, 1)[:MAX_ROWS].float()
+    if saved.ndim < 2:
+        return None
+    by_class = saved.detach().movedim(1, -1)
+    flat = by_class.reshape(-1, by_class.shape[-1])[:MAX_ROWS].float()
+    return flat.exp() if operation(term.node).startswith("nll") else flat.softmax(-1)
+
+
+def _saved(term: LossTerm, name: str) -> torch.Tensor | None:
+    """A saved tensor of the loss node; its buffers may be freed already."""
+    node: Any = term.node
+    if operation(node) == "log_softmax":
+        return None
+    try:
+        value = getattr(node, name, None)
+    except RuntimeError:
+        return None
+    return value if isinstance(value, torch.Tensor) else None

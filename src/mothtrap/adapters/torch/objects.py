@@ -1,0 +1,136 @@
+"""Watches the objects that it was given, and nothing else: `mothtrap.watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, StepBegan, StepEnded
+
+BY_HAND = "by hand"
+"""Stands for the optimizer where there is none and `step` is called instead."""
+
+FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+"""Modules that compute differently, and not to the same bits, when they bear hooks."""
+
+
+class ModuleHook:
+    """A module hook that copies and pickles as a stdlib function which does nothing.
+
+    So `copy.deepcopy(model)` gives a copy that is not watched, and a model that was saved
+    whole loads where mothtrap is not installed.
+    """
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        self._call(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
+
+
+class ObjectWitness:
+    """Hooks on one model and its optimizers; `detach` takes them all out again."""
+
+    def __init__(self, tracer: Tracer, model: nn.Module, optimizers: tuple[Optimizer, ...]) -> None:
+        self.tracer = tracer
+        self._model = model
+        self._undo = ExitStack()
+        self._task = -1
+        self._has_optimizer = bool(optimizers)
+        tracer.book.add_root(model)
+        for optimizer in optimizers:
+            self._hook_optimizer(optimizer)
+        self._hook_modules()
+        self._hook_parameters()
+
+    def detach(self) -> None:
+        """Close the last step and remove every hook."""
+        self.tracer.ended()
+        self._undo.close()
+
+    def step(self, loss: Any, scalars: dict[str, float]) -> None:
+        """Attach a loss and numbers to the optimizer step just done.
+
+        Where there is no optimizer, the call itself counts a step.
+        """
+        self.tracer.contain(self._step, loss, scalars)
+
+    def _step(self, loss: Any, scalars: dict[str, float]) -> None:
+        tracer = self.tracer
+        tracer.step_given(loss, scalars)
+        if not self._has_optimizer:
+            tracer.feed(StepBegan(BY_HAND))
+            tracer.feed(StepEnded(BY_HAND))
+
+    def _hook_modules(self) -> None:
+        before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())
+        hidden = self._inside_fast_path()
+        if hidden:
+            self.tracer.recorder.blind(
+                0,
+                f"modules inside {', '.join(sorted({type(m).__name__ for m in hidden}))}",
+                "hooks would switch off PyTorch's fast path and change results in evaluation",
+            )
+        for module in self._model.modules():
+            if module not in hidden:
+                self._keep(module.register_forward_pre_hook(before))
+                self._keep(module.register_forward_hook(after))
+
+    def _inside_fast_path(self) -> set[nn.Module]:
+        return {
+            inner
+            for module in self._model.modules()
+            if isinstance(module, FAST_PATH)
+            for inner in module.modules()
+        }
+
+    def _hook_optimizer(self, optimizer: Optimizer) -> None:
+        tracer = self.tracer
+        tracer.optimizer_made(optimizer)
+        self._keep(
+            optimizer.register_step_pre_hook(
+                lambda own, args, kwargs: tracer.step_began(own, _closure(args, kwargs))
+            )
+        )
+        self._keep(
+            optimizer.register_step_post_hook(
+                lambda own, args, kwargs: tracer.step_ended(own, _closure(args, kwargs))
+            )
+        )
+
+    def _hook_parameters(self) -> None:
+        for parameter in self._model.parameters():
+            if parameter.requires_grad:
+                register: Any = parameter.register_post_accumulate_grad_hook
+                self._keep(register(self._reached))
+
+    def _reached(self, parameter: torch.Tensor) -> None:
+        """The first parameter that a backward reaches tells that there is one."""
+        task = torch._C._current_graph_task_id()
+        if task != self._task:
+            self._task = task
+            self.tracer.contain(self._backward_seen, parameter)
+
+    def _backward_seen(self, reached: torch.Tensor) -> None:
+        tracer = self.tracer
+        if not tracer.grouper.inside_step:
+            tracer.contain_part("gradients", tracer.optimizers.backward_began, reached)
+        tracer.feed(BackwardBegan("backward"))
+        tracer.feed(BackwardEnded())
+        tracer.forwards.after_backward()
+
+    def _keep(self, handle: Any) -> None:
+        self._undo.callback(handle.remove)
+
+
+def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))

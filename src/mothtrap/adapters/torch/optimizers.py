@@ -1,0 +1,263 @@
+"""What optimizers tell: who owns what, learning rates, gradients just before the step."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.naming import Root, strip_wrappers
+from mothtrap.core.records import GradientState
+from mothtrap.core.tensors import Kind, TensorInfo
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+
+SAMPLED_GRADIENTS = 4
+"""Gradients, the smallest, that are looked at to tell clean from dirty."""
+
+GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """One live optimizer and what it left behind at its own last step.
+
+    Attributes:
+        marks: per parameter that had a gradient then: the parameter, its gradient, and
+            the gradient's version.
+        clean: a backward has begun with clean gradients since.
+        backward: a backward has begun at all since.
+        births: how many modules existed when it was made.
+    """
+
+    reference: weakref.ref[Optimizer]
+    name: str
+    births: int
+    steps: int = 0
+    clean: bool = False
+    backward: bool = False
+    marks: list[GradientMark] = field(default_factory=list)
+
+
+class OptimizerWatch:
+    """Knows every optimizer made since the start (or handed over)."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._recorder = tracer.recorder
+        self._known: dict[int, Known] = {}
+        self._made: dict[str, int] = {}
+        self._owned: set[int] = set()
+        self._owned_by: dict[int, weakref.ref[Optimizer]] = {}
+        self._gradient_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
+        self._weight_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
+        self._captured: set[int] = set()
+        self._clipped_norm: torch.Tensor | float | None = None
+
+    # Who is there
+
+    def add(self, optimizer: Optimizer) -> Known:
+        """Make an optimizer known, under its class name and a number from the second on."""
+        known = self._known.get(id(optimizer))
+        if known is not None and known.reference() is optimizer:
+            return known
+        label = type(optimizer).__name__
+        number = self._made[label] = self._made.get(label, -1) + 1
+        known = Known(
+            weakref.ref(optimizer),
+            f"{label}#{number}" if number else label,
+            self._tracer.book.births,
+        )
+        self._known[id(optimizer)] = known
+        self.refresh(optimizer)
+        return known
+
+    def steps_of(self, optimizer: Optimizer) -> int:
+        """How often an optimizer has stepped so far."""
+        known = self._known.get(id(optimizer))
+        return known.steps if known is not None and known.reference() is optimizer else 0
+
+    def refresh(self, optimizer: Optimizer) -> None:
+        """Take in parameters that were added to an optimizer."""
+        for parameter in parameters(optimizer):
+            self._owned_by[id(parameter)] = weakref.ref(optimizer)
+
+    def alive(self) -> Iterator[tuple[Known, Optimizer]]:
+        """Every known optimizer that still exists."""
+        for known in list(self._known.values()):
+            optimizer = known.reference()
+            if optimizer is not None:
+                yield known, optimizer
+
+    def owner(self, parameter: torch.Tensor) -> Optimizer | None:
+        """The live optimizer that holds a parameter."""
+        reference = self._owned_by.get(id(parameter))
+        optimizer = reference() if reference is not None else None
+        if optimizer is not None and any(p is parameter for p in parameters(optimizer)):
+            return optimizer
+        return None
+
+    def owns_root(self, root: Root) -> bool:
+        """Whether a live optimizer holds a parameter of a root (remembered once true)."""
+        if root.index in self._owned:
+            return True
+        module = root.module()
+        if module is None:
+            return False
+        if any(id(p) in self._owned_by and self.owner(p) is not None for p in module.parameters()):
+            self._owned.add(root.index)
+            return True
+        return False
+
+    # Before the step
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        """Read the gradients that are about to be applied, and the weights they change."""
+        own = [p for p in parameters(optimizer) if id(p) not in self._captured]
+        self._captured.update(id(p) for p in own)
+        with_gradient = [p for p in own if p.grad is not None]
+        if self._recorder.is_due("gradient"):
+            pairs = [(self._gradient_id(p), p.grad) for p in with_gradient]
+            self._reduce("gradient", pairs)
+        for kind in ("weight", "bias"):
+            if self._recorder.is_due(kind):
+                weights = [p for p in own if _kind(self.name_of(p)[0]) == kind]
+                self._reduce(kind, [(self._weight_id(p), p) for p in weights])
+
+    def rates(self, optimizer: Optimizer) -> None:
+        """Note the learning rate of the step."""
+        groups = optimizer.param_groups
+        rates = [float(group["lr"]) for group in groups if "lr" in group]
+        if rates:
+            self._recorder.scalar("lr", self.add(optimizer).name, max(rates))
+
+    def clipped(self, norm: Any) -> None:
+        """Note a gradient norm before clipping, as `clip_grad_norm_` returned it."""
+        self._clipped_norm = norm
+
+    def _reduce(self, kind: str, pairs: Iterable[tuple[int | None, torch.Tensor | None]]) -> None:
+        chosen = [(i, t) for i, t in pairs if i is not None and t is not None]
+        self._recorder.reduce(kind, [i for i, _ in chosen], [t for _, t in chosen])
+
+    # After the step
+
+    def after_step(self, optimizer: Optimizer, *, closure: bool, in_backward: bool) -> None:
+        """Judge whether the gradients were new, and remember them."""
+        known = self.add(optimizer)
+        state = GradientState.FRESH if closure or in_backward else self._state(known, optimizer)
+        stale = known.steps > 0 and known.backward and not known.clean and not in_backward
+        if not in_backward:
+            self._recorder.scalar("gradient_state", known.name, state)
+            self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
+            known.marks = [
+                (p, weakref.ref(p.grad), p.grad._version)
+                for p in parameters(optimizer)
+                if p.grad is not None
+            ]
+        known.steps += 1
+        known.clean = known.backward = False
+
+    def backward_began(self, reached: torch.Tensor | None = None) -> None:
+        """See, before a backward adds to them, whether gradients are clean.
+
+        Args:
+            reached: a parameter whose gradient the backward has already added to.
+        """
+        for known, _ in self.alive():
+            if known.steps and not known.clean:
+                known.backward = True
+                known.clean = _clean([mark for mark in known.marks if mark[0] is not reached])
+
+    def new_step(self) -> None:
+        """Forget what was captured in the step that closed."""
+        if self._clipped_norm is not None:
+            self._recorder.scalar("gradient_norm", "", float(self._clipped_norm))
+            self._clipped_norm = None
+        self._captured.clear()
+
+    def _state(self, known: Known, optimizer: Optimizer) -> float:
+        marked = {id(p): (reference, version) for p, reference, version in known.marks}
+        found = False
+        for parameter in parameters(optimizer):
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            found = True
+            reference, version = marked.get(id(parameter), (None, -1))
+            if reference is None or reference() is not gradient or gradient._version != version:
+                return GradientState.FRESH
+        return GradientState.UNCHANGED if found else GradientState.ABSENT
+
+    # Names
+
+    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
+        """Qualified name and module path; a bare tensor goes by its optimizer and place."""
+        named = self._tracer.book.parameter_name(parameter)
+        if named is not None:
+            return named
+        optimizer = self.owner(parameter)
+        if optimizer is None:
+            return "parameter", ""
+        place = next(i for i, p in enumerate(parameters(optimizer)) if p is parameter)
+        return f"{self.add(optimizer).name}.parameters[{place}]", ""
+
+    def _gradient_id(self, parameter: torch.Tensor) -> int | None:
+        return self._tensor_id(parameter, "gradient", self._gradient_ids)
+
+    def _weight_id(self, parameter: torch.Tensor) -> int | None:
+        kind: Kind = "bias" if _kind(self.name_of(parameter)[0]) == "bias" else "weight"
+        return self._tensor_id(parameter, kind, self._weight_ids)
+
+    def _tensor_id(
+        self,
+        parameter: torch.Tensor,
+        kind: Kind,
+        ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]],
+    ) -> int | None:
+        entry = ids.get(id(parameter))
+        if entry is not None and entry[0]() is parameter:
+            return entry[1]
+        name, path = self.name_of(parameter)
+        book = self._tracer.book
+        module = book.module_called(path) if path else None
+        info = TensorInfo(
+            kind=kind,
+            name=strip_wrappers(name),
+            module=path,
+            module_type=type(module).__name__ if module is not None else "",
+            shape=tuple(parameter.shape),
+            dtype=str(parameter.dtype).removeprefix("torch."),
+            location=book.location(module) if module is not None else None,
+        )
+        tensor_id = self._recorder.define(info)
+        ids[id(parameter)] = (weakref.ref(parameter), tensor_id)
+        return tensor_id
+
+
+def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+    """Every parameter that an optimizer holds."""
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _kind(name: str) -> str:
+    return "bias" if name.rpartition(".")[2].startswith("bias") else "weight"
+
+
+def _clean(marks: Sequence[GradientMark]) -> bool:
+    """Whether the gradients of the last step are gone or zero by now."""
+    smallest = sorted(marks, key=lambda mark: mark[0].numel())[:SAMPLED_GRADIENTS]
+    return not any(_dirty(parameter) for parameter, _, _ in smallest)
+
+
+def _dirty(parameter: torch.Tensor) -> bool:
+    gradient = parameter.grad
+    if gradient is None:
+        return False
+    values = gradient.to_local() if hasattr(gradient, "to_local") else gradient
+    return bool(values._values().any() if values.is_sparse else values.any())

@@ -1,0 +1,137 @@
+"""Parameters of a trained root that no optimizer holds."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.optimizers import parameters
+from mothtrap.core.observations import UnownedParameter
+from mothtrap.statistics import torch as arithmetic
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+
+TOLD_AT = 20
+"""Steps after which it is told first; the rule wants so many."""
+TOLD_EVERY = 100
+MAX_WATCHED = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    parameter: weakref.ref[torch.Tensor]
+    root: Root
+    digest: int
+    reached_steps: int = 0
+    mark: tuple[weakref.ref[torch.Tensor], int] | None = None
+
+
+class OwnershipWatch:
+    """Counts in how many steps an unowned parameter got a gradient."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._watched: dict[int, _Watched] = {}
+        self._roots_seen = -1
+        self._steps = 0
+
+    def close(self, step: int) -> None:
+        """Look at the step that closed; called once a step."""
+        self._steps += 1
+        roots = len(self._tracer.book.roots)
+        if roots != self._roots_seen or self._steps in (2, TOLD_AT):
+            self._roots_seen = roots
+            self._find()
+        for watched in self._watched.values():
+            self._count(watched)
+        if self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0:
+            self._tell(step)
+
+    def _find(self) -> None:
+        optimizers = self._tracer.optimizers
+        for root in self._tracer.book.roots:
+            module = root.module()
+            if module is None or not optimizers.owns_root(root):
+                continue
+            for parameter in module.parameters():
+                known = id(parameter) in self._watched
+                if known or not parameter.requires_grad or optimizers.owner(parameter) is not None:
+                    continue
+                if len(self._watched) < MAX_WATCHED:
+                    self._watched[id(parameter)] = _Watched(
+                        weakref.ref(parameter), root, arithmetic.digest(parameter.detach())
+                    )
+
+    def _count(self, watched: _Watched) -> None:
+        parameter = watched.parameter()
+        gradient = parameter.grad if parameter is not None else None
+        if gradient is None:
+            return
+        mark = watched.mark
+        if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
+            watched.reached_steps += 1
+            watched.mark = (weakref.ref(gradient), gradient._version)
+
+    def _tell(self, step: int) -> None:
+        optimizers, book = self._tracer.optimizers, self._tracer.book
+        for watched in self._watched.values():
+            parameter = watched.parameter()
+            if parameter is None or optimizers.owner(parameter) is not None:
+                continue
+            nonzero = parameter.grad is not None and bool(parameter.grad.any())
+            name, path = optimizers.name_of(parameter)
+            module = book.module_called(path)
+            self._tracer.recorder.observe(
+                UnownedParameter(
+                    step=step,
+                    name=name,
+                    module=path,
+                    shape=tuple(parameter.shape),
+                    reached_steps=watched.reached_steps if nonzero else 0,
+                    changed=arithmetic.digest(parameter.detach()) != watched.digest,
+                    created_after_optimizer=self._is_younger(module, watched.root),
+                    twin=self._orphan_like(parameter),
+                    downstream_of_trained=self._is_downstream(path, watched.root),
+                    location=book.location(module) if module is not None else None,
+                )
+            )
+
+    def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
+        """Whether the module was built after an optimizer of its root."""
+        birth = self._tracer.book.birth(module) if module is not None else None
+        whole = root.module()
+        if birth is None or whole is None:
+            return False
+        own = {id(p) for p in whole.parameters()}
+        return any(
+            known.births < birth and any(id(p) in own for p in parameters(optimizer))
+            for known, optimizer in self._tracer.optimizers.alive()
+        )
+
+    def _orphan_like(self, parameter: torch.Tensor) -> str | None:
+        """A parameter of an optimizer that no living module has, of the same shape."""
+        book = self._tracer.book
+        for known, optimizer in self._tracer.optimizers.alive():
+            for place, held in enumerate(parameters(optimizer)):
+                if held.shape == parameter.shape and book.parameter_name(held) is None:
+                    return f"{known.name}.parameters[{place}]"
+        return None
+
+    def _is_downstream(self, path: str, root: Root) -> bool:
+        """Whether a module with trained parameters ran before this one in the forward."""
+        order = self._tracer.forwards.order
+        whole = root.module()
+        if path not in order or whole is None:
+            return False
+        optimizers, book = self._tracer.optimizers, self._tracer.book
+        return any(
+            order.get(book.module_name(module), len(order)) < order[path]
+            and any(optimizers.owner(p) is not None for p in module.parameters(recurse=False))
+            for module in whole.modules()
+        )

@@ -1,0 +1,215 @@
+"""Watches a whole process: every model and optimizer of an unchanged script.
+
+Hooks and replacements are process-wide, so only `mothtrap run` installs them. A
+replaced function takes its own frame out of the traceback of what passes through it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as nn_module
+from torch.optim import Optimizer
+from torch.optim import optimizer as optim_optimizer
+
+from mothtrap.adapters.torch.tracer import Tracer
+
+Function = Callable[..., Any]
+
+
+class ProcessWitness:
+    """Installs the hooks of a process; `detach` takes them all out again."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+        self._undo = ExitStack()
+        self._hook_modules()
+        self._hook_optimizers()
+        self._hook_backward()
+        self._hook_scaler()
+        self._hook_clipping()
+        self._keep_compile_quiet()
+
+    def detach(self) -> None:
+        """Close the last step, remove every hook, restore everything replaced."""
+        self.tracer.ended()
+        self._undo.close()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+        original = getattr(owner, name)
+        setattr(owner, name, functools.wraps(original)(make(original)))
+        self._undo.callback(setattr, owner, name, original)
+
+    def _hook_modules(self) -> None:
+        before, after = self.tracer.forwards.hooks()
+        self._foreign_hooks = len(nn_module._global_forward_hooks) + len(
+            nn_module._global_forward_pre_hooks
+        )
+        for handle in (
+            nn_module.register_module_forward_pre_hook(before),
+            nn_module.register_module_forward_hook(after),
+        ):
+            self._undo.callback(handle.remove)
+        contain, built = self.tracer.contain, self.tracer.book.built
+
+        def construct(original: Function) -> Function:
+            def init(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+                contain(built, self)
+                try:
+                    original(self, *args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+
+            return init
+
+        self._replace(nn.Module, "__init__", construct)
+
+    def _hook_optimizers(self) -> None:
+        tracer = self.tracer
+
+        def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            tracer.step_began(optimizer, _has_closure(args, kwargs))
+
+        def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            tracer.step_ended(optimizer, _has_closure(args, kwargs))
+
+        for handle in (
+            optim_optimizer.register_optimizer_step_pre_hook(before),
+            optim_optimizer.register_optimizer_step_post_hook(after),
+        ):
+            self._undo.callback(handle.remove)
+        self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_made))
+        self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
+        self._replace(Optimizer, "zero_grad", _followed_by(tracer.gradients_zeroed))
+
+    def _hook_backward(self) -> None:
+        tracer = self.tracer
+
+        def backward(original: Function) -> Function:
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                tracer.backward_began(args[0] if args else kwargs.get("tensors"))
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                finally:
+                    tracer.backward_ended()
+
+            return backward
+
+        def grad(original: Function) -> Function:
+            def grad(*args: Any, **kwargs: Any) -> Any:
+                tracer.gradient_taken(args[0] if args else kwargs.get("outputs"))
+                try:
+                    return original(*args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+
+            return grad
+
+        self._replace(torch.autograd, "backward", backward)
+        self._replace(torch.autograd, "grad", grad)
+
+    def _hook_scaler(self) -> None:
+        tracer = self.tracer
+
+        def scale(original: Function) -> Function:
+            def scale(self: Any, outputs: Any) -> Any:
+                result = original(self, outputs)
+                tracer.contain(tracer.losses.scaled, outputs, result)
+                return result
+
+            return scale
+
+        def step(original: Function) -> Function:
+            def step(self: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+                before = tracer.optimizers.steps_of(optimizer)
+                try:
+                    return original(self, optimizer, *args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                finally:
+                    if self.is_enabled():
+                        skipped = tracer.optimizers.steps_of(optimizer) == before
+                        tracer.scaler_stepped(self, optimizer, skipped)
+
+            return step
+
+        self._replace(torch.amp.GradScaler, "scale", scale)
+        self._replace(torch.amp.GradScaler, "step", step)
+
+    def _hook_clipping(self) -> None:
+        tracer = self.tracer
+
+        def clip(original: Function) -> Function:
+            def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    norm = original(*args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                tracer.contain(tracer.optimizers.clipped, norm)
+                return norm
+
+            return clip_grad_norm_
+
+        self._replace(torch.nn.utils, "clip_grad_norm_", clip)
+        self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
+
+    def _keep_compile_quiet(self) -> None:
+        """Hide our hooks from the warning that a compiled root fires them once more.
+
+        Under `-W error` the warning would be an exception. The function that is replaced
+        has no other caller in PyTorch (2.13).
+        """
+        tables = (
+            nn_module._global_forward_hooks,
+            nn_module._global_forward_pre_hooks,
+            nn_module._global_backward_hooks,
+            nn_module._global_backward_pre_hooks,
+        )
+        ours = sum(len(table) for table in tables[:2]) - self._foreign_hooks
+
+        def has_foreign_hooks(_: Function) -> Function:
+            return lambda: sum(len(table) for table in tables) > ours
+
+        if hasattr(nn_module, "_has_any_global_hook"):
+            self._replace(nn_module, "_has_any_global_hook", has_foreign_hooks)
+
+
+def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
+    """Make a method tell its object when it is done."""
+
+    def make(original: Function) -> Function:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException as err:
+                _drop_own_frame(err)
+                raise
+            tell(self)
+            return result
+
+        return method
+
+    return make
+
+
+def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    closure = args[1] if len(args) > 1 else kwargs.get("closure")
+    return callable(closure)
+
+
+def _drop_own_frame(err: BaseException) -> None:
+    """Take the wrapper's entry out of a traceback; a bare `raise` does not add it again."""
+    if err.__traceback__ is not None and err.__traceback__.tb_next is not None:
+        err.__traceback__ = err.__traceback__.tb_next

@@ -1,0 +1,238 @@
+"""The one place where the witnesses of a PyTorch job meet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.backwards import LossWatch
+from mothtrap.adapters.torch.forwards import ForwardWatch
+from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.nonfinite import first_nonfinite
+from mothtrap.adapters.torch.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.ownership import OwnershipWatch
+from mothtrap.capture.grouper import (
+    BackwardEnded,
+    ClosedStep,
+    Ended,
+    Event,
+    GradientsZeroed,
+    Grouper,
+    StepBegan,
+    StepEnded,
+    StepSkipped,
+)
+from mothtrap.capture.recorder import Recorder
+
+T = TypeVar("T")
+
+
+class Tracer:
+    """Takes what hooks see, feeds the grouper, and closes steps.
+
+    Hooks call the methods of the section "Witnesses"; nothing that goes wrong in them
+    reaches the training.
+
+    Attributes:
+        live: False once the process forked, ended, or the tracer failed as a whole.
+    """
+
+    def __init__(
+        self, recorder: Recorder[torch.Tensor], book: NameBook | None = None, first_step: int = 0
+    ) -> None:
+        self.live = True
+        self.recorder = recorder
+        self.book = book or NameBook()
+        self.grouper = Grouper(first_step)
+        self.optimizers = OptimizerWatch(self)
+        self.forwards = ForwardWatch(self)
+        self.losses = LossWatch(self)
+        self._ownership = OwnershipWatch(self)
+        self._backward_depth = 0
+        self._looked_for_nonfinite = False
+        self._depth = 0
+
+    # Containment
+
+    def contain(self, act: Callable[..., T], *args: Any) -> T | None:
+        """Run a witness: timed, and switched off as a whole when it fails."""
+        if not self.live:
+            return None
+        began = time.perf_counter()
+        self._depth += 1
+        try:
+            return act(*args)
+        except Exception as err:
+            self.live = False
+            self._report("observation of the training", err)
+            return None
+        finally:
+            self._depth -= 1
+            if self._depth == 0:  # an outer witness counts the time of an inner one
+                self.recorder.own_s += time.perf_counter() - began
+
+    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
+        """Run something that can fail alone without taking the rest with it."""
+        if self.recorder.containment.is_off(part):
+            return
+        try:
+            act(*args)
+        except Exception as err:
+            self._report(part, err)
+
+    def _report(self, part: str, err: Exception) -> None:
+        failure = self.recorder.containment.report(part, err, step=self.grouper.step)
+        if failure is not None:
+            self.recorder.observe(failure)
+            self.recorder.blind(self.grouper.step, part, f"failed: {failure.error}")
+
+    # Witnesses
+
+    def optimizer_made(self, optimizer: Optimizer) -> None:
+        """An optimizer was constructed."""
+        self.contain(self.optimizers.add, optimizer)
+
+    def parameters_added(self, optimizer: Optimizer) -> None:
+        """An optimizer was given another parameter group."""
+        self.contain(self.optimizers.refresh, optimizer)
+
+    def backward_began(self, tensors: Any) -> None:
+        """`backward` was entered."""
+        self.contain(self._backward_began, tensors)
+
+    def gradient_taken(self, outputs: Any) -> None:
+        """`torch.autograd.grad` was called."""
+        if not self._backward_depth:
+            self.contain(self.losses.gradient_taken, outputs)
+
+    def backward_ended(self) -> None:
+        """`backward` returned or raised."""
+        self.contain(self._backward_ended)
+
+    def step_began(self, optimizer: Optimizer, closure: bool) -> None:
+        """`optimizer.step` was entered."""
+        self.contain(self._step_began, optimizer, closure)
+
+    def step_ended(self, optimizer: Optimizer, closure: bool) -> None:
+        """`optimizer.step` returned."""
+        self.contain(self._step_ended, optimizer, closure)
+
+    def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
+        """A gradient scaler has stepped an optimizer, or decided not to."""
+        self.contain(self._scaler_stepped, scaler, optimizer, skipped)
+
+    def gradients_zeroed(self, optimizer: Optimizer) -> None:
+        """`optimizer.zero_grad` was called."""
+        self.contain(lambda: self.feed(GradientsZeroed(self.optimizers.add(optimizer).name)))
+
+    def step_given(self, loss: Any, scalars: dict[str, float]) -> None:
+        """The user attaches a loss and numbers to the optimizer step just done."""
+        self.contain(self._step_given, loss, scalars)
+
+    def ended(self) -> None:
+        """Nothing more will come."""
+        self.contain(lambda: self.feed(Ended()))
+        self.live = False
+
+    def feed(self, event: Event) -> None:
+        """Give the grouper an event; close the step that it ends."""
+        closed = self.grouper.feed(event)
+        if closed is not None:
+            self._close(closed)
+
+    # What they do
+
+    def _backward_began(self, tensors: Any) -> None:
+        self._backward_depth += 1
+        if self._backward_depth > 1:
+            return
+        inside_step = self.grouper.inside_step
+        event, root = self.losses.began(tensors)
+        self.feed(event)
+        if not inside_step:
+            self.contain_part("gradients", self.optimizers.backward_began)
+        if root is not None:
+            self.contain_part("loss graph", self.losses.read_graph, event.site, root)
+            if root.device.type == "cpu" and self.losses.nonfinite():
+                self._find_nonfinite()
+
+    def _backward_ended(self) -> None:
+        self._backward_depth = max(0, self._backward_depth - 1)
+        if self._backward_depth:
+            return
+        self.feed(BackwardEnded())
+        self.forwards.after_backward()
+        if self.grouper.inside_step:  # a closure: its gradients are what will be applied
+            for _, optimizer in self.optimizers.alive():
+                if any(p.grad is not None for p in _first_parameters(optimizer)):
+                    self.contain_part("gradients", self._read_gradients, optimizer)
+
+    def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
+        known = self.optimizers.add(optimizer)
+        if not self.grouper.step:
+            self.forwards.bind_thread()
+        candidate = self.losses.take_candidate()
+        if candidate is not None and self.grouper.knows_no_loss:
+            self.feed(candidate[0])
+            self.feed(BackwardEnded())
+            if candidate[1] is not None:
+                self.contain_part(
+                    "loss graph", self.losses.read_graph, candidate[0].site, candidate[1]
+                )
+        self.feed(StepBegan(known.name))
+        self.contain_part("gradients", self.optimizers.rates, optimizer)
+        if not closure:
+            self.contain_part("gradients", self._read_gradients, optimizer)
+
+    def _step_given(self, loss: Any, scalars: dict[str, float]) -> None:
+        for name, value in scalars.items():
+            self.recorder.scalar(name, "", float(value))
+        if loss is not None:
+            self.losses.given(loss)
+
+    def _read_gradients(self, optimizer: Optimizer) -> None:
+        self.optimizers.before_step(optimizer)
+        if self.recorder.take_nonfinite() or self.losses.nonfinite():
+            self._find_nonfinite()
+
+    def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
+        self.feed(StepEnded(self.optimizers.add(optimizer).name))
+        self.contain_part("gradients", self._after_step, optimizer, closure)
+
+    def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
+        if skipped:
+            self.feed(StepSkipped(self.optimizers.add(optimizer).name))
+        self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
+
+    def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
+        self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
+
+    def _find_nonfinite(self) -> None:
+        """Look once a step; the latest outputs are let go by the next forward."""
+        if not self._looked_for_nonfinite:
+            self._looked_for_nonfinite = True
+            self.contain_part("non-finite activations", self._observe_nonfinite)
+
+    def _observe_nonfinite(self) -> None:
+        found = first_nonfinite(
+            self.forwards.outputs, self.forwards.root_inputs, self.book, self.grouper.step
+        )
+        if found is not None:
+            self.recorder.observe(found)
+
+    def _close(self, closed: ClosedStep) -> None:
+        self.contain_part("losses", self.losses.close, closed)
+        self.contain_part("activations", self.forwards.activity.report)
+        self.contain_part("wiring", self._ownership.close, closed.step)
+        self.contain_part("gradients", self.optimizers.new_step)
+        self.recorder.close_step(closed)
+        self.forwards.new_step()
+        self._looked_for_nonfinite = False
+
+
+def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return optimizer.param_groups[0]["params"][:4] if optimizer.param_groups else []

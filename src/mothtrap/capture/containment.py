@@ -1,0 +1,64 @@
+"""Keeps our own failures away from the training: caught, said once, switched off."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+
+from mothtrap.core.observations import ToolError
+
+
+class Containment:
+    """Remembers which parts of mothtrap have failed in this process.
+
+    Args:
+        say: prints one line for the user.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._failed: dict[str, ToolError] = {}
+
+    def is_off(self, part: str) -> bool:
+        """Whether a part has failed and must not be called any more."""
+        return part in self._failed
+
+    def report(self, part: str, error: BaseException, *, step: int = 0) -> ToolError | None:
+        """Switch a part off because of `error`; None when that was said before."""
+        if part in self._failed:
+            return None
+        failure = ToolError(
+            step=step,
+            part=part,
+            error=f"{type(error).__name__}: {error}",
+            traceback="".join(traceback.format_exception(error)),
+        )
+        self._failed[part] = failure
+        self._say(
+            f"mothtrap: {part} failed and is switched off; training goes on ({failure.error})"
+        )
+        return failure
+
+    @property
+    def failures(self) -> tuple[ToolError, ...]:
+        """All failures so far, oldest first."""
+        return tuple(self._failed.values())
+
+
+def say_on_stderr(line: str) -> None:
+    """Print one line on stderr without tearing a tqdm bar that is on the screen."""
+    tqdm = sys.modules.get("tqdm")
+    try:
+        if tqdm is not None and hasattr(tqdm, "tqdm"):
+            with tqdm.tqdm.external_write_mode(file=sys.stderr):
+                _write(line)
+        else:
+            _write(line)
+    except (OSError, ValueError, AttributeError):
+        return  # stderr is closed or gone: there is nobody to tell
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

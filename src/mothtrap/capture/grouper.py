@@ -1,0 +1,238 @@
+"""Turns what a training loop does into steps and loss series: a pure state machine.
+
+A step is a maximal group of `optimizer.step()` calls with no backward between them.
+Calls nested in another one (SAM, Lookahead) and calls inside a backward
+(optimizer-in-backward) belong to the group. It ends at the next backward, the next
+forward of an optimized root, or the end. So Muon + AdamW is one step, a GAN iteration two.
+
+Losses go by *series*: one backward call site with the optimizers stepped next. Values
+of micro-batches are handed over together; of a closure that is evaluated several times
+only the first evaluation counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+
+
+class BackwardBegan(msgspec.Struct, frozen=True, tag=True):
+    """A backward was entered; `loss` is a key by which the caller knows the root's value."""
+
+    site: str
+    loss: int | None = None
+
+
+class BackwardEnded(msgspec.Struct, frozen=True, tag=True):
+    """A backward returned, or raised."""
+
+
+class StepBegan(msgspec.Struct, frozen=True, tag=True):
+    """`optimizer.step()` was entered."""
+
+    optimizer: str
+
+
+class StepEnded(msgspec.Struct, frozen=True, tag=True):
+    """`optimizer.step()` returned."""
+
+    optimizer: str
+
+
+class StepSkipped(msgspec.Struct, frozen=True, tag=True):
+    """Somebody (a gradient scaler) decided not to call `optimizer.step()`."""
+
+    optimizer: str
+
+
+class RootCalled(msgspec.Struct, frozen=True, tag=True):
+    """The forward of a root module began; `owned`: an optimizer holds parameters of it."""
+
+    root: str
+    owned: bool = True
+
+
+class GradientsZeroed(msgspec.Struct, frozen=True, tag=True):
+    """`optimizer.zero_grad()` was called."""
+
+    optimizer: str
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """Nothing more will come."""
+
+
+Event = (
+    BackwardBegan
+    | BackwardEnded
+    | StepBegan
+    | StepEnded
+    | StepSkipped
+    | RootCalled
+    | GradientsZeroed
+    | Ended
+)
+
+
+class SeriesLosses(msgspec.Struct, frozen=True):
+    """Keys of the losses of one series in a step, one per micro-batch."""
+
+    series: str
+    site: str
+    losses: tuple[int, ...]
+
+
+class ClosedStep(msgspec.Struct, frozen=True):
+    """One finished step. `micro_batches`: the most backwards that any series had."""
+
+    step: int
+    optimizers: tuple[str, ...]
+    skipped: bool
+    series: tuple[SeriesLosses, ...]
+    micro_batches: int
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A backward whose optimizers have not stepped yet."""
+
+    site: str
+    loss: int | None
+    zeroed_by: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The step that is being put together."""
+
+    in_backward: bool
+    applied: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    losses: list[_Pending] = field(default_factory=list)
+
+
+class Grouper:
+    """Feed it events in the order in which they happen; it says when a step is over.
+
+    Attributes:
+        step: the number of the step in progress: steps finished so far.
+    """
+
+    MAX_PENDING: ClassVar[int] = 4096
+    """Backwards kept that no optimizer ever steps on (evaluation of gradients only)."""
+
+    def __init__(self, first_step: int = 0) -> None:
+        self.step = first_step
+        self._pending: list[_Pending] = []
+        self._group: _Group | None = None
+        self._stepping: list[str] = []
+        self._backward_depth = 0
+
+    @property
+    def inside_step(self) -> bool:
+        """Whether an `optimizer.step()` is running (then a backward is a closure's)."""
+        return bool(self._stepping)
+
+    @property
+    def knows_no_loss(self) -> bool:
+        """Whether no backward has been seen since the last step was closed."""
+        return not self._pending and self._group is None
+
+    def feed(self, event: Event) -> ClosedStep | None:
+        """Take one event; return the step that it closed, if any."""
+        match event:
+            case BackwardBegan():
+                return self._backward_began(event)
+            case BackwardEnded():
+                self._backward_depth = max(0, self._backward_depth - 1)
+            case StepBegan():
+                self._step_began(event.optimizer)
+            case StepEnded():
+                self._step_ended(event.optimizer)
+            case StepSkipped():
+                self._join(event.optimizer, applied=False)
+            case RootCalled():
+                if event.owned and not self._backward_depth and not self._stepping:
+                    return self._close()
+            case GradientsZeroed():
+                self._zeroed(event.optimizer)
+            case Ended():
+                self._stepping.clear()
+                return self._close()
+        return None
+
+    def _backward_began(self, event: BackwardBegan) -> ClosedStep | None:
+        self._backward_depth += 1
+        if self._backward_depth > 1:  # reentrant checkpointing: part of the outer one
+            return None
+        if self._stepping:
+            self._closure_evaluated(event)
+            return None
+        closed = self._close()
+        self._pending.append(_Pending(event.site, event.loss))
+        del self._pending[: -self.MAX_PENDING]
+        return closed
+
+    def _closure_evaluated(self, event: BackwardBegan) -> None:
+        group = self._group
+        if group is not None and not group.losses:
+            group.losses.append(_Pending(event.site, event.loss))
+
+    def _step_began(self, optimizer: str) -> None:
+        if optimizer in self._stepping:  # its last step raised and was caught
+            del self._stepping[self._stepping.index(optimizer) :]
+        self._stepping.append(optimizer)
+        self._join(optimizer, applied=True)
+
+    def _step_ended(self, optimizer: str) -> None:
+        if optimizer in self._stepping:
+            del self._stepping[self._stepping.index(optimizer) :]
+
+    def _join(self, optimizer: str, *, applied: bool) -> None:
+        group = self._group
+        if group is None:
+            group = self._group = _Group(in_backward=self._backward_depth > 0)
+        members = group.applied if applied else group.skipped
+        if optimizer not in members:
+            members.append(optimizer)
+        group.losses += [p for p in self._pending if optimizer not in p.zeroed_by]
+        self._pending = [p for p in self._pending if optimizer in p.zeroed_by]
+
+    def _zeroed(self, optimizer: str) -> None:
+        if self._backward_depth == 0 and not self._stepping:
+            for pending in self._pending:
+                pending.zeroed_by.add(optimizer)
+
+    def _close(self) -> ClosedStep | None:
+        group = self._group
+        if group is None or self._stepping:
+            return None
+        self._group = None
+        self._pending.clear()
+        owners = _owners(group)
+        by_site: dict[str, list[int]] = {}
+        for pending in group.losses:
+            if pending.loss is not None:
+                by_site.setdefault(pending.site, []).append(pending.loss)
+        closed = ClosedStep(
+            step=self.step,
+            optimizers=tuple(dict.fromkeys((*group.applied, *group.skipped))),
+            skipped=not group.applied,
+            series=tuple(
+                SeriesLosses(f"{site} {owners}", site, tuple(keys))
+                for site, keys in by_site.items()
+            ),
+            micro_batches=max((len(keys) for keys in by_site.values()), default=0),
+        )
+        self.step += 1
+        return closed
+
+
+def _owners(group: _Group) -> str:
+    """Name the optimizers of a group in few words: one per parameter would be hundreds."""
+    names = sorted({*group.applied, *group.skipped})
+    if group.in_backward or len(names) > 3:
+        return "+".join(sorted({name.partition("#")[0] for name in names})) + "*"
+    return "+".join(names)

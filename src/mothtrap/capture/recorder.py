@@ -1,0 +1,287 @@
+"""The one object that adapters talk to: decides what to keep, reduces it, hands steps on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.governor import Governor
+from mothtrap.capture.grouper import ClosedStep
+from mothtrap.capture.selection import ESSENTIAL, Selection, Stream
+from mothtrap.core.observations import AnyObservation, Blind, WorkerEnded
+from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.summary import FIELDS, WIDTH, merge
+
+Rows = npt.NDArray[np.float64]
+_NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
+ArrayT = TypeVar("ArrayT", contravariant=True)
+
+
+class Reducer(Protocol[ArrayT]):
+    """The arithmetic of one array library: a module of `mothtrap.statistics`."""
+
+    def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
+        """One row of sufficient statistics per tensor."""
+
+    def norms(self, tensors: Sequence[ArrayT]) -> Rows:
+        """Rows with count, l2, nan and inf alone, as cheaply as can be."""
+
+
+class Sink(Protocol):
+    """Where finished steps go."""
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
+        """Take a record; never blocks unless the user asked for it."""
+
+
+class Recorder(Generic[ArrayT]):
+    """Collects one step at a time.
+
+    Attributes:
+        own_s: seconds that mothtrap has spent on the training thread since the start;
+            adapters add what their hooks take.
+        sinks: where closed steps go; filled by the session when the first step closes.
+    """
+
+    def __init__(
+        self,
+        reducer: Reducer[ArrayT],
+        streams: Sequence[Stream],
+        containment: Containment,
+        *,
+        overhead: float,
+        on_first_step: Callable[[], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.own_s = 0.0
+        self.sinks: list[Sink] = []
+        self.containment = containment
+        self._reducer, self._clock, self._on_first_step = reducer, clock, on_first_step
+        self._selection = Selection(tuple(streams))
+        self._governor = Governor(overhead)
+        self._tensors: list[TensorInfo] = []
+        self._defined: list[tuple[int, TensorInfo]] = []
+        self._scalars: list[Scalar] = []
+        self._observations: list[AnyObservation] = []
+        self._rows: list[tuple[Sequence[int], Rows]] = []
+        self._forward_rows: list[tuple[Sequence[int], Rows]] = []
+        self._spent_s: dict[str, float] = {}
+        self._active: dict[Mode, tuple[Stream, ...]] = {}
+        self._blind: set[str] = set()
+        self._nonfinite = False
+        self._opened = self._left = False
+        self._steps = 0
+        self._started_s = self._closed_s = clock()
+        self._own_before_s = 0.0
+        self.plan(0)
+
+    @property
+    def steps(self) -> int:
+        """Train steps closed so far."""
+        return self._steps
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds from the first step's end to the last one's."""
+        return self._closed_s - self._started_s
+
+    @property
+    def shed(self) -> tuple[str, ...]:
+        """What the governor thinned."""
+        return self._governor.shed
+
+    def plan(self, step: int) -> None:
+        """Decide which streams capture in the step that begins."""
+        self._active = {}
+        asked: dict[str, bool] = {}
+        for mode in (Mode.TRAIN, Mode.EVAL):
+            due = [s for s in self._selection.streams if s.is_due(mode, step)]
+            for stream in due:
+                if stream.name not in asked:
+                    asked[stream.name] = stream.essential or self._governor.admits(stream.name)
+            self._active[mode] = tuple(s for s in due if asked[s.name])
+
+    def define(self, info: TensorInfo) -> int | None:
+        """Make a tensor known; None when nothing will ever be captured of it."""
+        tensor_id = len(self._tensors)
+        if not self._selection.define(tensor_id, info):
+            return None
+        self._tensors.append(info)
+        self._defined.append((tensor_id, info))
+        return tensor_id
+
+    def is_due(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Whether anything of a kind is captured in this step."""
+        return any(kind in s.kinds for s in self._active[mode])
+
+    def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
+        """The statistics of a tensor that are due in this step."""
+        return self._selection.statistics(tensor_id, frozenset(s.name for s in self._active[mode]))
+
+    def reduce(self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT]) -> None:
+        """Reduce tensors of one kind to what is due of them; activations wait for
+        `commit_forward`, since their mode is known only when the root returns.
+        """
+        if not ids:
+            return
+        began = self._clock()
+        active = frozenset(s.name for s in self._active[Mode.TRAIN] + self._active[Mode.EVAL])
+        groups: dict[frozenset[str], list[int]] = {}
+        for position, tensor_id in enumerate(ids):
+            wanted = self._selection.statistics(tensor_id, active)
+            groups.setdefault(wanted, []).append(position)
+        target = self._forward_rows if kind == "activation" else self._rows
+        for wanted, positions in groups.items():
+            if wanted:
+                chosen = [tensors[p] for p in positions]
+                rows = self._summarize(chosen, wanted)
+                if kind == "gradient" and bool(np.any(rows[:, _NONFINITE] > 0)):
+                    self._nonfinite = True
+                target.append(([ids[p] for p in positions], rows))
+        self._charge(kind, self._clock() - began)
+
+    def take_nonfinite(self) -> bool:
+        """Whether a gradient reduced since the last call was not finite."""
+        found, self._nonfinite = self._nonfinite, False
+        return found
+
+    def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
+        """Add a row of the step in progress whose numbers the adapter worked out itself."""
+        row = np.full((1, WIDTH), np.nan)
+        for name, value in fields.items():
+            row[0, FIELDS.index(name)] = value
+        self._rows.append(([tensor_id], row))
+        self._charge(self._tensors[tensor_id].kind, cost_s)
+
+    def commit_forward(self, key: StepKey) -> None:
+        """Say what the forward that just returned was for; an evaluation's is handed on."""
+        if key.mode is Mode.TRAIN:
+            self._rows += self._forward_rows
+        elif self._forward_rows and self._opened:
+            self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False)
+        self._forward_rows = []
+
+    def scalar(self, name: str, of: str, value: float) -> None:
+        """Add a number to the step in progress."""
+        self._scalars.append(Scalar(name, of, value))
+
+    def observe(self, observation: AnyObservation) -> None:
+        """Add a fact to the step in progress."""
+        self._observations.append(observation)
+
+    def blind(self, step: int, what: str, reason: str) -> None:
+        """Say, once, what is not observed and why."""
+        if what not in self._blind:
+            self._blind.add(what)
+            self.observe(Blind(step=step, what=what, reason=reason))
+
+    def evaluation(self, key: StepKey, scalars: Sequence[Scalar]) -> None:
+        """Hand on the numbers of an evaluation (before the first step: nothing yet)."""
+        if self._opened:
+            self._emit(key, [], scalars, (), optimizers=(), skipped=False)
+
+    def close_step(self, closed: ClosedStep) -> None:
+        """Hand the step on and decide about the next one."""
+        if not self._opened and not self._left:
+            self._opened = True
+            began = self._clock()
+            self._on_first_step()
+            self._started_s = self._clock()
+            # Reported apart: it is paid once, before the first step is counted.
+            self.own_s = began - self._started_s
+            self._own_before_s = self.own_s
+        self._steps += 1
+        now = self._clock()
+        step_s, self._closed_s = now - self._closed_s, now
+        own_s, self._own_before_s = self.own_s - self._own_before_s, self.own_s
+        self.scalar("skipped", "", float(closed.skipped))
+        self.scalar("micro_batches", "", float(closed.micro_batches))
+        self.scalar("step_s", "", step_s)
+        self.scalar("own_s", "", own_s)
+        key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
+        scalars, observations, rows = self._scalars, self._observations, self._rows
+        self._scalars, self._observations, self._rows = [], [], []
+        self._emit(
+            key,
+            rows,
+            scalars,
+            observations,
+            optimizers=closed.optimizers,
+            skipped=closed.skipped,
+        )
+        for stream, cost_s in self._spent_s.items():
+            self._governor.spent(stream, cost_s)
+        self._spent_s.clear()
+        self._governor.earn(step_s)
+        self.plan(closed.step + 1)
+
+    def finish(self, ending: WorkerEnded) -> None:
+        """Hand on the last facts; nothing is said of a process that never stepped."""
+        if self._opened:
+            facts = (*self._observations, ending)
+            key = StepKey(step=self._steps, mode=Mode.PREDICT)
+            self._emit(key, [], (), facts, optimizers=(), skipped=False)
+
+    def leave(self) -> None:
+        """Never open anything again (in a forked child)."""
+        self._left = True
+
+    def _emit(
+        self,
+        key: StepKey,
+        rows: Sequence[tuple[Sequence[int], Rows]],
+        scalars: Sequence[Scalar],
+        observations: Sequence[AnyObservation],
+        *,
+        optimizers: tuple[str, ...],
+        skipped: bool,
+    ) -> None:
+        ids, summary_TF = _join(rows)
+        record = StepRecord(
+            key=key,
+            wall_s=time.time(),
+            optimizers=optimizers,
+            skipped=skipped,
+            defined=tuple(self._defined),
+            tensor_T=ids,
+            summary_TF=summary_TF,
+            scalars=tuple(scalars),
+            observations=tuple(observations),
+        )
+        self._defined = []
+        urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
+        for sink in self.sinks:
+            sink.put(record, urgent=urgent)
+
+    def _summarize(self, tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
+        if wanted <= ESSENTIAL:
+            return self._reducer.norms(tensors)
+        return self._reducer.summarize(tensors, wanted)
+
+    def _charge(self, kind: str, cost_s: float) -> None:
+        """Book a cost on the first stream that asked for it and can be thinned."""
+        for stream in self._active[Mode.TRAIN] + self._active[Mode.EVAL]:
+            if kind in stream.kinds and not stream.essential:
+                self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
+                return
+
+
+def _join(
+    rows: Sequence[tuple[Sequence[int], Rows]],
+) -> tuple[npt.NDArray[np.uint32], Rows]:
+    """Put rows together; several of one tensor (micro-batches) become one."""
+    if not rows:
+        return np.empty(0, np.uint32), np.empty((0, WIDTH))
+    ids = np.array([i for part, _ in rows for i in part], np.uint32)
+    summary_TF = np.concatenate([part for _, part in rows])
+    unique, inverse = np.unique(ids, return_inverse=True)
+    if len(unique) == len(ids):
+        return ids, summary_TF
+    return unique, np.stack([merge(summary_TF[inverse == i]) for i in range(len(unique))])

@@ -1,0 +1,213 @@
+"""Starts a job as a child process, passes everything through, and has the last word."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from mothtrap.capture.containment import say_on_stderr
+from mothtrap.core import registry
+from mothtrap.core.config import Config, environment
+from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.monitor.catalogue import explains, load_rules
+from mothtrap.reader.run import open_run
+from mothtrap.report.style import Style
+from mothtrap.report.summary import summarize
+from mothtrap.report.text import verdict
+from mothtrap.store import layout
+
+SITE = Path(__file__).parent / "site"
+"""The folder with the start-up hook."""
+
+PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+"""Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the
+terminal sends it to the whole group."""
+
+
+def launch(
+    command: Sequence[str], *, config: Config, name: str | None, warnings: Sequence[str] = ()
+) -> int:
+    """Run a command under observation and print the verdict.
+
+    Args:
+        command: program and arguments, as they would be typed without mothtrap.
+        config: settings of the run.
+        name: of the run; None = script and time.
+        warnings: lines to be said before the start.
+
+    Returns:
+        The exit code of the command. Does not return when a signal ended it: this
+        process then ends by the same signal.
+
+    Raises:
+        RunExistsError: a run of that name exists.
+        ConfigError: a rule or threshold of the configuration does not exist.
+    """
+    for warning in warnings:
+        say_on_stderr(f"mothtrap: {warning}")
+    load_rules(config)
+    if os.environ.get("MOTHTRAP_DISABLE"):
+        return _pass_on(_run(command, dict(os.environ)))
+    attempt = _create(command, config, name)
+    code = _run(command, child_environment(attempt, config))
+    with suppress(OSError):
+        layout.write_end(attempt, RunEnd(exit_code=code, ended_s=time.time()))
+    _have_last_word(attempt.parent, config)
+    return _pass_on(code)
+
+
+def child_environment(attempt: Path, config: Config) -> dict[str, str]:
+    """The environment in which every Python process of a job watches itself."""
+    paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        **environment(config),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "MOTHTRAP_RUN_DIR": str(attempt.absolute()),
+        "MOTHTRAP_FRAMEWORKS": ",".join(registry.names("mothtrap.adapters")),
+    }
+
+
+def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
+    """What `run.json` says of a job that this process starts, or is."""
+    settings: dict[str, object] = msgspec.to_builtins(config)
+    return RunInfo(
+        id=name,
+        attempt=1,
+        command=tuple(command),
+        cwd=str(Path.cwd()),
+        created_s=time.time(),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        python=platform.python_version(),
+        mothtrap=version("mothtrap"),
+        config=settings,
+    )
+
+
+def probe() -> str | None:
+    """Start a child as `launch` does; None when the start-up hook reached it, else why not."""
+    report = "import sys; print(any(type(f).__name__ == '_AfterImport' for f in sys.meta_path))"
+    environment = child_environment(Path("probe"), Config())
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", report],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        return f"cannot start {sys.executable}: {err}"
+    if found.stdout.strip() == "True":
+        return None
+    return found.stderr.strip() or "another sitecustomize, or an option of Python, keeps it out"
+
+
+def default_name(command: Sequence[str]) -> str:
+    """`<script stem>-<YYYYmmdd-HHMMSS>`; the module's last part for `-m`."""
+    stems = [Path(word).stem for word in command if word.endswith(".py")]
+    if "-m" in command and command.index("-m") + 1 < len(command):
+        stems.append(command[command.index("-m") + 1].rpartition(".")[2])
+    stem = stems[0] if stems else Path(command[0]).stem
+    return f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool) -> Path:
+    """Make the folder of a run; in a temporary folder where `runs_dir` cannot be written.
+
+    Args:
+        name: of the run.
+        info_of: the command.
+        config: settings.
+        numbered: make a name that is taken unique instead of raising `RunExistsError`.
+
+    Returns:
+        The folder of the first attempt.
+    """
+    parent = Path(config.runs_dir)
+    for number in range(1, 1000):
+        chosen = name if number == 1 else f"{name}-{number}"
+        try:
+            return layout.create_run(parent / chosen, run_info(chosen, info_of, config))
+        except FileExistsError:
+            if not numbered or not os.path.lexists(parent / chosen):
+                raise
+        except OSError as err:
+            temporary = Path(tempfile.mkdtemp(prefix="mothtrap-"))
+            say_on_stderr(
+                f"mothtrap: cannot write runs to {parent} ({err.strerror}); this run is kept in "
+                f"{temporary / chosen}; choose another folder with --runs-dir"
+            )
+            return layout.create_run(temporary / chosen, run_info(chosen, info_of, config))
+    raise FileExistsError(f"{parent} has 1000 runs called {name}; remove some")
+
+
+def _create(command: Sequence[str], config: Config, name: str | None) -> Path:
+    return create(name or default_name(command), command, config, numbered=name is None)
+
+
+def _run(command: Sequence[str], env: dict[str, str]) -> int:
+    """Run the child; returns its code, negative for a signal."""
+    try:
+        child = subprocess.Popen(list(command), env=env)
+    except OSError as err:
+        say_on_stderr(f"error: cannot start {command[0]!r}: {err.strerror}; is it installed?")
+        return 127
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
+    for name in PASSED_ON:
+        if hasattr(signal, name):
+            number = getattr(signal, name)
+            before[number] = signal.signal(number, pass_on)
+    try:
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _have_last_word(path: Path, config: Config) -> None:
+    """Print the verdict; whatever goes wrong here, the job's exit code stands."""
+    try:
+        run = open_run(path)
+        text = verdict(summarize(run, explains(load_rules(config))), Style.of(sys.stderr))
+        say_on_stderr(f"\nmothtrap: {text}\n  more: mothtrap show {_shown(path, config)}")
+    except Exception as err:
+        say_on_stderr(f"mothtrap: cannot sum up {path} ({type(err).__name__}: {err})")
+
+
+def _shown(path: Path, config: Config) -> str:
+    default = path.parent.resolve() == Path(config.runs_dir).resolve()
+    return path.name if default else str(path)
+
+
+def _pass_on(code: int) -> int:
+    """End as the child ended: by the same signal, without a second core file."""
+    if code >= 0:
+        return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    return 128 - code  # a signal whose default is to be ignored

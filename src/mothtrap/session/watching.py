@@ -1,0 +1,139 @@
+"""`mothtrap.watch`: observe one model from inside a script, a notebook or a REPL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mothtrap.capture.containment import say_on_stderr
+from mothtrap.core import registry
+from mothtrap.core.config import Config, load_config
+from mothtrap.core.errors import ConfigError
+from mothtrap.session import launch, startup
+from mothtrap.session.worker import Worker
+
+
+class Watch:
+    """A model under observation; ends at `close`, at the end of a `with`, or of the process.
+
+    Attributes:
+        path: folder of the run; None before the first step, or when nothing is stored.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Any, dict[str, float]], None],
+        log: Callable[[str, float], None],
+        close: Callable[[], None],
+        path: Callable[[], Path | None],
+    ) -> None:
+        self._step, self._log, self._close, self._path = step, log, close, path
+
+    @property
+    def path(self) -> Path | None:
+        """Folder of the run."""
+        return self._path()
+
+    def step(self, loss: Any = None, scalars: dict[str, float] | None = None) -> None:
+        """Attach a loss and numbers to the optimizer step just done.
+
+        Args:
+            loss: the loss of the step, a number or a one-element tensor; a tensor also
+                tells how it was computed.
+            scalars: more numbers by name.
+        """
+        self._step(loss, scalars or {})
+
+    def log(self, name: str, value: float) -> None:
+        """Record a number of the step in progress."""
+        self._log(name, value)
+
+    def close(self) -> None:
+        """Record the last step, remove all hooks, seal the files; twice does no harm."""
+        self._close()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<mothtrap.Watch {self.path or 'before the first step'}>"
+
+
+def watch(
+    model: Any,
+    optimizer: Any | Sequence[Any] = (),
+    *,
+    name: str | None = None,
+    **settings: Any,
+) -> Watch:
+    """Watch a model and its optimizer; touches only the objects given.
+
+    Inside a script started by `mothtrap run`, which watches everything, this only gives
+    `step` and `log` their meaning.
+
+    Args:
+        model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`.
+        optimizer: its optimizer, or several; none = `step` counts the steps.
+        name: of the run; default: script and time.
+        **settings: as in the configuration file, e.g. `capture="everything"`.
+
+    Raises:
+        TypeError: no adapter accepts the model.
+        ConfigError: a setting is unknown or has a bad value.
+    """
+    if os.environ.get("MOTHTRAP_DISABLE"):
+        return _nothing()
+    adapter = _adapter_of(model)
+    running = startup.process_watch()
+    if running is not None:
+        worker, tracer = running
+        return Watch(tracer.step_given, worker.log, lambda: None, lambda: worker.path)
+    config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
+    unknown = set(settings) - set(Config.__struct_fields__)
+    if unknown:
+        raise ConfigError(f"watch: unknown setting {sorted(unknown)[0]!r}")
+    for warning in warnings:
+        say_on_stderr(f"mothtrap: {warning}")
+    command = [sys.executable, *sys.argv]
+    run_name = name or launch.default_name(command if sys.argv[0] else ["session"])
+    worker = Worker(
+        lambda: launch.create(run_name, command, config, numbered=name is None),
+        config,
+        adapter,
+        say_on_stderr,
+    )
+    several = isinstance(optimizer, list | tuple)
+    handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
+    worker.holds(handle)
+    startup.keep(worker, handle)
+    return Watch(handle.step, worker.log, worker.close, lambda: worker.path)
+
+
+def _adapter_of(model: Any) -> Any:
+    """The adapter whose framework the model's type comes from."""
+    bases = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    for name in registry.names("mothtrap.adapters"):
+        if name in bases:
+            adapter: Any = registry.load("mothtrap.adapters", name)
+            if adapter.accepts(model):
+                return adapter
+    raise TypeError(
+        f"cannot watch a {type(model).__module__}.{type(model).__qualname__}: no adapter accepts "
+        f"it; mothtrap knows models of: {', '.join(registry.names('mothtrap.adapters'))}"
+    )
+
+
+def _nothing() -> Watch:
+    return Watch(lambda *_: None, lambda *_: None, lambda: None, lambda: None)

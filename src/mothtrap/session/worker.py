@@ -1,0 +1,231 @@
+"""One process of a job, from its first optimizer step to its end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from mothtrap.capture.channel import Channel
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.selection import streams
+from mothtrap.core import registry
+from mothtrap.core.config import Config
+from mothtrap.core.findings import Finding
+from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.protocols import Handle
+from mothtrap.core.records import StepRecord
+from mothtrap.core.runs import RuleStatus
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.report.style import Style
+from mothtrap.report.text import live_line
+
+
+class Adapter(Protocol):
+    """What a session wants of a module of `mothtrap.adapters`."""
+
+    FRAMEWORK: str
+    REDUCER: str
+
+    def ranks(self) -> tuple[int | None, int]:
+        """Rank and world size."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions that matter."""
+
+
+class Worker:
+    """Puts recorder, writer and rules together; idle until the first step closes.
+
+    Args:
+        attempt: makes, or names, the folder of the attempt; called at the first step.
+            None in its place of a folder: nothing can be stored, rules run all the same.
+        config: what to capture and judge.
+        adapter: the framework's adapter.
+        say: prints one line for the user.
+    """
+
+    def __init__(
+        self,
+        attempt: Callable[[], Path | None],
+        config: Config,
+        adapter: Adapter,
+        say: Callable[[str], None],
+    ) -> None:
+        self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
+        self._rules = () if config.capture == "off" else load_rules(config)
+        self._containment = Containment(say)
+        self._channels: list[Channel] = []
+        self._closers: list[Callable[[], None]] = []
+        self._handle: Handle | None = None
+        self._folder: Path | None = None
+        self._rank = 0
+        self._alive = True
+        self._pid = os.getpid()
+        reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
+        self.recorder: Recorder[Any] = Recorder(
+            reducer,
+            streams(config, [need for rule in self._rules for need in rule.needs]),
+            self._containment,
+            overhead=config.overhead,
+            on_first_step=self._open,
+        )
+
+    @property
+    def path(self) -> Path | None:
+        """Folder of the run, once there is one."""
+        return self._folder.parent if self._folder is not None else None
+
+    def log(self, name: str, value: float) -> None:
+        """Add a number to the step in progress."""
+        self.recorder.scalar(name, "", float(value))
+
+    def holds(self, handle: Handle) -> None:
+        """Take over a handle of the adapter; it is detached at the end."""
+        self._handle = handle
+
+    def abandon(self) -> None:
+        """Forget everything in a forked child: threads and locks did not come along."""
+        self._alive = False
+        self.recorder.sinks.clear()
+        self.recorder.leave()
+
+    def close(self) -> None:
+        """Close the last step, let the queues run dry, seal the files."""
+        if not self._alive or os.getpid() != self._pid:
+            return
+        self._alive = False
+        try:
+            if self._handle is not None:
+                self._handle.detach()
+            self.recorder.finish(self._ending())
+        except Exception as err:
+            self._containment.report("closing", err)
+        for channel in self._channels:
+            if not channel.close():
+                self._say("mothtrap: the disk was too slow; the last steps may be missing")
+        for closer in self._closers:
+            try:
+                closer()
+            except Exception as err:
+                self._containment.report("closing", err)
+
+    def _ending(self) -> WorkerEnded:
+        error = getattr(sys, "last_value", None)
+        return WorkerEnded(
+            step=self.recorder.steps,
+            steps=self.recorder.steps,
+            own_s=self.recorder.own_s,
+            wall_s=self.recorder.wall_s,
+            shed=self.recorder.shed,
+            exception=f"{type(error).__name__}: {error}" if error is not None else None,
+        )
+
+    def _open(self) -> None:
+        """Become a worker: called when the first step closes, on the training thread."""
+        rank, world_size = self._adapter.ranks()
+        self._rank = rank or 0
+        attempt = None
+        if self._config.capture != "off":
+            attempt = self._folder = self._contained("run folder", self._attempt)
+        if attempt is not None:
+            self._contained("writer", lambda: self._open_writer(attempt, rank))
+        if self._rules:
+            self._contained("rules", lambda: self._open_monitor(attempt))
+        self.recorder.observe(
+            WorkerStarted(
+                step=0,
+                rank=self._rank,
+                world_size=world_size,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                framework=self._adapter.FRAMEWORK,
+                versions=self._adapter.versions(),
+            )
+        )
+
+    def _open_writer(self, attempt: Path, rank: int | None) -> None:
+        from mothtrap.store.layout import claim_worker
+        from mothtrap.store.worker_log import WorkerLog
+
+        self._rank, folder = claim_worker(attempt, rank)
+        log = WorkerLog(folder)
+        self._add_channel("writer", log.append)
+        self._closers.append(log.close)
+
+    def _open_monitor(self, attempt: Path | None) -> None:
+        judge = Judge(Monitor(self._rules, self._rank), self._say if self._rank == 0 else None)
+        if attempt is not None:
+            self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
+        self._add_channel("rules", judge.consume)
+        self._closers.append(judge.close)
+
+    def _add_channel(self, part: str, consume: Callable[[Sequence[StepRecord]], None]) -> None:
+        channel = Channel(
+            part,
+            consume,
+            lambda err: self._failed(part, err),
+            limit_bytes=self._config.queue_mb * 2**20,
+            on_full=self._config.on_full,
+        )
+        self._channels.append(channel)
+        self.recorder.sinks.append(channel)
+
+    def _failed(self, part: str, err: BaseException) -> None:
+        failure = self._containment.report(part, err, step=self.recorder.steps)
+        if failure is not None:
+            self.recorder.observe(failure)
+
+    def _contained(self, part: str, act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except Exception as err:
+            self._failed(part, err)
+            return None
+
+
+class Judge:
+    """Runs the rules on records as they come; says and keeps what they find."""
+
+    def __init__(self, monitor: Monitor, say: Callable[[str], None] | None) -> None:
+        self._monitor, self._say = monitor, say
+        self._log: Any = None
+        self._said: set[str] = set()
+        self._kept: dict[str, RuleStatus] = {}
+
+    def keep_in(self, attempt: Path, rank: int) -> None:
+        """Store findings and the states of rules beside the worker's record."""
+        from mothtrap.store.finding_log import FindingLog
+        from mothtrap.store.layout import monitor_folder
+
+        folder = monitor_folder(attempt, rank)
+        folder.mkdir(exist_ok=True)
+        self._log = FindingLog(folder)
+
+    def consume(self, records: Sequence[StepRecord]) -> None:
+        """Judge some records."""
+        for record in records:
+            self._tell(self._monitor.feed(record))
+
+    def close(self) -> None:
+        """Judge a last time."""
+        self._tell(self._monitor.finish())
+        if self._log is not None:
+            self._log.close()
+
+    def _tell(self, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            if self._say is not None and finding.fingerprint not in self._said:
+                self._said.add(finding.fingerprint)
+                self._say(live_line(finding, Style.of(sys.stderr)))
+        statuses = [s for s in self._monitor.statuses() if self._kept.get(s.code) != s]
+        if self._log is not None and (findings or statuses):
+            with suppress(OSError):  # a full disk does not blind the rules
+                self._log.append(findings, statuses)
+                self._kept.update({s.code: s for s in statuses})
