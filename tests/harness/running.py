@@ -1,0 +1,119 @@
+"""Runs a program as its user would: plainly, or under `mothtrap run`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+MOTHTRAP = (sys.executable, "-m", "mothtrap")
+TIMEOUT_S = 300
+"""Far above what any program needs: a hang becomes a failure, not a stuck suite."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a user sees of a finished program; `returncode` is negative for a signal."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests of the last line; empty for a program that was skipped."""
+        last = self.stdout.splitlines()[-1] if self.stdout.strip() else ""
+        return json.loads(last)["digest"] if last.startswith("{") else {}
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return the environment without mothtrap's own variables, plus `variables`."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MOTHTRAP_", "COV_"))}
+    return kept | variables
+
+
+def start(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: int = subprocess.DEVNULL,
+) -> subprocess.Popen[str]:
+    """Start a command as the leader of a process group of its own."""
+    return subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment() if env is None else dict(env),
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], text: str | None = None) -> Outcome:
+    """Wait for a started command, giving it `text` as standard input."""
+    try:
+        stdout, stderr = process.communicate(text, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+        raise AssertionError(
+            f"{process.args} did not end within {TIMEOUT_S} s\n{stdout[-2000:]}\n{stderr[-2000:]}"
+        ) from None
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    text: str | None = None,
+) -> Outcome:
+    """Run a command to its end."""
+    stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
+    return finish(start(command, cwd=cwd, env=env, stdin=stdin), text)
+
+
+def observed(target: Sequence[str | Path], *, runs_dir: Path, name: str) -> list[str]:
+    """Return the command that observes `target`: words as they follow `mothtrap run`."""
+    words = [*MOTHTRAP, "run", "--runs-dir", runs_dir, "--name", name, *target]
+    return [str(word) for word in words]
+
+
+def show(run_path: Path, *, cwd: Path) -> dict:
+    """Return what `mothtrap show --format json` prints of a run."""
+    outcome = run([*MOTHTRAP, "show", run_path, "--format", "json"], cwd=cwd)
+    assert outcome.returncode == 0, outcome.stderr
+    return json.loads(outcome.stdout)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Outcomes by key, shared by the processes of one test session."""
+
+    folder: Path
+
+    def get(self, key: str, make: Callable[[], Outcome]) -> Outcome:
+        """Return the outcome of `key`, made by the first process that asks."""
+        path = self.folder / f"{key}.json"
+        with _lock(self.folder / f"{key}.lock"):
+            if not path.exists():
+                path.write_text(json.dumps(asdict(make())), encoding="utf-8")
+            return Outcome(**json.loads(path.read_text(encoding="utf-8")))
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,73 @@
+"""Training is bit-identical with and without observation, and healthy training is called so.
+
+By default seed 0, everything captured, and other ways of observing for a few programs.
+`HARNESS=full` takes every program in every way, `HARNESS_SEEDS=0,1,2` more seeds.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.harness.programs import PROGRAMS, Program
+from tests.harness.running import Cache, Outcome, environment, observed, run, show
+
+MODES = {
+    "everything": {"MOTHTRAP_CAPTURE": "everything", "MOTHTRAP_OVERHEAD": "0"},
+    "default": {},
+    "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
+}
+SAMPLED = {"plain_loop", "gan", "encoder_eval_fast_path", "checkpointing", "jit_script"}
+SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
+CASES = [
+    pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
+    for program in PROGRAMS.values()
+    for mode in MODES
+    for seed in SEEDS
+    if mode == "everything" or program.name in SAMPLED or os.environ.get("HARNESS") == "full"
+]
+
+
+def differences(plain: Outcome, seen: Outcome) -> list[str]:
+    """Say in which of digests, output and exit code two outcomes differ."""
+    found = [
+        f"digest of {part}: {digest} became {seen.digests.get(part)}"
+        for part, digest in plain.digests.items()
+        if seen.digests.get(part) != digest
+    ]
+    if seen.stdout != plain.stdout:
+        found.append(f"stdout:\n{plain.stdout}became:\n{seen.stdout}")
+    if seen.returncode != plain.returncode:
+        found.append(f"exit code {plain.returncode} became {seen.returncode}: {seen.stderr}")
+    return found
+
+
+@pytest.mark.parametrize(("program", "mode", "seed"), CASES)
+def test_training_is_not_changed(
+    program: Program, mode: str, seed: int, cache: Cache, session_folder: Path, tmp_path: Path
+) -> None:
+    compiled = {"TORCHINDUCTOR_CACHE_DIR": str(session_folder / "inductor")}
+    plain = cache.get(
+        f"{program.name}-{seed}",
+        lambda: run(program.plain(seed), cwd=tmp_path, env=environment(**compiled)),
+    )
+    assert plain.returncode == 0, f"the program itself fails:\n{plain.stderr}"
+    if plain.stdout.startswith("skipped"):
+        pytest.skip(plain.stdout.strip())
+
+    seen = run(
+        observed(program.target(seed), runs_dir=tmp_path, name="seen"),
+        cwd=tmp_path,
+        env=environment(**compiled, **MODES[mode]),
+    )
+    assert differences(plain, seen) == []
+
+    record = show(tmp_path / "seen", cwd=tmp_path)
+    errors = [f["message"] for f in record["findings"] if f["severity"] == "error"]
+    assert errors == [], "a healthy program was called sick"
+    assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
+    assert record["run"]["state"] == "finished"
+    # A digest that is equal because nobody looked would prove nothing.
+    assert len(record["run"]["workers"]) == program.workers
+    assert record["run"]["steps"] == program.steps
