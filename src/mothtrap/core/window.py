@@ -5,6 +5,7 @@ Shape suffixes: S = captured steps (ascending), T = tensors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -39,6 +40,7 @@ class Series:
     location: str | None = None
     optimizers: tuple[str, ...] = ()
     total: int = 0
+    first: float = math.nan
 
     def __len__(self) -> int:
         return len(self.steps_S)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -45,22 +46,28 @@ SCALARS = _schema(name=pa.string(), of=pa.string(), value=pa.float64())
 EVENTS = _schema(type=pa.string(), json=pa.string())
 
 
+# Bounds for what a reader believes; chosen by hand, far above what any training has.
+Size = Annotated[int, msgspec.Meta(ge=0)]
+Width = Annotated[int, msgspec.Meta(ge=0, le=4096)]
+TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """The `step` event: what of a record is in no other row, and how many rows it has."""
 
     wall_s: float
     optimizers: tuple[str, ...]
     skipped: bool
-    tensors: int
-    width: int
-    scalars: int
-    events: int
+    tensors: Size
+    width: Width
+    scalars: Size
+    events: Size
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
     """The `defined` event: a tensor and the id that its rows bear."""
 
-    id: int
+    id: TensorId
     tensor: TensorInfo
 
 

@@ -1,0 +1,1 @@
+"""Reading runs, live or done: the analysis API. Needs no framework."""

@@ -1,0 +1,116 @@
+"""Growing arrays of which the last rows are looked at.
+
+A view that was handed out never changes: rows are only added behind it, and when the
+room is used up the last rows move to a new array. Shape suffixes: S = rows, C = columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FIRST_ROWS = 64
+"""Rows of a fresh array; chosen by hand: a demo's worth of steps."""
+FIRST_WIDTH = 16
+
+
+class Column:
+    """One value per row.
+
+    Args:
+        keep: rows that `view` shows at most.
+        dtype: of the values.
+    """
+
+    __slots__ = ("_array", "_keep", "_stop")
+
+    def __init__(self, keep: int, dtype: type[np.generic]) -> None:
+        self._keep = keep
+        self._array: npt.NDArray[Any] = np.empty(min(FIRST_ROWS, 2 * keep), dtype)
+        self._stop = 0
+
+    def append(self, value: float) -> None:
+        """Add a row; amortised O(1)."""
+        if self._stop == len(self._array):
+            self._move()
+        self._array[self._stop] = value
+        self._stop += 1
+
+    def view(self) -> npt.NDArray[Any]:
+        """Return the last rows, read-only, shape (S,)."""
+        view = self._array[max(0, self._stop - self._keep) : self._stop]
+        view.flags.writeable = False
+        return view
+
+    def forget(self, rows: int) -> None:
+        """Drop all but the first `rows` rows of what `view` shows."""
+        start = max(0, self._stop - self._keep)
+        self._array = self._array[start:].copy()
+        self._stop = rows
+
+    def _move(self) -> None:
+        start = max(0, self._stop - self._keep)
+        rows = min(max(2 * len(self._array), FIRST_ROWS), 2 * self._keep)
+        moved = np.empty(rows, self._array.dtype)
+        moved[: self._stop - start] = self._array[start : self._stop]
+        self._array, self._stop = moved, self._stop - start
+
+
+class Table:
+    """Values and presence of a growing number of columns; absent values are NaN.
+
+    Args:
+        keep: rows that `views` shows at most.
+    """
+
+    __slots__ = ("_keep", "_present_SC", "_stop", "_values_SC", "_width")
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._stop = 0
+        self._width = 0
+        self._allocate(min(FIRST_ROWS, 2 * keep), FIRST_WIDTH)
+
+    def widen(self, width: int) -> None:
+        """Make room for `width` columns; new ones are absent from earlier rows."""
+        self._width = width
+        if width > self._values_SC.shape[1]:
+            self._move(len(self._values_SC), 2 * width)
+
+    def append(self, columns: npt.NDArray[np.intp], values: npt.NDArray[np.float64]) -> None:
+        """Add a row that has `values` in `columns` and nothing elsewhere."""
+        if self._stop == len(self._values_SC):
+            rows = min(max(2 * self._stop, FIRST_ROWS), 2 * self._keep)
+            self._move(rows, self._values_SC.shape[1])
+        self._values_SC[self._stop, columns] = values
+        self._present_SC[self._stop, columns] = True
+        self._stop += 1
+
+    def views(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return values and presence of the last rows, read-only, shape (S, C)."""
+        rows = slice(max(0, self._stop - self._keep), self._stop)
+        values, present = (
+            self._values_SC[rows, : self._width],
+            self._present_SC[rows, : self._width],
+        )
+        values.flags.writeable = present.flags.writeable = False
+        return values, present
+
+    def forget(self, rows: int) -> None:
+        """Drop all but the first `rows` rows of what `views` shows."""
+        self._stop = max(0, self._stop - self._keep) + rows
+        self._move(len(self._values_SC), self._values_SC.shape[1])
+
+    def _move(self, rows: int, width: int) -> None:
+        start = max(0, self._stop - self._keep)
+        values, present = self._values_SC[start : self._stop], self._present_SC[start : self._stop]
+        self._allocate(rows, width)
+        self._stop -= start
+        self._values_SC[: self._stop, : values.shape[1]] = values
+        self._present_SC[: self._stop, : present.shape[1]] = present
+
+    def _allocate(self, rows: int, width: int) -> None:
+        self._values_SC = np.full((rows, width), np.nan)
+        self._present_SC = np.zeros((rows, width), np.bool_)

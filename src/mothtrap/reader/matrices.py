@@ -1,0 +1,159 @@
+"""The statistics of the tensors of one kind, step by step.
+
+Shape suffixes: S = steps, T = tensors of a record, C = columns (tensors ever seen),
+F = fields of a summary row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.needs import Need
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Floats, Matrix
+from mothtrap.reader.columns import Column, Table
+from mothtrap.statistics.summary import COLUMN, WIDTH, columns_for, derive
+
+# NaN in one of these means "no finite element" where there is none, see `statistics.summary`.
+_OF_FINITE = frozenset({"min", "max", "mean", "std", "abs_mean", "abs_max"})
+_Roles = frozenset[str] | None
+
+
+class Group:
+    """Statistics that share their tensors: a kind, narrowed to roles or not.
+
+    Args:
+        kind: of the tensors.
+        roles: of the modules; None means all.
+        keep: rows to show, by statistic.
+    """
+
+    def __init__(self, kind: str, roles: _Roles, keep: Mapping[str, int]) -> None:
+        self.kind = kind
+        self._roles = roles
+        self._rows = {statistic: _Rows(rows) for statistic, rows in keep.items()}
+        self._tensors: list[TensorInfo] = []
+        self._shown: tuple[TensorInfo, ...] = ()
+        self._column_of_id = np.full(64, -1, np.intp)
+        self._picked_T: npt.NDArray[np.intp] | None = None
+        self._column_T: npt.NDArray[np.intp] = np.empty(0, np.intp)
+
+    def define(self, number: int, tensor: TensorInfo) -> None:
+        """Give a tensor a column; one that has it already is described anew."""
+        if tensor.kind != self.kind or (self._roles is not None and tensor.role not in self._roles):
+            return
+        if number >= len(self._column_of_id):
+            grown = np.full(2 * number, -1, np.intp)
+            grown[: len(self._column_of_id)] = self._column_of_id
+            self._column_of_id = grown
+        column = int(self._column_of_id[number])
+        if column < 0:
+            column = self._column_of_id[number] = len(self._tensors)
+            self._tensors.append(tensor)
+            for rows in self._rows.values():
+                rows.table.widen(len(self._tensors))
+        self._tensors[column] = tensor
+        self._shown = ()
+
+    def select(self, tensor_T: npt.NDArray[np.uint32]) -> None:
+        """Find the columns of the tensors of a record; of undefined ones there are none."""
+        known_T = tensor_T < len(self._column_of_id)
+        column_T = np.where(known_T, self._column_of_id[np.where(known_T, tensor_T, 0)], -1)
+        picked_T = np.flatnonzero(column_T >= 0)
+        self._column_T = column_T[picked_T]
+        self._picked_T = None if len(picked_T) == len(tensor_T) else picked_T
+
+    def append(self, step: int, skipped: bool, summary_TF: Floats) -> None:
+        """Add the rows of a step for the tensors last selected."""
+        # A width that is not ours is of another version: no column can be trusted.
+        if not len(self._column_T) or summary_TF.shape[1] != WIDTH:
+            return
+        if self._picked_T is not None:
+            summary_TF = summary_TF[self._picked_T]
+        for statistic, rows in self._rows.items():
+            value_T, column_T = derive(summary_TF, statistic), self._column_T
+            missing_T = np.isnan(value_T)
+            if missing_T.any():
+                if statistic in _OF_FINITE:
+                    missing_T &= _finite(summary_TF) != 0
+                present_T = ~missing_T
+                value_T, column_T = value_T[present_T], column_T[present_T]
+            if len(value_T):
+                rows.append(step, skipped, column_T, value_T)
+
+    def show(self) -> list[Matrix]:
+        """Return a matrix for each statistic that has rows."""
+        if len(self._shown) != len(self._tensors):
+            self._shown = tuple(self._tensors)
+        shown = []
+        for statistic, rows in self._rows.items():
+            steps_S = rows.steps.view()
+            if len(steps_S):
+                values_ST, present_ST = rows.table.views()
+                shown.append(
+                    Matrix(
+                        kind=self.kind,
+                        statistic=statistic,
+                        tensors=self._shown,
+                        steps_S=steps_S,
+                        values_ST=values_ST,
+                        present_ST=present_ST,
+                        skipped_S=rows.skipped.view(),
+                    )
+                )
+        return shown
+
+    def rewind(self, step: int) -> None:
+        """Forget the rows from `step` on."""
+        for rows in self._rows.values():
+            before = int(np.count_nonzero(rows.steps.view() < step))
+            for part in (rows.steps, rows.skipped, rows.table):
+                part.forget(before)
+
+
+def groups(needs: Sequence[Need]) -> list[Group]:
+    """Return the groups that serve some needs: each kind and statistic once.
+
+    Raises:
+        UnknownNameError: a need names a statistic that does not exist.
+    """
+    keep: dict[tuple[str, str], int] = {}
+    roles: dict[tuple[str, str], _Roles] = {}
+    for need in needs:
+        columns_for(need.statistics)
+        for kind in need.kinds:
+            wanted = frozenset(need.roles) if need.roles and kind == "activation" else None
+            for statistic in need.statistics:
+                key = (kind, statistic)
+                keep[key] = max(keep.get(key, 1), need.steps)
+                known = roles.get(key, frozenset())
+                roles[key] = None if wanted is None or known is None else known | wanted
+    shared: dict[tuple[str, _Roles], dict[str, int]] = {}
+    for (name, statistic), rows in keep.items():
+        shared.setdefault((name, roles[name, statistic]), {})[statistic] = rows
+    return [Group(name, chosen, statistics) for (name, chosen), statistics in shared.items()]
+
+
+class _Rows:
+    __slots__ = ("skipped", "steps", "table")
+
+    def __init__(self, keep: int) -> None:
+        self.steps = Column(keep, np.int64)
+        self.skipped = Column(keep, np.bool_)
+        self.table = Table(keep)
+
+    def append(
+        self, step: int, skipped: bool, column_T: npt.NDArray[np.intp], value_T: Floats
+    ) -> None:
+        self.steps.append(step)
+        self.skipped.append(skipped)
+        self.table.append(column_T, value_T)
+
+
+def _finite(summary_TF: Floats) -> Floats:
+    count, nan, inf = (summary_TF[:, COLUMN[name]] for name in ("count", "nan", "inf"))
+    finite_T: Floats = count - nan - inf
+    return finite_T

@@ -1,0 +1,76 @@
+"""Joins what several monitors said of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from mothtrap.core.findings import Finding, RuleState
+from mothtrap.core.observations import Blind
+from mothtrap.core.runs import RuleStatus
+
+# The worst, or else the most telling, first.
+_STATES = (
+    RuleState.ERROR,
+    RuleState.WARNING,
+    RuleState.RULE_FAILED,
+    RuleState.OK,
+    RuleState.NOT_ENOUGH_DATA,
+    RuleState.NOT_APPLICABLE,
+)
+
+
+def merge_findings(monitors: Iterable[Sequence[Finding]]) -> tuple[Finding, ...]:
+    """Join the findings of several monitors.
+
+    Args:
+        monitors: for each monitor every revision, in the order of writing; the last of
+            a fingerprint is what it holds.
+
+    Returns:
+        One finding per fingerprint, the most severe first, then by onset. Its text and
+        evidence are those of the monitor that saw it begin first.
+    """
+    merged: dict[str, Finding] = {}
+    for revisions in monitors:
+        for finding in {_identity(f): f for f in revisions}.values():
+            other = merged.get(_identity(finding))
+            merged[_identity(finding)] = _join(other, finding) if other else finding
+    return tuple(sorted(merged.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
+
+
+def merge_statuses(monitors: Iterable[Sequence[RuleStatus]]) -> tuple[RuleStatus, ...]:
+    """Join rule states of several monitors: the last of each, then the worst, by code."""
+    merged: dict[str, RuleStatus] = {}
+    for statuses in monitors:
+        for status in {s.code: s for s in statuses}.values():
+            known = merged.get(status.code)
+            if known is None or _STATES.index(status.state) < _STATES.index(known.state):
+                merged[status.code] = status
+    return tuple(merged[code] for code in sorted(merged))
+
+
+def merge_blind(blind: Iterable[Blind]) -> tuple[Blind, ...]:
+    """Keep the first of those that say the same."""
+    merged: dict[tuple[str, str], Blind] = {}
+    for item in blind:
+        merged.setdefault((item.what, item.reason), item)
+    return tuple(merged.values())
+
+
+def _identity(finding: Finding) -> str:
+    return finding.fingerprint or f"{finding.code} {finding.mode} {finding.layers[:1]}"
+
+
+def _join(a: Finding, b: Finding) -> Finding:
+    first = b if b.step < a.step else a
+    return msgspec.structs.replace(
+        first,
+        severity=min(a.severity, b.severity, key=lambda severity: severity.rank),
+        detected_step=min(a.detected_step, b.detected_step),
+        last_step=max(a.last_step, b.last_step),
+        count=max(a.count, b.count),
+        workers=tuple(sorted({*a.workers, *b.workers})),
+        layers=tuple(dict.fromkeys((*first.layers, *a.layers, *b.layers))),
+    )
