@@ -1,0 +1,15 @@
+"""The arithmetic that turns a tensor into a few numbers; pure, no state.
+
+One module per array library (`numpy`, `torch`), reached by its own import; what is
+exported here needs numpy alone.
+"""
+
+from mothtrap.statistics.summary import EMPTY as EMPTY
+from mothtrap.statistics.summary import FIELDS as FIELDS
+from mothtrap.statistics.summary import STATISTICS as STATISTICS
+from mothtrap.statistics.summary import WIDTH as WIDTH
+from mothtrap.statistics.summary import columns_for as columns_for
+from mothtrap.statistics.summary import derive as derive
+from mothtrap.statistics.summary import merge as merge
+
+__all__ = ["EMPTY", "FIELDS", "STATISTICS", "WIDTH", "columns_for", "derive", "merge"]

@@ -1,0 +1,168 @@
+"""Which pass each tensor takes: fast for all, slower for the few that need it.
+
+A tensor is cut into a head of whole chunks, reduced where it lies (`chunks`), and a tail
+shorter than a chunk, which travels with the results and is reduced in float64 on the
+host. What comes back decides which tensors take a second pass: about a pivot, or exact.
+
+Shape suffixes: N = rows, T = tensors, F = fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from mothtrap.statistics.numpy import summarize_segments
+from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
+from mothtrap.statistics.torch.chunks import (
+    cancelled,
+    chunk_length,
+    chunk_rows,
+    fits,
+    passes_for,
+    reduce_chunks,
+    unreliable,
+    unreliable_about_pivot,
+)
+from mothtrap.statistics.torch.exact import exact_rows
+from mothtrap.statistics.torch.plain import to_host
+
+# Keys are the positions of the tensors in the caller's list.
+Tensors = Mapping[int, torch.Tensor]
+Rows = dict[int, Floats]
+
+
+def reduce_all(flats: Tensors, columns: frozenset[str]) -> Rows:
+    """Reduce flat tensors to rows.
+
+    Args:
+        flats: real tensors of shape (N,), N > 0.
+        columns: the columns to fill; `nan` or `zero` among them.
+
+    Returns:
+        float64 rows of shape (F,), by the keys of `flats`.
+    """
+    passes = passes_for(columns)
+    heads: dict[int, torch.Tensor] = {}
+    tails: dict[int, torch.Tensor] = {}
+    wide: dict[int, torch.Tensor] = {}
+    wholes: dict[int, torch.Tensor] = {}
+    for index, flat in flats.items():
+        count, chunk = flat.numel(), chunk_length(flat.device)
+        length = count // chunk * chunk
+        if passes == ("l2",) and flat.device.type != "cpu" and flat.is_floating_point():
+            wholes[index] = flat
+        elif length and not fits(flat.dtype):
+            wide[index] = flat
+        else:
+            if length:
+                heads[index] = flat[:length] if length < count else flat
+            if length < count:
+                tails[index] = flat[length:] if length else flat
+    host = iter(
+        to_host(
+            [
+                *(reduce_chunks(head, passes) for head in heads.values()),
+                *foreach_norms(list(wholes.values())),
+                *tails.values(),
+            ]
+        )
+    )
+    reduced = [next(host) for _ in heads]
+    pieces = list(zip(heads, chunk_rows(reduced, passes, [*heads.values()], columns), strict=True))
+    pieces += [(i, _norm_row(next(host), flat.numel())) for i, flat in wholes.items()]
+    tail_rows = _tail_rows({i: next(host) for i in tails}, columns)
+    rows = _merged([*pieces, *tail_rows.items()]) | exact_rows(wide, columns)
+    _correct(rows, flats, heads, wholes, tail_rows, columns)
+    return rows
+
+
+def foreach_norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the norm of each floating tensor, float32, shape (1,), in few kernels.
+
+    For accelerators alone: a CPU adds a whole tensor in float32, one element after the
+    other, and is off by 8e-3 at ten million equal elements.
+    """
+    alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        alike.setdefault((tensor.device, tensor.dtype), []).append(index)
+    norms: list[torch.Tensor] = list(tensors)
+    for order in alike.values():
+        # No public function gives the norms of a list; torch's own clip_grad_norm_ uses it.
+        group = torch._foreach_norm([tensors[i] for i in order], 2, dtype=torch.float32)
+        for index, norm in zip(order, group, strict=True):
+            norms[index] = norm.reshape(1)
+    return norms
+
+
+def _correct(
+    rows: Rows,
+    flats: Tensors,
+    heads: Tensors,
+    wholes: Tensors,
+    tail_rows: Rows,
+    columns: frozenset[str],
+) -> None:
+    """Replace, in `rows`, what the fast pass could not give."""
+    fast = [*heads, *wholes]
+    if not fast:
+        return
+    rows_TF = np.stack([rows[i] for i in fast])
+    wrong_T = unreliable(rows_TF, passes_for(columns))
+    exact = [i for i, wrong in zip(fast, wrong_T, strict=True) if wrong]
+    if "deviation_l2" in columns:
+        small_T = cancelled(rows_TF) & ~wrong_T
+        pivot = [i for i, small in zip(fast, small_T, strict=True) if small]
+        exact += _correct_about_pivot(rows, {i: heads[i] for i in pivot}, tail_rows)
+    rows |= exact_rows({i: flats[i] for i in exact}, columns)
+
+
+def _correct_about_pivot(rows: Rows, heads: Tensors, tail_rows: Rows) -> list[int]:
+    """Replace mean and deviation in `rows`; return the keys that need more."""
+    if not heads:
+        return []
+    passes = passes_for({"mean", "deviation_l2"})
+    host = to_host([reduce_chunks(head, passes, about_pivot=True) for head in heads.values()])
+    chunks = chunk_rows(host, passes, [*heads.values()], {"deviation_l2"})
+    pieces = list(zip(heads, chunks, strict=True))
+    for i in heads.keys() & tail_rows.keys():
+        tail_F = tail_rows[i].copy()
+        tail_F[COLUMN["l2"]] = tail_F[COLUMN["deviation_l2"]]  # about its own mean
+        pieces.append((i, tail_F))
+    merged = _merged(pieces)
+    pivot_TF = np.stack([merged[i] for i in heads])
+    wrong_T = unreliable_about_pivot(pivot_TF, np.stack([rows[i] for i in heads]))
+    for i in heads:
+        for name in ("mean", "deviation_l2"):
+            rows[i][COLUMN[name]] = merged[i][COLUMN[name]]
+    return [i for i, wrong in zip(heads, wrong_T, strict=True) if wrong]
+
+
+def _tail_rows(tails: Mapping[int, Floats], columns: frozenset[str]) -> Rows:
+    if not tails:
+        return {}
+    starts_T = np.cumsum([0, *map(len, tails.values())], dtype=np.intp)[:-1]
+    rows_TF = summarize_segments(np.concatenate(list(tails.values())), starts_T, columns)
+    return dict(zip(tails, rows_TF, strict=True))
+
+
+def _norm_row(norm: Floats, count: int) -> Floats:
+    row_F = np.full(WIDTH, np.nan)
+    row_F[[COLUMN["count"], COLUMN["nan"], COLUMN["inf"]]] = count, 0.0, 0.0
+    row_F[COLUMN["l2"]] = norm[0]
+    return row_F
+
+
+def _merged(pieces: Iterable[tuple[int, Floats]]) -> Rows:
+    """Merge the rows of each key: shape (F,) from pieces of shape (F,) or (N, F)."""
+    by_key: dict[int, list[Floats]] = {}
+    for key, rows in pieces:
+        by_key.setdefault(key, []).append(np.atleast_2d(rows))
+    if not by_key:
+        return {}
+    lengths = [sum(map(len, parts)) for parts in by_key.values()]
+    starts_T = np.cumsum([0, *lengths], dtype=np.intp)[:-1]
+    rows_NF = np.concatenate([part for parts in by_key.values() for part in parts])
+    return dict(zip(by_key, merge_segments(rows_NF, starts_T), strict=True))
