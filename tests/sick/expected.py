@@ -1,0 +1,55 @@
+"""What is wrong with each sick program: the illness, where it begins, and whom it hits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CAPTURED_STEPS = 5
+"""A heuristic may see an onset this many captured steps late; a relation sees it exactly."""
+
+
+@dataclass(frozen=True)
+class Illness:
+    """The root finding of a sick program.
+
+    The program's name is the rule's. `first_step` is where the illness is planted;
+    `last_step` the last that the finding may name. `layer` is a module path, or a
+    tensor's name, that must be among the layers; "" where the illness has none. The
+    line to act on is the one marked `# <- here` in the program, any line of it where
+    none is marked.
+    """
+
+    name: str
+    code: str
+    first_step: int
+    last_step: int
+    layer: str = ""
+    severity: str = "error"
+
+
+def exactly(name: str, code: str, step: int, **options: str) -> Illness:
+    """A relation or a value that is not finite: the step is known."""
+    return Illness(name, code, step, step, **options)
+
+
+def near(name: str, code: str, step: int, **options: str) -> Illness:
+    """A judgement of history: named at most five captured steps late."""
+    return Illness(name, code, step, step + CAPTURED_STEPS, **options)
+
+
+ILLNESSES = (
+    exactly("nonfinite_loss", "NUM001", 17),
+    exactly("nonfinite_gradient", "NUM002", 23, layer="0"),
+    exactly("nonfinite_activation", "NUM004", 31, layer="compress"),
+    near("exploding_gradient", "GRD101", 120, layer="0"),
+    near("dead_units", "ACT201", 0, layer="1"),
+    near("loss_not_decreasing", "LOS401", 0, severity="warning"),
+    near("loss_diverging", "LOS402", 0),
+    near("stuck_at_chance", "LOS407", 0),
+    exactly("softmax_before_cross_entropy", "STR701", 0),
+    exactly("loss_broadcast", "STR706", 0),
+    near("parameter_without_optimizer", "OPT604", 0, layer="head"),
+    exactly("stale_gradient", "GRD105", 40),
+    exactly("step_without_backward", "OPT608", 1),
+    exactly("learning_rate_zero", "OPT601", 10),
+)

@@ -1,0 +1,86 @@
+"""Each illness in a real small training is named as the root, at its step, layer and line.
+
+By default seed 0; `HARNESS_SEEDS=0,1,2` takes more.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.harness.running import observed, run, show
+from tests.sick.expected import ILLNESSES, Illness
+
+from mothtrap.core import registry
+
+FOLDER = Path(__file__).parent
+MARK = "# <- here"
+SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
+CASES = [
+    pytest.param(illness, seed, id=f"{illness.name}-{seed}")
+    for illness in ILLNESSES
+    for seed in SEEDS
+]
+
+
+def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
+    """Run a sick program, or its twin, and return what `show` says of it."""
+    script = FOLDER / f"{illness.name}.py"
+    target = [script, "--seed", str(seed), *options]
+    outcome = run(observed(target, runs_dir=folder, name="seen"), cwd=folder)
+    assert outcome.returncode == 0, outcome.stderr
+    record = show(folder / "seen", cwd=folder)
+    assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
+    return record
+
+
+def marked_lines(script: Path) -> list[str]:
+    """Return `file:line` of every marked line; the file alone where none is marked."""
+    text = script.read_text(encoding="utf-8").splitlines()
+    marked = [f"{script.name}:{n}" for n, line in enumerate(text, start=1) if line.endswith(MARK)]
+    return marked or [f"{script.name}:"]
+
+
+def told(record: dict) -> str:
+    """Return the findings of a record, one a line, for a failing test."""
+    return "\n".join(
+        f"{f['severity']} {f['code']} {f['name']} step {f['step']} {f['layers']} "
+        f"{f['location']} caused by {f['caused_by']}: {f['message']}"
+        for f in record["findings"]
+    )
+
+
+def test_every_rule_has_a_sick_program() -> None:
+    assert {illness.name for illness in ILLNESSES} == set(registry.names("mothtrap.rules"))
+
+
+@pytest.mark.parametrize(("illness", "seed"), CASES)
+def test_the_illness_is_the_root_of_the_diagnosis(
+    illness: Illness, seed: int, tmp_path: Path
+) -> None:
+    record = record_of(illness, seed, tmp_path)
+    roots = {story["root"] for story in record["diagnosis"][:1]}
+    root = next((f for f in record["findings"] if f["fingerprint"] in roots), None)
+    assert root is not None, record["verdict"]
+    assert (root["name"], root["code"]) == (illness.name, illness.code), told(record)
+    assert root["caused_by"] == []
+    assert root["severity"] == illness.severity, told(record)
+    assert illness.first_step <= root["step"] <= illness.last_step, told(record)
+    assert root["detected_step"] >= root["step"]
+    layers = [layer for layer in root["layers"] if f"{layer}.".startswith(f"{illness.layer}.")]
+    assert layers or not illness.layer, told(record)
+    location = root["location"] or ""
+    assert any(line in location for line in marked_lines(FOLDER / f"{illness.name}.py")), told(
+        record
+    )
+
+
+@pytest.mark.parametrize(("illness", "seed"), CASES)
+def test_the_repaired_twin_has_no_error(illness: Illness, seed: int, tmp_path: Path) -> None:
+    record = record_of(illness, seed, tmp_path, "--healthy")
+    errors = [f for f in record["findings"] if f["severity"] == "error"]
+    assert errors == [], told(record)
+    assert illness.code not in {f["code"] for f in record["findings"]}, told(record)
+    state = {rule["code"]: rule["state"] for rule in record["rules"]}[illness.code]
+    assert state in {"ok", "not_applicable", "not_enough_data"}
