@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import textwrap
 from dataclasses import dataclass
 
 HEADINGS = (
@@ -48,5 +49,5 @@ def parse_doc(text: str) -> RuleDoc:
             sections[current] = []
         else:
             sections[current].append(line)
-    texts = {name: inspect.cleandoc("\n".join(body)).strip() for name, body in sections.items()}
+    texts = {name: textwrap.dedent("\n".join(body)).strip() for name, body in sections.items()}
     return RuleDoc(summary=texts.pop(""), sections=texts)

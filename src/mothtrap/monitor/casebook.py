@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
@@ -61,14 +60,13 @@ class Casebook:
 
 
 def _revised(old: Finding, new: Finding, window: Window) -> Finding:
-    later = max(0, min(new.count, int(np.count_nonzero(window.steps_S > old.last_step))))
     text = new if new.severity.rank < old.severity.rank else old
     return msgspec.structs.replace(
         old,
         severity=text.severity,
         step=min(old.step, new.step),
         layers=tuple(dict.fromkeys((*old.layers, *new.layers))),
-        count=old.count + (later if new.last_step > old.last_step else 0),
+        count=_count(old, new, window),
         last_step=max(old.last_step, new.last_step),
         message=text.message,
         evidence=text.evidence,
@@ -77,3 +75,15 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
         location=text.location or old.location,
         detected_step=text.detected_step,
     )
+
+
+def _count(old: Finding, new: Finding, window: Window) -> int:
+    """Return at how many captured steps the illness held, without counting any twice."""
+    if len(window.steps_S) and window.steps_S[0] <= old.step:
+        return max(old.count, new.count)
+    if new.last_step <= old.last_step:
+        return old.count
+    # The window no longer shows all of the case: of its steps count those not seen before,
+    # taken to be as dense as the others.
+    share = (new.last_step - max(old.last_step, new.step - 1)) / (new.last_step - new.step + 1)
+    return old.count + round(new.count * min(1.0, share))

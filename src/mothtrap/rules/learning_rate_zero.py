@@ -31,8 +31,8 @@ class LearningRateZero(Rule):
         Zero: warning after `zero_steps` steps running, error when it lasts
         `broken_steps` and half of the steps so far. Run out: error when the rate fell
         below `vanished_ratio` of its peak in at most `fall_steps` steps and training
-        has gone on `waited_ratio` times as long as the schedule lasted, though the
-        loss was still falling when the rate fell.
+        has gone on `waited_ratio` times as long as the schedule lasted, unless the
+        loss had fallen and settled by then.
 
     Stays quiet:
         Warm-up from 0, a first step or a handful at 0, decay to 0 at the end of
@@ -69,7 +69,7 @@ class LearningRateZero(Rule):
         500, unit="steps from peak to vanished", source="chosen by hand: a few epochs' worth"
     )
     waited_ratio: float = threshold(
-        4.0, unit="times the length of the schedule", source="chosen by hand"
+        3.0, unit="times the length of the schedule", source="chosen by hand"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -113,7 +113,7 @@ class LearningRateZero(Rule):
         gone = stretch[0]
         fell = gone - peak
         waited = len(rate_S) - gone >= max(self.waited_ratio * gone, self.broken_steps)
-        if fell > self.fall_steps or not waited or not _was_learning(window, series, gone):
+        if fell > self.fall_steps or not waited or _had_settled(window, series, gone):
             return None
         return self.finding(
             window,
@@ -140,8 +140,8 @@ def _named(series: Series) -> str:
     return series.of or "the optimizer"
 
 
-def _was_learning(window: Window, rate: Series, gone: int) -> bool:
-    """Whether the losses of this optimizer were still falling when its rate vanished."""
+def _had_settled(window: Window, rate: Series, gone: int) -> bool:
+    """Whether the losses of this optimizer had fallen and stopped when its rate vanished."""
     until = int(rate.steps_S[gone])
     for loss in window.scalars("loss"):
         if loss.optimizers and rate.of not in loss.optimizers:
@@ -149,6 +149,10 @@ def _was_learning(window: Window, rate: Series, gone: int) -> bool:
         steps_S, values_S = finite_part(loss)
         before = values_S[steps_S <= until]
         third = len(before) // 3
-        if third >= 5 and share_below(before[-third:], before[-2 * third : -third]) > 0.6:
+        if third < 5:
+            continue
+        first, middle, last = before[:third], before[third : 2 * third], before[-third:]
+        fell = share_below(last, first) > 0.9
+        if fell and share_below(last, middle) < 0.6:
             return True
     return False

@@ -62,7 +62,12 @@ class LossDiverging(Rule):
     """
 
     code = "LOS402"
-    explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation")
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "loss_not_decreasing",
+    )
 
     runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")
     runaway_steps: int = threshold(5, unit="steps running", source="chosen by hand")
@@ -70,7 +75,7 @@ class LossDiverging(Rule):
     lasting_steps: int = threshold(
         50, unit="steps", source="chosen by hand: spikes and restarts recover sooner"
     )
-    lost_share: float = threshold(0.8, unit="of the fall since the start", source="by hand")
+    lost_share: float = threshold(0.8, unit="of the fall since the start", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every loss series."""
@@ -84,6 +89,8 @@ class LossDiverging(Rule):
         if len(loss_S) < 3 or (len(loss_S) < START_STEPS and not broke):
             raise NotEnoughData(f"{len(loss_S)} losses were seen, {START_STEPS} are needed")
         start = _start_level(loss_S)
+        if start <= 0:
+            return None  # multiples of 0 mean nothing
         return (
             self._running_away(series, loss_S, start, broke, game)
             or self._staying_above(series, loss_S, start, game)
@@ -95,9 +102,9 @@ class LossDiverging(Rule):
     ) -> Judgement | None:
         limit = self.runaway_ratio * start
         last = loss_S[-self.runaway_steps :]
-        lasting = len(last) == self.runaway_steps and last.min() > limit > 0
+        lasting = len(last) == self.runaway_steps and last.min() > limit
         # On the way to infinity a handful of finite losses is all there is.
-        rising = broke and loss_S[-1] > limit > 0 and loss_S[-1] > loss_S[-2] > start
+        rising = broke and loss_S[-1] > limit and loss_S[-1] > loss_S[-2] > start
         if not (lasting or rising):
             return None
         return self._judgement(series, loss_S, start, 1.5 * start, game, Severity.ERROR)

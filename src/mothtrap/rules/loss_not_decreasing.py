@@ -39,9 +39,10 @@ class LossNotDecreasing(Rule):
         inputs.
 
     Fires:
-        Warning when the median of the last fifth of the losses is not `diff_percent`
-        below that of the first fifth after warm-up, and late losses are hardly more
-        often below early ones than above. A flat loss alone proves no error, so it is
+        Warning when, over at least `num_steps` steps after warm-up, the median of the
+        last fifth of the losses is not `diff_percent` below that of the first fifth,
+        and late losses lie below early ones in fewer than `trend_share` of all pairs.
+        A flat loss alone proves no error, so it is
         never more than a warning; look for the cause beside it.
 
     Stays quiet:
@@ -68,8 +69,10 @@ class LossNotDecreasing(Rule):
 
     code = "LOS401"
 
-    num_steps: int = threshold(200, unit="steps of the series after warm-up", source="by hand")
-    diff_percent: float = threshold(2.0, unit="percent of the early loss", source="by hand")
+    num_steps: int = threshold(
+        200, unit="steps of the series after warm-up", source="chosen by hand"
+    )
+    diff_percent: float = threshold(2.0, unit="percent of the early loss", source="chosen by hand")
     trend_share: float = threshold(
         0.65,
         unit="share of late losses below early ones; 0.5 = no trend",

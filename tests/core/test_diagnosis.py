@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mothtrap.core.diagnosis import ONSET_SLACK_STEPS, diagnose, verdict
+from mothtrap.core.findings import Finding, Severity, fingerprint
+
+EXPLAINS = {
+    "GRD101": frozenset({"LOS402", "NUM001", "NUM002"}),
+    "LOS402": frozenset({"NUM001", "NUM002"}),
+    "NUM001": frozenset({"NUM002", "LOS402"}),
+    "NUM002": frozenset({"NUM001"}),
+    "STR701": frozenset({"LOS401"}),
+}
+
+
+def found(
+    code: str,
+    step: int,
+    *,
+    severity: Severity = Severity.ERROR,
+    workers: tuple[int, ...] = (0,),
+    layers: tuple[str, ...] = (),
+    location: str | None = None,
+) -> Finding:
+    return Finding(
+        code=code,
+        name=code.lower(),
+        severity=severity,
+        step=step,
+        detected_step=step,
+        workers=workers,
+        layers=layers,
+        message="",
+        fixes=("Do this first.", "Then that"),
+        location=location,
+        fingerprint=fingerprint(code, layers, "train"),
+    )
+
+
+def by_code(findings: tuple[Finding, ...]) -> dict[str, Finding]:
+    return {finding.code: finding for finding in findings}
+
+
+def test_joins_a_chain_under_its_root() -> None:
+    diagnosis = diagnose([found("NUM001", 14), found("LOS402", 12), found("GRD101", 10)], EXPLAINS)
+    [story] = diagnosis.stories
+    told = by_code(diagnosis.findings)
+    assert story.root == told["GRD101"].fingerprint
+    assert story.effects == (told["LOS402"].fingerprint, told["NUM001"].fingerprint)
+    assert told["GRD101"].caused_by == ()
+    assert set(told["NUM001"].caused_by) == {"GRD101", "LOS402"}
+    assert told["GRD101"].causes == ("LOS402", "NUM001")
+
+
+def test_in_one_step_the_loss_breaks_the_gradient_and_not_the_reverse() -> None:
+    told = by_code(diagnose([found("NUM002", 5), found("NUM001", 5)], EXPLAINS).findings)
+    assert told["NUM002"].caused_by == ("NUM001",)
+    assert told["NUM001"].caused_by == ()
+
+
+def test_a_gradient_that_broke_earlier_breaks_the_loss() -> None:
+    told = by_code(diagnose([found("NUM002", 5), found("NUM001", 6)], EXPLAINS).findings)
+    assert told["NUM001"].caused_by == ("NUM002",)
+
+
+def test_a_cause_may_be_dated_a_little_late() -> None:
+    late = found("STR701", ONSET_SLACK_STEPS)
+    assert len(diagnose([late, found("LOS401", 0)], EXPLAINS).stories) == 1
+    too_late = found("STR701", ONSET_SLACK_STEPS + 1)
+    assert len(diagnose([too_late, found("LOS401", 0)], EXPLAINS).stories) == 2
+
+
+def test_what_is_exact_to_the_step_gets_no_slack() -> None:
+    assert len(diagnose([found("GRD101", 6), found("NUM001", 5)], EXPLAINS).stories) == 2
+
+
+def test_other_workers_are_other_stories() -> None:
+    stories = diagnose([found("GRD101", 1), found("LOS402", 2, workers=(1,))], EXPLAINS).stories
+    assert len(stories) == 2
+
+
+def test_a_note_explains_no_error() -> None:
+    note = found("STR701", 0, severity=Severity.INFO)
+    told = by_code(diagnose([note, found("LOS401", 3)], EXPLAINS).findings)
+    assert told["LOS401"].caused_by == ()
+
+
+def test_a_story_is_as_bad_as_its_worst_part_and_the_worst_comes_first() -> None:
+    mild = found("STR701", 0, severity=Severity.WARNING)
+    cause = found("GRD101", 10, severity=Severity.WARNING)
+    stories = diagnose([mild, cause, found("NUM001", 12)], EXPLAINS).stories
+    assert [(s.severity, s.step) for s in stories] == [
+        (Severity.ERROR, 10),
+        (Severity.WARNING, 0),
+    ]
+
+
+def test_the_sentence_says_what_when_where_and_how_to_mend_it() -> None:
+    root = found("GRD101", 10, layers=("rnn.weight", "head.weight"), location="model.py:8")
+    diagnosis = diagnose([root, found("NUM001", 12)], EXPLAINS)
+    sentence = verdict(diagnosis, steps=100)
+    for part in ("Grd101", "step 10", "rnn.weight and 1 more", "model.py:8", "step 12"):
+        assert part in sentence
+    assert sentence.endswith("Try: Do this first.")
+
+
+def test_the_verdict_counts_other_problems() -> None:
+    diagnosis = diagnose([found("GRD101", 10), found("STR701", 50)], EXPLAINS)
+    assert verdict(diagnosis, steps=100).endswith("1 other problem beside it.")
+
+
+def test_a_clean_run_says_how_much_was_seen() -> None:
+    assert verdict(diagnose([], EXPLAINS), steps=1) == "Nothing wrong was found in 1 step."
+    note = diagnose([found("STR701", 0, severity=Severity.INFO)], EXPLAINS)
+    assert verdict(note, steps=9) == "Nothing wrong was found in 9 steps (1 note)."
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(sorted(EXPLAINS)), st.integers(0, 20)),
+        unique_by=lambda pair: pair[0],
+    )
+)
+def test_every_finding_belongs_to_a_story_and_every_story_has_a_root(
+    pairs: list[tuple[str, int]],
+) -> None:
+    diagnosis = diagnose([found(code, step) for code, step in pairs], EXPLAINS)
+    told = {f for story in diagnosis.stories for f in (story.root, *story.effects)}
+    assert told == {finding.fingerprint for finding in diagnosis.findings}
+    for story in diagnosis.stories:
+        [root] = [f for f in diagnosis.findings if f.fingerprint == story.root]
+        assert root.caused_by == ()

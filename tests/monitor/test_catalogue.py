@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import ConfigError, UnknownNameError
+from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
+from mothtrap.rules.dead_units import DeadUnits
+
+
+def codes(config: Config) -> list[str]:
+    return [rule.code for rule in load_rules(config)]
+
+
+def test_without_settings_every_rule_is_in_force() -> None:
+    assert codes(Config()) == [rule.code for rule in rule_classes()]
+    assert "NUM001" in codes(Config())
+
+
+def test_select_and_ignore_work_by_family_and_code() -> None:
+    assert codes(Config(select=("NUM", "LOS401"), ignore=("NUM002",))) == [
+        "LOS401",
+        "NUM001",
+        "NUM004",
+    ]
+
+
+def test_thresholds_come_from_the_configuration() -> None:
+    settings = {"ACT201": {"warning-share": 0.7, "min_units": 2, "dead_share": 1}}
+    [rule] = load_rules(Config(select=("ACT201",), rules=settings))
+    assert rule == DeadUnits(warning_share=0.7, min_units=2, dead_share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (Config(rules={"ACT202": {}}), r"ACT202.*did you mean 'ACT201'"),
+        (
+            Config(rules={"ACT201": {"warn_share": 0.1}}),
+            r"warn_share.*did you mean 'warning_share'",
+        ),
+        (Config(rules={"ACT201": {"min_units": 2.5}}), r"min_units = 2.5 is float, expected int"),
+        (Config(rules={"ACT201": {"dead_share": "all"}}), r"is str, expected float"),
+        (Config(rules={"ACT201": {"min_units": True}}), r"is bool, expected int"),
+        (Config(select=("NUMM",)), r"select holds 'NUMM'.*did you mean"),
+        (Config(ignore=("XYZ",)), r"ignore holds 'XYZ'.*families are: ACT"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_an_error(config: Config, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_rules(config)
+
+
+def test_a_rule_is_found_by_code_or_name() -> None:
+    assert find_rule("act201") is find_rule("dead_units") is DeadUnits
+    with pytest.raises(UnknownNameError, match="did you mean 'dead_units'"):
+        find_rule("dead_unit")
+
+
+def test_explanations_are_by_code_and_lead_to_no_rule_itself() -> None:
+    causes = explains()
+    assert "NUM001" in causes["NUM004"]
+    assert {"LOS401", "LOS407"} <= causes["STR701"]
+    assert all(code not in effects for code, effects in causes.items())
+
+
+def test_explanations_leave_out_rules_that_are_not_there() -> None:
+    assert explains([DeadUnits]) == {"ACT201": frozenset()}

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.observations import LossSeries, NonfiniteModule
+from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.window import Window
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.monitor import DENSE_STEPS, URGENT_RECORDS, Monitor
+from mothtrap.statistics.summary import COLUMN, WIDTH
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is told how fast to go."""
+
+    now_s: float = 0.0
+    per_call_s: float = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += self.per_call_s
+        return self.now_s
+
+
+@dataclass(frozen=True)
+class Watching(Rule):
+    """Notes the windows that it is shown."""
+
+    code = "TST001"
+    seen: list[int] = field(default_factory=list, compare=False)
+
+    def check(self, window: Window) -> list[Finding]:
+        self.seen.append(window.last_step)
+        return []
+
+
+@dataclass(frozen=True)
+class Raising(Rule):
+    """Fails at step 2."""
+
+    code = "TST002"
+
+    def check(self, window: Window) -> list[Finding]:
+        if window.last_step == 2:
+            raise ZeroDivisionError("a planted fault")
+        return []
+
+
+@dataclass(frozen=True)
+class Choosy(Rule):
+    """Judges step 1 only.
+
+    What to do:
+        - Nothing.
+    """
+
+    code = "TST003"
+    severity: str = ""
+    reason: type[NotEnoughData | NotApplicable] = NotEnoughData
+
+    def check(self, window: Window) -> list[Finding]:
+        if window.last_step != 1:
+            raise self.reason(f"step {window.last_step} is not step 1")
+        if not self.severity:
+            return []
+        severity = Severity(self.severity)
+        return [self.finding(window, severity=severity, step=1, message="step 1 is odd")]
+
+
+def record(step: int, loss: float = 1.0, *, nan: int = 0, **more: object) -> StepRecord:
+    row = np.full((1, WIDTH), np.nan)
+    row[0, [COLUMN["nan"], COLUMN["inf"]]] = nan, 0
+    return StepRecord(
+        key=StepKey(step=step, mode_step=step),
+        wall_s=float(step),
+        tensor_T=np.array([0], np.uint32),
+        summary_TF=row,
+        scalars=(Scalar("loss", "train.py:1", loss),),
+        **more,
+    )
+
+
+def test_judges_every_one_of_the_first_steps() -> None:
+    rule, clock = Watching(), Clock(per_call_s=1.0)
+    monitor = Monitor([rule], clock=clock)
+    for step in range(DENSE_STEPS + 5):
+        monitor.feed(record(step))
+    assert rule.seen[:DENSE_STEPS] == list(range(DENSE_STEPS))
+    assert len(rule.seen) == DENSE_STEPS
+
+
+def test_then_judging_takes_a_twentieth_of_the_time() -> None:
+    clock = Clock()
+
+    @dataclass(frozen=True)
+    class Slow(Watching):
+        def check(self, window: Window) -> list[Finding]:
+            clock.now_s += 1.0
+            return super().check(window)
+
+    rule = Slow()
+    monitor = Monitor([rule], clock=clock)
+    for step in range(DENSE_STEPS):
+        monitor.feed(record(step))
+    began_s, judged = clock.now_s, len(rule.seen)
+    for step in range(DENSE_STEPS, DENSE_STEPS + 1000):
+        clock.now_s += 0.1
+        monitor.feed(record(step))
+    spent_s = len(rule.seen) - judged
+    assert 0 < spent_s <= 0.06 * (clock.now_s - began_s)
+
+
+@pytest.mark.parametrize(
+    "sick",
+    [
+        {"loss": math.nan},
+        {"nan": 3},
+        {"observations": (NonfiniteModule(step=0, module="m", module_type="M", nan=1, inf=0),)},
+    ],
+)
+def test_judges_at_once_what_is_not_finite_but_not_forever(sick: dict[str, object]) -> None:
+    rule = Watching()
+    monitor = Monitor([rule], clock=Clock(per_call_s=1.0))
+    for step in range(DENSE_STEPS):
+        monitor.feed(record(step))
+    monitor._due_s = math.inf
+    monitor.feed(record(DENSE_STEPS))
+    assert rule.seen[-1] == DENSE_STEPS - 1
+    for step in range(DENSE_STEPS + 1, DENSE_STEPS + 100):
+        monitor._due_s = math.inf
+        monitor.feed(record(step, **sick))
+    assert len(rule.seen) == DENSE_STEPS + URGENT_RECORDS
+
+
+def test_a_rule_that_raises_is_switched_off_and_told_once() -> None:
+    watching = Watching()
+    monitor = Monitor([Raising(), watching], clock=Clock())
+    for step in range(5):
+        monitor.feed(record(step))
+    [failure] = monitor.failures
+    assert failure.step == 2
+    assert "TST002" in failure.part
+    assert "a planted fault" in failure.error
+    assert "ZeroDivisionError" in failure.traceback
+    failed, ok = sorted(monitor.statuses(), key=lambda status: status.state != "rule_failed")
+    assert (failed.state, failed.code) == (RuleState.RULE_FAILED, "TST002")
+    assert "a planted fault" in failed.reason
+    assert ok.state is RuleState.OK
+    assert watching.seen == [0, 1, 2, 3, 4]
+
+
+def test_a_rule_that_judged_once_stays_judged() -> None:
+    monitor = Monitor([Choosy()], clock=Clock())
+    states = []
+    for step in range(3):
+        monitor.feed(record(step))
+        states.append(monitor.statuses()[0].state)
+    assert states == [RuleState.NOT_ENOUGH_DATA, RuleState.OK, RuleState.OK]
+
+
+def test_the_reason_why_a_rule_cannot_judge_is_told() -> None:
+    monitor = Monitor([Choosy()], clock=Clock())
+    assert monitor.statuses()[0].reason == "no step was judged"
+    monitor.feed(record(0))
+    assert monitor.statuses()[0].reason == "step 0 is not step 1"
+
+
+def test_a_rule_that_turns_out_not_to_apply_says_so() -> None:
+    monitor = Monitor([Choosy(reason=NotApplicable)], clock=Clock())
+    for step in range(3):
+        monitor.feed(record(step))
+    assert monitor.statuses()[0].state is RuleState.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("severity", "state"), [("error", "error"), ("warning", "warning")])
+def test_the_state_of_a_rule_is_that_of_its_worst_finding(severity: str, state: str) -> None:
+    monitor = Monitor([Choosy(severity=severity)], clock=Clock())
+    told = [monitor.feed(record(step)) for step in range(3)]
+    assert [len(findings) for findings in told] == [0, 1, 0]
+    assert monitor.statuses()[0].state == state
+
+
+def test_finish_judges_what_is_left_and_tells_how_it_ended() -> None:
+    monitor = Monitor(load_rules(Config(select=("NUM001",))), clock=Clock())
+    opened = monitor.feed(record(0, math.nan))
+    monitor.feed(record(1, math.nan))
+    assert [f.count for f in opened] == [1]
+    assert [(f.count, f.last_step) for f in monitor.finish()] == [(2, 1)]
+    assert monitor.finish() == []
+
+
+def test_evaluation_records_do_not_use_up_the_dense_steps() -> None:
+    rule = Watching()
+    monitor = Monitor([rule], clock=Clock(per_call_s=1.0))
+    monitor.feed(record(0))
+    for place in range(3 * DENSE_STEPS):
+        evaluation = record(1)
+        key = StepKey(step=1, mode=Mode.EVAL, mode_step=place)
+        monitor.feed(
+            StepRecord(
+                key=key,
+                wall_s=0.0,
+                tensor_T=evaluation.tensor_T[:0],
+                summary_TF=evaluation.summary_TF[:0],
+                scalars=evaluation.scalars,
+            )
+        )
+    before = len(rule.seen)
+    monitor.feed(record(1))
+    assert len(rule.seen) == before + 1
+
+
+def runaway(steps: int) -> list[StepRecord]:
+    series = LossSeries(step=0, series="train.py:1", location="train.py:1", optimizers=("SGD",))
+    losses = [1.0, *[2.0**n for n in range(steps - 1)]]
+    return [record(n, v, observations=(series,) * (n == 0)) for n, v in enumerate(losses)]
+
+
+def test_the_same_records_give_the_same_findings_at_any_speed() -> None:
+    results = []
+    for per_call_s in (0.0, 1e6):
+        monitor = Monitor(load_rules(Config()), clock=Clock(per_call_s=per_call_s))
+        for each in runaway(200):
+            monitor.feed(each)
+        monitor.finish()
+        results.append([(f.code, f.step, f.severity, f.count) for f in monitor.findings])
+    assert results[0] == results[1]
+    assert results[0][0][0] == "LOS402"
+
+
+def test_scripts_that_make_numpy_raise_do_not_break_rules() -> None:
+    monitor = Monitor(load_rules(Config()), clock=Clock())
+    with np.errstate(all="raise"):
+        for each in runaway(300):
+            monitor.feed(each)
+        for step in range(300, 310):
+            monitor.feed(record(step, math.inf, nan=1))
+    assert monitor.failures == ()

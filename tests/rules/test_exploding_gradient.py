@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import gradients, loss, noise, series, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Matrix, Series
+from mothtrap.rules.exploding_gradient import ExplodingGradient
+
+N = 100
+STEADY = np.exp(noise(N, scale=0.3))
+FALLING = np.linspace(2.0, 1.0, N)
+
+
+def norm(values: np.ndarray | list[float], **more: object) -> Series:
+    return series("gradient_norm", values, **more)
+
+
+def check(*parts: Series | Matrix, skipped: tuple[int, ...] = ()) -> list[Finding]:
+    return ExplodingGradient().check(window(*parts, skipped=skipped))
+
+
+def late_explosion() -> tuple[np.ndarray, np.ndarray]:
+    growth = 3.0 ** np.arange(1, 11)
+    return np.concatenate([STEADY[:90], growth]), np.concatenate([FALLING[:90], growth])
+
+
+def test_fires_when_the_norm_leaves_its_history_and_the_loss_rises() -> None:
+    norms, losses = late_explosion()
+    [finding] = check(norm(norms), loss(losses))
+    assert finding.severity is Severity.ERROR
+    assert abs(finding.step - 90) <= 5
+    assert finding.evidence["ratio"] >= 100
+
+
+def test_names_the_layers_that_grew_most_and_their_line() -> None:
+    norms, losses = late_explosion()
+    still, wild = np.ones(N), norms
+    rows = gradients("l2", {"head.weight": still.tolist(), "rnn.weight": wild.tolist()})
+    [finding] = check(norm(norms), loss(losses), rows)
+    assert finding.layers[0] == "rnn.weight"
+    assert finding.location == "model.py:2"
+
+
+@pytest.mark.parametrize("factor", [1.4, 3.0, 50.0])
+def test_fires_on_growth_from_the_very_first_steps(factor: float) -> None:
+    count = {1.4: 40, 3.0: 12, 50.0: 5}[factor]
+    growth = factor ** np.arange(count)
+    [finding] = check(norm(growth), loss(growth**2))
+    assert finding.severity is Severity.ERROR
+    assert finding.step <= 5
+
+
+def test_fires_on_three_steps_when_growth_is_enormous() -> None:
+    [finding] = check(norm([1.0, 2e3, 1e9]), loss([1.0, 1e6, 1e18]))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 1)
+
+
+def test_fires_on_the_way_to_nan() -> None:
+    [finding] = check(norm([1.0, 2e3, 1e9, np.inf]), loss([1.0, 1e6, np.inf, np.nan]))
+    assert finding.severity is Severity.ERROR
+
+
+def test_finds_an_explosion_after_which_all_gradients_died() -> None:
+    norms = [1.0, 60.0, 4e3, 3e5, 0.01, *[0.01] * 40]
+    losses = [1.0, 3e3, 1e7, 1e9, 1e9, *[1e9] * 40]
+    [finding] = check(norm(norms), loss(losses))
+    assert finding.step == 1
+
+
+def test_sees_explosions_of_captured_gradients_where_no_norm_was_taken() -> None:
+    norms, losses = late_explosion()
+    [finding] = check(gradients("l2", {"w": norms.tolist()}), loss(losses))
+    assert finding.severity is Severity.ERROR
+
+
+def replaced(steps: slice, value: float) -> np.ndarray:
+    values = STEADY.copy()
+    values[steps] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("norms", "losses"),
+    [
+        pytest.param(STEADY, FALLING, id="steady"),
+        pytest.param(replaced(slice(60, 61), 1e4), FALLING, id="a spike"),
+        pytest.param(replaced(slice(60, 62), 1e4), FALLING, id="a spike of two steps"),
+        pytest.param(np.linspace(1, 10, N), FALLING, id="early rise of 10x"),
+        pytest.param(replaced(slice(60, N), 1e3), FALLING * 0.5, id="the loss falls all the while"),
+        pytest.param(
+            np.concatenate([STEADY[:20], np.full(60, 1e-9), np.full(20, 1e-3)]),
+            FALLING,
+            id="the gradient was near 0 before",
+        ),
+        pytest.param(1e-3 ** np.linspace(1, 0, N), FALLING, id="leaves a plateau, loss falls"),
+        pytest.param(np.zeros(N), FALLING, id="0 all along"),
+    ],
+)
+def test_stays_quiet(norms: np.ndarray, losses: np.ndarray) -> None:
+    falling_at_60 = np.where(np.arange(N) < 60, losses, losses * 0.5)
+    assert check(norm(norms), loss(falling_at_60)) == []
+
+
+def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:
+    norms = replaced(slice(60, 64), 1e6)
+    assert check(norm(norms), loss(FALLING), skipped=(60, 61, 62, 63)) == []
+
+
+def test_only_warns_when_the_loss_is_unknown_or_changes_sign() -> None:
+    norms, losses = late_explosion()
+    [unknown] = check(norm(norms))
+    [signed] = check(norm(norms), loss(np.where(np.arange(N) % 2, losses, -losses)))
+    assert unknown.severity is signed.severity is Severity.WARNING
+
+
+def test_only_warns_in_a_game() -> None:
+    norms, losses = late_explosion()
+    other = loss(FALLING, of="gan.py:5", optimizers=("D",))
+    [finding] = check(norm(norms), loss(losses), other)
+    assert finding.severity is Severity.WARNING
+
+
+def test_cannot_judge_without_norms() -> None:
+    with pytest.raises(NotEnoughData, match="no gradient norm"):
+        ExplodingGradient().check(window(steps=5))
+    with pytest.raises(NotEnoughData, match="3 steps"):
+        check(norm([1.0, 2.0]))

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import loss, noise, series, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Series
+from mothtrap.rules.learning_rate_zero import LearningRateZero
+
+FALLING = 2.3 * np.exp(-np.arange(500) / 100) + noise(500, scale=0.02)
+
+
+def lr(values: np.ndarray | list[float], of: str = "Adam") -> Series:
+    return series("lr", values, of=of)
+
+
+def check(*parts: Series) -> list[Finding]:
+    return LearningRateZero().check(window(*parts))
+
+
+def test_fires_on_a_rate_that_is_0_from_the_start() -> None:
+    [finding] = check(lr([0.0] * 60))
+    assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 0, 60)
+
+
+def test_warns_before_it_is_sure() -> None:
+    [finding] = check(lr([0.0] * 25))
+    assert finding.severity is Severity.WARNING
+
+
+def test_names_the_step_at_which_it_became_0() -> None:
+    [finding] = check(lr([0.1] * 40 + [0.0] * 100))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 40)
+
+
+def test_fires_on_a_schedule_for_epochs_that_is_stepped_per_batch() -> None:
+    [finding] = check(lr(0.05 * 0.9 ** np.arange(360)), loss(FALLING[:360]))
+    assert finding.severity is Severity.ERROR
+    assert finding.step == 66  # 0.9^66 is the first below 1/1000
+    assert "schedule has run out" in finding.message
+
+
+def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:
+    [finding] = check(lr(0.1 ** (np.arange(500) // 20 + 1.0)), loss(FALLING))
+    assert finding.severity is Severity.ERROR
+    assert finding.step == 80
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        pytest.param(np.minimum(np.arange(400) / 300, 1.0), id="warm-up from 0"),
+        pytest.param([0.0] * 5 + [0.1] * 100, id="a handful at 0"),
+        pytest.param(np.linspace(0.1, 0.0, 300), id="linear decay to 0"),
+        pytest.param(0.05 * (1 + np.cos(np.pi * np.arange(300) / 299)), id="cosine to 0"),
+        pytest.param(0.05 * (1 + np.cos(np.pi * (np.arange(400) % 100) / 100)), id="restarts"),
+        pytest.param(0.1 * 0.95 ** (np.arange(500) // 45), id="decay per epoch"),
+        pytest.param([1e-8] * 100, id="tiny but constant"),
+    ],
+)
+def test_stays_quiet_on_usual_schedules(rate: np.ndarray | list[float]) -> None:
+    assert check(lr(rate), loss(FALLING[: len(rate)])) == []
+
+
+def test_stays_quiet_on_reductions_after_the_loss_had_settled() -> None:
+    settled = np.concatenate([np.linspace(2, 0.1, 30), np.full(470, 0.1)]) + noise(500, scale=0.01)
+    rate = np.concatenate([np.full(100, 0.1), np.full(400, 1e-6)])
+    assert check(lr(rate), loss(settled)) == []
+
+
+def test_only_warns_when_another_optimizer_goes_on() -> None:
+    [finding] = check(lr([0.0] * 100, of="G"), lr([0.1] * 100, of="D"))
+    assert finding.severity is Severity.WARNING
+
+
+def test_only_warns_when_training_goes_on_after_the_end_of_the_schedule() -> None:
+    [finding] = check(lr([0.1] * 300 + [0.0] * 60))
+    assert finding.severity is Severity.WARNING
+
+
+def test_cannot_judge_a_few_steps() -> None:
+    with pytest.raises(NotEnoughData):
+        check(lr([0.1] * 5))
+    with pytest.raises(NotEnoughData):
+        LearningRateZero().check(window(steps=3))

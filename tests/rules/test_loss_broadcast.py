@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.rules.loss_broadcast import LossBroadcast
+
+Shape = tuple[int, ...]
+
+
+def call(prediction: Shape | None, target: Shape | None, result: Shape | None, step: int = 0):
+    return LossCall(
+        step=step,
+        operation="elementwise",
+        prediction_shape=prediction,
+        target_shape=target,
+        result_shape=result,
+        location="train.py:12",
+    )
+
+
+@pytest.mark.parametrize(
+    ("prediction", "target", "result"),
+    [
+        ((32, 1), (32,), (32, 32)),
+        ((32,), (32, 1), (32, 32)),
+        ((8, 5, 1), (8, 5), (8, 8, 5)),
+    ],
+)
+def test_fires_when_every_prediction_meets_every_target(
+    prediction: Shape, target: Shape, result: Shape
+) -> None:
+    found = LossBroadcast().check(
+        window(call((4,), (4,), (4,)), call(prediction, target, result, 3))
+    )
+    assert [(f.severity, f.step, f.location) for f in found] == [(Severity.ERROR, 3, "train.py:12")]
+    assert str(prediction) in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("prediction", "target", "result"),
+    [
+        pytest.param((32, 1), (32, 1), (32, 1), id="equal"),
+        pytest.param((32,), (), (32,), id="scalar target"),
+        pytest.param((32,), (1,), (32,), id="target of size 1"),
+        pytest.param((1, 1), (1,), (1, 1), id="one example"),
+        pytest.param((4, 8, 1), (4, 1, 8), (4, 8, 8), id="outer difference on purpose"),
+        pytest.param((32, 3), (3,), (32, 3), id="one target for all"),
+        pytest.param((32, 1), None, None, id="unknown shapes"),
+    ],
+)
+def test_stays_quiet(prediction: Shape, target: Shape | None, result: Shape | None) -> None:
+    assert LossBroadcast().check(window(call(prediction, target, result))) == []
+
+
+def test_does_not_apply_to_class_losses() -> None:
+    with pytest.raises(NotApplicable):
+        LossBroadcast().check(window(LossCall(step=0, operation="cross_entropy")))
+
+
+def test_cannot_judge_before_a_loss_was_traced() -> None:
+    with pytest.raises(NotEnoughData):
+        LossBroadcast().check(window(steps=2))

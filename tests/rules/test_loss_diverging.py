@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, loss, noise, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Series
+from mothtrap.rules.loss_diverging import LossDiverging
+
+N = 300
+FALLING = 2.3 * np.exp(-np.arange(N) / 40) + 0.1 + noise(N, scale=0.02)
+
+
+def check(*parts: Series) -> list[Finding]:
+    return LossDiverging().check(window(*parts))
+
+
+def test_fires_on_a_runaway_from_the_first_steps() -> None:
+    [finding] = check(loss(1.3 ** np.arange(40)))
+    assert finding.severity is Severity.ERROR
+    assert finding.step <= 5
+    assert finding.location == LOSS
+
+
+def test_fires_on_the_way_to_infinity() -> None:
+    [finding] = check(loss([1.0, 900.0, 1e12, np.inf, np.nan, np.nan]))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 1)
+
+
+def test_names_the_step_at_which_a_runaway_began() -> None:
+    values = np.concatenate([FALLING[:200], FALLING[199] * 2.0 ** np.arange(1, 20)])
+    [finding] = check(loss(values))
+    assert finding.severity is Severity.ERROR
+    assert abs(finding.step - 200) <= 5
+
+
+def test_fires_when_all_gains_are_lost_for_good() -> None:
+    values = np.concatenate([FALLING[:200], 2.4 + noise(100, scale=0.1)])
+    [finding] = check(loss(values))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 200)
+
+
+def test_warns_when_half_of_the_gains_are_lost() -> None:
+    values = np.concatenate([FALLING[:200], 1.6 + noise(100, scale=0.05)])
+    [finding] = check(loss(values))
+    assert finding.severity is Severity.WARNING
+
+
+def test_fires_when_it_stays_above_its_beginning() -> None:
+    values = np.concatenate([1 + noise(30, scale=0.05), 5 + noise(70, scale=0.5)])
+    [finding] = check(loss(values))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 30)
+
+
+RESTARTS = np.tile(np.linspace(0.6, 0.2, 60), 5)
+RESTARTS[:60] = np.linspace(2.3, 0.3, 60)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(FALLING, id="falls"),
+        pytest.param(np.where(np.arange(N) == 250, 80.0, FALLING), id="a spike"),
+        pytest.param(RESTARTS + noise(N, scale=0.02), id="restarts"),
+        pytest.param(np.exp(noise(N, scale=1.5)), id="heavy-tailed noise"),
+        pytest.param(1e-7 + np.abs(noise(N, scale=1e-7)), id="noise at the floor"),
+        pytest.param(
+            np.concatenate([FALLING[:200], 2.5 * np.exp(-np.arange(100) / 30)]), id="other data"
+        ),
+        pytest.param(3.0 + 0.4 * np.sin(np.arange(N) / 20), id="a plateau that sways"),
+        pytest.param(np.zeros(N), id="0 all along"),
+    ],
+)
+def test_stays_quiet(values: np.ndarray) -> None:
+    assert check(loss(values)) == []
+
+
+def test_never_errs_on_a_game() -> None:
+    turns = np.arange(0, 200, 2)
+    rising = np.linspace(0.7, 90.0, 100)
+    found = check(
+        loss(rising, of="gan.py:9", optimizers=("G",), steps=turns),
+        loss(np.full(100, 0.1), of="gan.py:5", optimizers=("D",), steps=turns + 1),
+    )
+    assert {finding.severity for finding in found} <= {Severity.WARNING}
+
+
+def test_does_not_apply_to_a_critic_without_bounds() -> None:
+    with pytest.raises(NotApplicable, match="negative"):
+        check(loss(-np.linspace(0.1, 500, 200)))
+
+
+def test_cannot_judge_a_few_steps() -> None:
+    with pytest.raises(NotEnoughData):
+        check(loss([1.0, 2.0, 3.0]))

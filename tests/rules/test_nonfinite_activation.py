@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import NonfiniteModule
+from mothtrap.rules.nonfinite_activation import NonfiniteActivation
+
+
+def broken(step: int, module: str = "norm", **more: bool) -> NonfiniteModule:
+    return NonfiniteModule(
+        step=step, module=module, module_type="Norm", nan=4, inf=0, location="model.py:7", **more
+    )
+
+
+def test_names_the_first_module_that_broke() -> None:
+    [finding] = NonfiniteActivation().check(window(broken(5), broken(6, "head")))
+    assert finding.severity is Severity.ERROR
+    assert (finding.step, finding.layers, finding.location) == (5, ("norm",), "model.py:7")
+    assert (finding.count, finding.last_step) == (2, 6)
+    assert "4 NaN" in finding.message
+
+
+def test_is_less_sure_when_the_inputs_were_gone() -> None:
+    [finding] = NonfiniteActivation().check(window(broken(5, inputs_known=False)))
+    assert finding.confidence == "medium"
+
+
+def test_stays_quiet_on_modules_that_an_earlier_step_broke() -> None:
+    assert NonfiniteActivation().check(window(broken(6, parameters_finite=False))) == []
+
+
+def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:
+    assert NonfiniteActivation().check(window(broken(1), steps=4, skipped=[1])) == []
+
+
+def test_stays_quiet_when_nothing_broke() -> None:
+    assert NonfiniteActivation().check(window(steps=4)) == []
+
+
+def test_cannot_judge_before_the_first_step() -> None:
+    with pytest.raises(NotEnoughData):
+        NonfiniteActivation().check(window(steps=0))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import gradients, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import UnownedParameter
+from mothtrap.rules.parameter_without_optimizer import ParameterWithoutOptimizer
+
+
+def idle(name: str = "head.weight", *, reached: int = 20, step: int = 19, **more):
+    fields = {"changed": False, **more}
+    return UnownedParameter(
+        step=step,
+        name=name,
+        module=name.rpartition(".")[0],
+        shape=(4, 4),
+        reached_steps=reached,
+        location="model.py:3",
+        **fields,
+    )
+
+
+TRAINED = gradients("l2", {"encoder.0.weight": [1.0] * 20})
+
+
+def check(*seen: UnownedParameter):
+    return ParameterWithoutOptimizer().check(window(TRAINED, *seen))
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        {"created_after_optimizer": True},
+        {"twin": "param 3"},
+        {"downstream_of_trained": True},
+    ],
+)
+def test_fires_with_proof(proof: dict[str, object]) -> None:
+    [finding] = check(idle(**proof))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert (finding.layers, finding.location) == (("head.weight",), "model.py:3")
+
+
+def test_onset_is_the_first_step_that_reached_it() -> None:
+    [finding] = check(idle(step=59, reached=25, downstream_of_trained=True))
+    assert finding.step == 35
+
+
+def test_warns_when_its_neighbours_are_trained() -> None:
+    [finding] = check(idle("encoder.1.weight"))
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_backbone_upstream_is_a_note() -> None:
+    [finding] = check(idle("backbone.0.weight"), idle("backbone.1.weight"))
+    assert finding.severity is Severity.INFO
+    assert finding.layers == ("backbone.0.weight", "backbone.1.weight")
+
+
+def test_judges_the_newest_count_only() -> None:
+    assert check(idle(downstream_of_trained=True), idle(step=30, changed=True)) == []
+
+
+def test_stays_quiet_on_updates_by_hand() -> None:
+    assert check(idle(changed=True, downstream_of_trained=True)) == []
+
+
+def test_stays_quiet_on_parameters_reached_rarely() -> None:
+    assert check(idle(reached=19, downstream_of_trained=True)) == []
+
+
+def test_cannot_judge_before_twenty_steps() -> None:
+    with pytest.raises(NotEnoughData, match="20"):
+        ParameterWithoutOptimizer().check(window(steps=19))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.steps import Mode
+from mothtrap.rules.softmax_before_cross_entropy import SoftmaxBeforeCrossEntropy
+
+
+def call(operation: str = "cross_entropy", *chain: str, step: int = 0, classes: int = 10, **more):
+    return LossCall(
+        step=step,
+        operation=operation,
+        chain=chain,
+        classes=classes,
+        location="train.py:20",
+        **more,
+    )
+
+
+def check(*calls: LossCall):
+    return SoftmaxBeforeCrossEntropy().check(window(*calls))
+
+
+@pytest.mark.parametrize(
+    "sick",
+    [
+        call("cross_entropy", "softmax", "linear"),
+        call("cross_entropy", "view", "cast", "softmax", "linear"),
+        call("nll", "softmax", "linear"),
+        call("nll", "log_softmax", "softmax", "linear"),
+    ],
+)
+def test_fires_on_softmax_under_the_loss(sick: LossCall) -> None:
+    [finding] = check(sick)
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert finding.location == "train.py:20"
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        call("cross_entropy", "linear"),
+        call("nll", "log_softmax", "linear"),
+        call("nll", "log", "softmax", "linear"),
+        call("cross_entropy", "mul", "softmax"),
+        call("cross_entropy", "softmax", classes=1),
+        call("cross_entropy", "linear", rows_are_probabilities=True),
+    ],
+)
+def test_stays_quiet_on_healthy_wiring(healthy: LossCall) -> None:
+    quiet = healthy if healthy.classes != 1 else call("cross_entropy", "linear")
+    assert check(healthy, quiet) == []
+
+
+def test_log_softmax_twice_is_a_note() -> None:
+    [finding] = check(call("cross_entropy", "log_softmax", "linear"))
+    assert finding.severity is Severity.INFO
+    assert "harmless" in finding.message
+
+
+def test_two_batches_of_probabilities_prove_it_where_there_is_no_graph() -> None:
+    sick = [call(step=s, rows_are_probabilities=True, mode=Mode.EVAL) for s in (3, 5)]
+    assert check(sick[0]) == []
+    [finding] = check(*sick)
+    assert (finding.severity, finding.step, finding.mode) == (Severity.ERROR, 3, "eval")
+
+
+def test_one_batch_of_logits_disproves_it() -> None:
+    values = [True, True, False]
+    calls = [call(step=s, rows_are_probabilities=v) for s, v in enumerate(values)]
+    assert check(*calls) == []
+
+
+def test_does_not_apply_without_a_class_loss() -> None:
+    with pytest.raises(NotApplicable):
+        check(LossCall(step=0, operation="elementwise"))
+    with pytest.raises(NotEnoughData):
+        SoftmaxBeforeCrossEntropy().check(window(steps=1))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import LOSS, loss, series, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.stale_gradient import StaleGradient
+
+
+def stale(values: list[float], of: str = "Adam", steps: list[int] | None = None):
+    return series("stale_gradient", values, of=of, steps=steps)
+
+
+def test_fires_at_the_first_stale_step_once_two_ran() -> None:
+    [finding] = StaleGradient().check(window(stale([0, 1, 1]), loss([1, 1, 1])))
+    assert finding.severity is Severity.ERROR
+    assert (finding.step, finding.count, finding.last_step) == (1, 2, 2)
+    assert finding.location == LOSS
+
+
+def test_stays_quiet_on_a_single_stale_step() -> None:
+    assert StaleGradient().check(window(stale([0, 1, 0, 0, 1, 0]))) == []
+
+
+def test_counts_own_steps_of_an_optimizer_that_takes_turns() -> None:
+    turns = stale([0, 1, 1], of="G", steps=[1, 3, 5])
+    [finding] = StaleGradient().check(window(turns, stale([0, 0, 0], of="D", steps=[0, 2, 4])))
+    assert (finding.step, finding.evidence["optimizer"]) == (3, "G")
+
+
+def test_stays_quiet_on_cleared_gradients() -> None:
+    assert StaleGradient().check(window(stale([0.0] * 20))) == []
+
+
+def test_cannot_judge_what_was_not_watched() -> None:
+    with pytest.raises(NotEnoughData):
+        StaleGradient().check(window(steps=3))

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import series, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.records import GradientState
+from mothtrap.rules.step_without_backward import StepWithoutBackward
+
+FRESH, SAME, NONE = GradientState.FRESH, GradientState.UNCHANGED, GradientState.ABSENT
+
+
+def state(values: list[float], of: str = "Adam", steps: list[int] | None = None):
+    return series("gradient_state", values, of=of, steps=steps)
+
+
+def test_fires_at_once_when_the_same_gradients_are_applied_again() -> None:
+    [finding] = StepWithoutBackward().check(window(state([FRESH, FRESH, SAME])))
+    assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 2, 1)
+    assert "the same gradients again" in finding.message
+
+
+def test_fires_after_three_steps_without_gradients() -> None:
+    [finding] = StepWithoutBackward().check(window(state([FRESH, NONE, NONE, NONE])))
+    assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 1, 3)
+    assert "has no gradients at all" in finding.message
+
+
+def test_stays_quiet_on_a_priming_step() -> None:
+    assert StepWithoutBackward().check(window(state([NONE, FRESH, FRESH, NONE, NONE]))) == []
+
+
+def test_only_warns_when_another_optimizer_had_gradients() -> None:
+    idle, busy = state([NONE] * 4, of="G"), state([FRESH] * 4, of="D")
+    [finding] = StepWithoutBackward().check(window(idle, busy))
+    assert finding.severity is Severity.WARNING
+    assert finding.evidence["optimizer"] == "G"
+
+
+def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:
+    assert StepWithoutBackward().check(window(state([SAME, SAME, FRESH]), skipped=[0, 1])) == []
+
+
+def test_cannot_judge_what_was_not_watched() -> None:
+    with pytest.raises(NotEnoughData):
+        StepWithoutBackward().check(window(steps=3))
