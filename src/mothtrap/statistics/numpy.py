@@ -50,7 +50,7 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
         if not blocks:
             rows_TF[index] = constant_row(0, columns)
             continue
-        with np.errstate(over="ignore", invalid="ignore"):  # longdouble may not fit; NaN may
+        with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
             rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
         rows_TF[index] = merge_segments(np.concatenate(rows), first)[0]
     return rows_TF
@@ -74,7 +74,8 @@ def summarize_segments(
         columns: the columns to fill, out of `summary.FIELDS`.
 
     Returns:
-        float64, shape (T, F); other columns are NaN.
+        float64, shape (T, F); other columns are NaN. Numpy may warn of overflow: the caller
+        sets `numpy.errstate`.
     """
     lengths_T = np.diff(starts_T, append=len(values_N))
     rows_TF = np.full((len(starts_T), WIDTH), np.nan)
@@ -99,11 +100,10 @@ def summarize_segments(
         high_T = np.maximum.reduceat(high_N, starts_T)
         rows_TF[:, COLUMN["max"]] = np.where(hollow_T, np.nan, high_T)
     masked_N = values_N if clean else np.where(finite_N, values_N, 0.0)
-    with np.errstate(over="ignore"):
-        if "abs_sum" in columns:
-            rows_TF[:, COLUMN["abs_sum"]] = np.add.reduceat(np.abs(masked_N), starts_T)
-        if "l2" in columns:
-            rows_TF[:, COLUMN["l2"]] = segment_norms(masked_N, starts_T)
+    if "abs_sum" in columns:
+        rows_TF[:, COLUMN["abs_sum"]] = np.add.reduceat(np.abs(masked_N), starts_T)
+    if "l2" in columns:
+        rows_TF[:, COLUMN["l2"]] = segment_norms(masked_N, starts_T)
     if "mean" in columns:
         mean_T = _means(masked_N, starts_T, lengths_T - bad_T)
         rows_TF[:, COLUMN["mean"]] = np.where(hollow_T, np.nan, mean_T)
@@ -144,8 +144,7 @@ def _counts(flags_N: npt.NDArray[np.bool_], starts_T: npt.NDArray[np.intp]) -> F
 
 def _means(values_N: Floats, starts_T: npt.NDArray[np.intp], finite_T: Floats) -> Floats:
     divisor_T = np.maximum(finite_T, 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean_T: Floats = np.add.reduceat(values_N, starts_T) / divisor_T
+    mean_T: Floats = np.add.reduceat(values_N, starts_T) / divisor_T
     if not np.isfinite(mean_T).all():  # the sum left float64: divide first
         lengths_T = np.diff(starts_T, append=len(values_N))
         mean_T = np.add.reduceat(values_N / np.repeat(divisor_T, lengths_T), starts_T)

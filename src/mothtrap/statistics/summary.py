@@ -102,17 +102,17 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
         UnknownNameError: there is no such statistic; names the nearest.
     """
     _needed(statistic)
-    if statistic in COLUMN:
-        return summary_TF[:, COLUMN[statistic]].copy()
+    column = {name: summary_TF[:, index] for name, index in COLUMN.items()}
+    if statistic in column:
+        return column[statistic].copy()
     if statistic == "abs_max":
-        return np.maximum(
-            np.abs(summary_TF[:, COLUMN["min"]]), np.abs(summary_TF[:, COLUMN["max"]])
-        )
+        return np.maximum(np.abs(column["min"]), np.abs(column["max"]))
     finite_T = _finite_count(summary_TF)
     finite_T[finite_T == 0] = np.nan
-    if statistic == "abs_mean":
-        return summary_TF[:, COLUMN["abs_sum"]] / finite_T
-    return summary_TF[:, COLUMN["deviation_l2"]] / np.sqrt(finite_T)
+    with np.errstate(all="ignore"):  # NaN and Inf are data here
+        if statistic == "abs_mean":
+            return column["abs_sum"] / finite_T
+        return column["deviation_l2"] / np.sqrt(finite_T)
 
 
 def merge(rows_NF: Floats) -> Floats:
@@ -144,6 +144,11 @@ def merge_segments(rows_NF: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
     Returns:
         float64, shape (T, F).
     """
+    with np.errstate(all="ignore"):  # NaN and Inf are data here
+        return _merge_segments(rows_NF, starts_T)
+
+
+def _merge_segments(rows_NF: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
     lengths_T = np.diff(starts_T, append=len(rows_NF))
     column = {name: rows_NF[:, index] for name, index in COLUMN.items()}
     merged_TF = np.full((len(starts_T), WIDTH), np.nan)
@@ -154,15 +159,14 @@ def merge_segments(rows_NF: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
     hollow_N = finite_N == 0
     lowest_N = np.where(hollow_N, np.inf, column["min"])
     highest_N = np.where(hollow_N, -np.inf, column["max"])
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN and inf are data here
-        share_N = finite_N / np.repeat(np.where(finite_T == 0, 1.0, finite_T), lengths_T)
-        mean_N = np.where(hollow_N, 0.0, column["mean"])
-        mean_T = np.add.reduceat(share_N * mean_N, starts_T)
-        # Chan, Golub, LeVeque (1979): deviations inside the parts, and of their means.
-        apart_N = np.sqrt(finite_N) * (mean_N - np.repeat(mean_T, lengths_T))
-        inside_T = segment_norms(column["deviation_l2"], starts_T)
-        merged_TF[:, COLUMN["deviation_l2"]] = np.hypot(inside_T, segment_norms(apart_N, starts_T))
-        merged_TF[:, COLUMN["l2"]] = segment_norms(column["l2"], starts_T)
+    share_N = finite_N / np.repeat(np.where(finite_T == 0, 1.0, finite_T), lengths_T)
+    mean_N = np.where(hollow_N, 0.0, column["mean"])
+    mean_T = np.add.reduceat(share_N * mean_N, starts_T)
+    # Chan, Golub, LeVeque (1979): deviations inside the parts, and of their means.
+    apart_N = np.sqrt(finite_N) * (mean_N - np.repeat(mean_T, lengths_T))
+    inside_T = segment_norms(column["deviation_l2"], starts_T)
+    merged_TF[:, COLUMN["deviation_l2"]] = np.hypot(inside_T, segment_norms(apart_N, starts_T))
+    merged_TF[:, COLUMN["l2"]] = segment_norms(column["l2"], starts_T)
     for name, value_T in (
         ("min", np.minimum.reduceat(lowest_N, starts_T)),
         ("max", np.maximum.reduceat(highest_N, starts_T)),
@@ -186,13 +190,14 @@ def segment_norms(values_N: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
     peak_T = np.maximum.reduceat(np.abs(values_N), starts_T)
     low, high = _SQUARE_SAFE
     if np.all((peak_T == 0) | np.isnan(peak_T) | ((peak_T > low) & (peak_T < high))):
-        norm_T: Floats = np.sqrt(np.add.reduceat(values_N * values_N, starts_T))
-        return norm_T
-    scale_T = np.where(np.isfinite(peak_T) & (peak_T > 0), peak_T, 1.0)
-    scaled_N = values_N / np.repeat(scale_T, np.diff(starts_T, append=len(values_N)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled_T: Floats = scale_T * np.sqrt(np.add.reduceat(scaled_N * scaled_N, starts_T))
-    return scaled_T
+        scale_T, scaled_N = np.ones_like(peak_T), values_N
+    else:
+        scale_T = np.where(np.isfinite(peak_T) & (peak_T > 0), peak_T, 1.0)
+        with np.errstate(all="ignore"):
+            scaled_N = values_N / np.repeat(scale_T, np.diff(starts_T, append=len(values_N)))
+    with np.errstate(all="ignore"):  # small squares beside large ones may vanish
+        norm_T: Floats = scale_T * np.sqrt(np.add.reduceat(scaled_N * scaled_N, starts_T))
+    return norm_T
 
 
 def _needed(statistic: str) -> tuple[str, ...]:

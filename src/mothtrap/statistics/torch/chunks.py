@@ -145,9 +145,8 @@ def chunk_rows(
     if "sum" in by_pass:
         rows_CF[:, COLUMN["mean"]] = by_pass["sum"] / length_C + by_pass.get("pivot", 0.0)
     if "deviation_l2" in columns:
-        with np.errstate(invalid="ignore", over="ignore"):
-            square_C = by_pass["l2"] ** 2 - by_pass["sum"] ** 2 / length_C
-            rows_CF[:, COLUMN["deviation_l2"]] = np.sqrt(np.maximum(square_C, 0.0))
+        square_C = by_pass["l2"] ** 2 - by_pass["sum"] ** 2 / length_C
+        rows_CF[:, COLUMN["deviation_l2"]] = np.sqrt(np.maximum(square_C, 0.0))
     return np.split(rows_CF, np.cumsum(chunks)[:-1])
 
 

@@ -46,6 +46,7 @@ def flat_values(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
         values, implicit_zeros = torch.view_as_real(values.resolve_conj()), 2 * implicit_zeros
     elif values.is_floating_point() and values.element_size() == 1:
         values = values.to(torch.float32)
+    values = values.resolve_neg()
     if not values.is_contiguous():
         # In the order of memory a transposed or channels-last tensor needs no copy.
         values = values.permute(np.argsort([-stride for stride in values.stride()]).tolist())

@@ -38,7 +38,7 @@ def summarize(tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> F
         UnknownNameError: there is no such statistic; names the nearest.
     """
     columns = columns_for(statistics)
-    with torch.no_grad():
+    with torch.no_grad(), np.errstate(all="ignore"):  # NaN and Inf are data here
         return _rows(tensors, columns)
 
 
