@@ -36,13 +36,26 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
         )
     overrides = {"runs_dir": runs_dir}
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    script = str(files("mothtrap").joinpath(SCRIPT))
+    script = _copy_of_program(Path(config.runs_dir))
     _say("1 of 2: a network for handwritten digits, with a mistake in it", script)
     code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
     if code:
         ctx.exit(code)
     _say("2 of 2: the same program, repaired", f"{script} --fixed")
-    ctx.exit(launch([sys.executable, script, "--fixed"], config=config, name=None, warnings=()))
+    ctx.exit(launch([sys.executable, script, "--fixed"], config=config, name=None))
+
+
+def _copy_of_program(runs_dir: Path) -> str:
+    """Put the program where its reader can open and change it; return its path.
+
+    Files of mothtrap itself are never named as the place of a mistake, so the program
+    could not be told where its own mistake is if it ran from inside the package.
+    """
+    folder = runs_dir / "demo-program"
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "digits.py"
+    script.write_bytes(files("mothtrap").joinpath(SCRIPT).read_bytes())
+    return str(script)
 
 
 def _installed(module: str) -> bool:

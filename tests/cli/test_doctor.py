@@ -1,0 +1,64 @@
+"""`mothtrap doctor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mothtrap.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def doctor(*args: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", *args])
+
+
+def test_a_sound_environment_has_no_problem(folder: Path) -> None:
+    (folder / "mothtrap.toml").write_text("overhead = 0.1\n")
+    done = doctor()
+    assert done.exit_code == 0
+    assert "problem" not in done.output
+    assert f"configuration: {folder / 'mothtrap.toml'}" in done.output
+    assert "start-up hook: children of this Python are reached" in done.output
+    assert "in force" in done.output
+
+
+def test_a_typo_in_the_configuration_is_a_problem(folder: Path) -> None:
+    (folder / "mothtrap.toml").write_text("overhaed = 0.1\n")
+    done = doctor()
+    assert done.exit_code == 1
+    assert "did you mean 'overhead'?" in done.output
+
+
+def test_an_unknown_rule_is_a_problem(folder: Path) -> None:
+    (folder / "mothtrap.toml").write_text("[rules.STR70]\n")
+    done = doctor()
+    assert done.exit_code == 1
+    assert "problem  rules: " in done.output
+
+
+def test_an_unknown_variable_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHTRAP_CAPTUER", "off")
+    done = doctor()
+    assert done.exit_code == 0
+    assert "warning  environment: MOTHTRAP_CAPTUER means nothing" in done.output
+
+
+def test_being_switched_off_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHTRAP_DISABLE", "1")
+    assert doctor().exit_code == 1
+
+
+def test_a_runs_folder_that_cannot_be_written_is_a_problem(folder: Path) -> None:
+    (folder / "file").write_text("")
+    done = doctor("--runs-dir", str(folder / "file" / "runs"))
+    assert done.exit_code == 1
+    assert "cannot be written to" in done.output
+    assert "choose --runs-dir" in done.output

@@ -1,0 +1,116 @@
+"""`mothtrap show` and `mothtrap ls`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.cli.stored_run import store_run
+from tests.report.sick_run import exploding
+
+from mothtrap.cli import main
+from mothtrap.core.findings import Severity
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a clean run and a later, sick one; it is the working directory's."""
+    monkeypatch.chdir(tmp_path)
+    store_run(tmp_path / "runs" / "clean", created_s=1.0)
+    store_run(tmp_path / "runs" / "sick", findings=(exploding(),), created_s=2.0)
+    return tmp_path / "runs"
+
+
+def mothtrap(*args: str) -> Result:
+    return CliRunner().invoke(main, args)
+
+
+def test_show_takes_the_latest_run_a_name_or_a_path(runs: Path) -> None:
+    latest = mothtrap("show")
+    assert latest.exit_code == 0
+    assert "GRD101 exploding_gradient" in latest.output
+    assert mothtrap("show", "sick").output == latest.output
+    assert mothtrap("show", str(runs / "sick")).output == latest.output
+    assert mothtrap("show", "clean").output.startswith("Nothing wrong was found in 12 steps")
+
+
+def test_show_json_is_for_programs(runs: Path) -> None:
+    data = json.loads(mothtrap("show", "--format", "json").output)
+    assert data["run"]["steps"] == 12
+    assert data["run"]["state"] == "finished"
+    assert data["findings"][0]["evidence"] == {"value": "NaN"}
+    assert data["rules"] == [
+        {"code": "NUM001", "name": "nonfinite_loss", "state": "ok", "reason": ""}
+    ]
+
+
+def test_show_concise_is_for_editors(runs: Path) -> None:
+    assert mothtrap("show", "--format", "concise").output.startswith("model.py:88:1: GRD101 error:")
+
+
+@pytest.mark.parametrize(
+    ("severity", "limit", "code"),
+    [
+        (Severity.ERROR, "error", 1),
+        (Severity.WARNING, "error", 0),
+        (Severity.WARNING, "warning", 1),
+        (Severity.INFO, "warning", 0),
+        (Severity.INFO, "info", 1),
+    ],
+)
+def test_show_fails_only_where_asked(
+    tmp_path: Path, severity: Severity, limit: str, code: int
+) -> None:
+    store_run(tmp_path / "x", findings=(exploding(severity=severity),))
+    assert mothtrap("show", str(tmp_path / "x")).exit_code == 0
+    assert mothtrap("show", str(tmp_path / "x"), "--fail-on", limit).exit_code == code
+
+
+def test_an_unknown_run_names_the_nearest(runs: Path) -> None:
+    done = mothtrap("show", "clan")
+    assert done.exit_code == 2
+    assert "did you mean 'clean'?" in done.stderr
+
+
+def test_without_any_run_it_is_said_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "mothtrap run train.py" in mothtrap("show").stderr
+    listed = mothtrap("ls")
+    assert listed.exit_code == 0
+    assert listed.stdout == ""
+    assert "no runs in runs; make one with: mothtrap run train.py" in listed.stderr
+
+
+def test_ls_lists_the_latest_last_with_counts_and_verdict(runs: Path) -> None:
+    lines = mothtrap("ls").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["clean", "sick"]
+    assert "12 steps  0 errors, 0 warnings" in lines[0]
+    assert "12 steps  1 error, 0 warnings" in lines[1]
+    assert "Nothing wrong was found" in lines[0]
+    assert mothtrap("ls", str(runs)).stdout.splitlines() == lines
+
+
+def test_ls_json_is_for_programs(runs: Path) -> None:
+    rows = json.loads(mothtrap("ls", "--format", "json").output)
+    assert [row["run"]["id"] for row in rows] == ["clean", "sick"]
+
+
+def test_ls_passes_over_what_is_no_run(runs: Path) -> None:
+    (runs / "notes").mkdir()
+    (runs / "file.txt").write_text("x")
+    assert len(mothtrap("ls").stdout.splitlines()) == 2
+
+
+def test_names_of_a_run_cannot_steer_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile = exploding(layers=("\x1b]0;owned\x07",), message="a\x1b[2J\nb", location="\x1b[1mx:1")
+    store_run(tmp_path / "runs" / "x", findings=(hostile,))
+    for args in (["show"], ["show", "--format", "concise"], ["ls"]):
+        shown = mothtrap(*args).output
+        assert not any(ord(c) < 32 and c != "\n" for c in shown)
