@@ -279,9 +279,10 @@ def _join(
     """Put rows together; several of one tensor (micro-batches) become one."""
     if not rows:
         return np.empty(0, np.uint32), np.empty((0, WIDTH))
-    ids = np.array([i for part, _ in rows for i in part], np.uint32)
-    summary_TF = np.concatenate([part for _, part in rows])
-    unique, inverse = np.unique(ids, return_inverse=True)
-    if len(unique) == len(ids):
+    order = [i for part, _ in rows for i in part]
+    ids = np.array(order, np.uint32)
+    summary_TF = np.concatenate([part for _, part in rows]) if len(rows) > 1 else rows[0][1]
+    if len(set(order)) == len(order):
         return ids, summary_TF
+    unique, inverse = np.unique(ids, return_inverse=True)
     return unique, np.stack([merge(summary_TF[inverse == i]) for i in range(len(unique))])

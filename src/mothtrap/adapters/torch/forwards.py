@@ -88,9 +88,9 @@ class ForwardWatch:
             if not is_compiling():
                 self._before(module, args)
 
-        def after(module: nn.Module, args: Any, output: Any) -> None:
+        def after(module: nn.Module, _: Any, output: Any) -> None:
             if not is_compiling():
-                self._after(module, args, output)
+                self._after(module, output)
 
         return before, after
 
@@ -109,7 +109,7 @@ class ForwardWatch:
             self._tracer.contain(self._root_called, module, args)
         self._depth += 1
 
-    def _after(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _after(self, module: nn.Module, output: Any) -> None:
         if not self._is_observed() or self._depth == 0:
             return
         self._depth -= 1

@@ -4,9 +4,9 @@ Nothing here records autograd, draws random numbers, writes to its inputs, chang
 setting of torch, or waits for an accelerator more often than its docstring says.
 """
 
+from mothtrap.statistics.torch.norms import norms as norms
 from mothtrap.statistics.torch.plain import digest as digest
 from mothtrap.statistics.torch.rows import nonfinite_counts as nonfinite_counts
-from mothtrap.statistics.torch.rows import norms as norms
 from mothtrap.statistics.torch.rows import summarize as summarize
 from mothtrap.statistics.torch.units import inactive_units as inactive_units
 

@@ -32,7 +32,7 @@ _CANCELLATION: Final = 4.0
 """The largest ratio of the sum of squares to that of the squared deviations at which the
 difference of the former and n * mean^2 gives std to 1e-5: half of 4 x 2 x 2e-6."""
 
-_UNDERFLOW_RMS: Final = 1e-16
+UNDERFLOW_RMS: Final = 1e-16
 """The root mean square under which float32 squares that vanish (below 1.2e-38) are felt."""
 
 _ROUNDING_RMS: Final = 1e-8
@@ -163,7 +163,7 @@ def unreliable(rows_TF: Floats, passes: tuple[str, ...]) -> npt.NDArray[np.bool_
     filled = [COLUMN["mean" if name == "sum" else name] for name in passes]
     wrong_T = np.logical_not(np.isfinite(rows_TF[:, filled]).all(axis=1))
     if "l2" in passes:
-        np.logical_or(wrong_T, _rms(rows_TF, "l2") < _UNDERFLOW_RMS, out=wrong_T)
+        np.logical_or(wrong_T, _rms(rows_TF, "l2") < UNDERFLOW_RMS, out=wrong_T)
     return wrong_T
 
 
@@ -183,7 +183,7 @@ def unreliable_about_pivot(pivot_TF: Floats, rows_TF: Floats) -> npt.NDArray[np.
     """
     vanishing_T = (pivot_TF[:, COLUMN["l2"]] > 0) | (_rms(rows_TF, "l2") < _ROUNDING_RMS)
     wrong_T: npt.NDArray[np.bool_] = cancelled(pivot_TF) | (
-        vanishing_T & (_rms(pivot_TF, "deviation_l2") < _UNDERFLOW_RMS)
+        vanishing_T & (_rms(pivot_TF, "deviation_l2") < UNDERFLOW_RMS)
     )
     return wrong_T
 

@@ -42,18 +42,6 @@ def summarize(tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> F
         return _rows(tensors, columns)
 
 
-def norms(tensors: Sequence[torch.Tensor]) -> Floats:
-    """Return `count`, `nan`, `inf` and `l2` of each tensor: the cheapest look at values.
-
-    Args:
-        tensors: as for `summarize`.
-
-    Returns:
-        float64, shape (T, F); the other columns are NaN.
-    """
-    return summarize(tensors, ("l2",))
-
-
 def nonfinite_counts(tensor: torch.Tensor) -> tuple[int, int]:
     """Return how many elements are NaN and how many infinite."""
     row_F = summarize([tensor], ("nan", "inf"))[0]

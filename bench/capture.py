@@ -1,0 +1,164 @@
+"""What capture costs: step times with and without it, paired in one process.
+
+Blocks of plain and of watched steps alternate on the same model; the ratio is taken
+inside each round (plain, watched), and the median over rounds is reported. Between
+blocks the queue runs dry outside the measurement, but while a block runs the background
+threads work as they always do. "Plain" has all hooks taken out.
+
+Run: python bench/capture.py [--model gpt|mlp] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS: dict[str, dict[str, Any]] = {
+    "hooks only": {"capture": "off"},
+    "default": {},
+    "all gradients and weights": {
+        "overhead": 0.0,
+        "collections": {"all": {"tensors": ["gradient:*", "weight:*", "bias:*"]}},
+    },
+    "everything": {"overhead": 0.0, "capture": "everything"},
+}
+BLOCK_STEPS = {"gpt": 8, "mlp": 400}
+WARM_UP_STEPS = {"gpt": 20, "mlp": 800}
+
+
+def measure(model: str, setting: str, rounds: int) -> dict[str, float]:
+    """Measure one setting in this process; times are seconds a step."""
+    import msgspec
+    import torch
+
+    from mothtrap.adapters import torch as adapter
+    from mothtrap.core.config import Config
+    from mothtrap.session import launch
+    from mothtrap.session.worker import Worker
+
+    torch.set_num_threads(2)
+    folder = tempfile.TemporaryDirectory()
+    config = msgspec.convert({**SETTINGS[setting], "runs_dir": folder.name}, Config)
+    worker = Worker(
+        lambda: launch.create("bench", ["bench"], config, numbered=True), config, adapter, print
+    )
+    witness = adapter.attach_process(worker.recorder)
+    worker.holds(witness)
+    _, _, step = importlib.import_module(f"bench.models.{model}").training()
+    run(step, WARM_UP_STEPS[model])
+    plain_s, watched_s = [], []
+    for _ in range(rounds):
+        with unobserved(witness):
+            run(step, 2)
+            plain_s.append(run(step, BLOCK_STEPS[model]))
+        run(step, 2)
+        watched_s.append(run(step, BLOCK_STEPS[model]))
+        time.sleep(0.15)  # three polls of the queues
+    worker.close()
+    written = sum(f.stat().st_size for f in Path(folder.name).rglob("*.arrow"))
+    ratios = [w / p for w, p in zip(watched_s, plain_s, strict=True)]
+    recorder = worker.recorder
+    return {
+        "plain_ms": 1e3 * statistics.median(plain_s),
+        "watched_ms": 1e3 * statistics.median(watched_s),
+        "ratio": statistics.median(ratios),
+        "ratio_low": sorted(ratios)[len(ratios) // 4],
+        "ratio_high": sorted(ratios)[-len(ratios) // 4],
+        "own_ms": 1e3 * recorder.own_s / max(1, recorder.steps),
+        "kB_per_step": written / 1e3 / max(1, recorder.steps),
+    }
+
+
+def run(step: Callable[[], None], steps: int) -> float:
+    """Make steps; return seconds a step."""
+    began = time.perf_counter()
+    for _ in range(steps):
+        step()
+    return (time.perf_counter() - began) / steps
+
+
+@contextmanager
+def unobserved(witness: Any) -> Iterator[None]:
+    """Take every hook out for a while."""
+    import torch
+    from torch.nn.modules import module
+    from torch.optim import Optimizer, optimizer
+
+    tables = (
+        module._global_forward_hooks,
+        module._global_forward_pre_hooks,
+        optimizer._global_optimizer_pre_hooks,
+        optimizer._global_optimizer_post_hooks,
+    )
+    kept = [dict(table) for table in tables]
+    functions = [(torch.autograd, "backward"), (Optimizer, "zero_grad")]
+    watched = [getattr(owner, name) for owner, name in functions]
+    for table in tables:
+        table.clear()
+    for owner, name in functions:
+        setattr(owner, name, getattr(owner, name).__wrapped__)
+    try:
+        yield
+    finally:
+        for table, entries in zip(tables, kept, strict=True):
+            table.update(entries)
+        for (owner, name), function in zip(functions, watched, strict=True):
+            setattr(owner, name, function)
+
+
+def main() -> None:
+    """Measure every setting, each in a process of its own, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=sorted(BLOCK_STEPS), action="append")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--setting", choices=list(SETTINGS), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.setting:
+        print(json.dumps(measure(arguments.model[0], arguments.setting, arguments.rounds)))
+        return
+    import numpy
+    import torch
+
+    print(
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.rounds} rounds; ratio = median"
+        " of watched / plain step time [quartiles]\n"
+    )
+    print("| model | setting | plain ms | watched ms | ratio | own ms | kB/step |")
+    print("|---|---|---|---|---|---|---|")
+    for model in arguments.model or ["gpt", "mlp"]:
+        for setting in SETTINGS:
+            print(row(model, setting, arguments.rounds), flush=True)
+
+
+def row(model: str, setting: str, rounds: int) -> str:
+    """Measure in a fresh process; return a line of the table."""
+    command = [sys.executable, __file__, "--model", model, "--setting", setting]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--rounds", str(rounds)], env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        return f"| {model} | {setting} | failed: {done.stderr.strip().splitlines()[-1]} |"
+    m = json.loads(done.stdout.strip().splitlines()[-1])
+    return (
+        f"| {model} | {setting} | {m['plain_ms']:.2f} | {m['watched_ms']:.2f} | {m['ratio']:.3f}"
+        f" [{m['ratio_low']:.3f}, {m['ratio_high']:.3f}] | {m['own_ms']:.2f} | {m['kB_per_step']:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""A tiny MLP: a step takes less than a millisecond, so the fixed cost of hooks shows."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
+    """Return model, optimizer and a function that makes one step."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))
+
+    def step() -> None:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return model, optimizer, step
