@@ -61,7 +61,7 @@ def measure(model: str, setting: str, rounds: int) -> dict[str, float]:
     run(step, WARM_UP_STEPS[model])
     plain_s, watched_s = [], []
     for _ in range(rounds):
-        with unobserved(witness):
+        with unobserved():
             run(step, 2)
             plain_s.append(run(step, BLOCK_STEPS[model]))
         run(step, 2)
@@ -91,7 +91,7 @@ def run(step: Callable[[], None], steps: int) -> float:
 
 
 @contextmanager
-def unobserved(witness: Any) -> Iterator[None]:
+def unobserved() -> Iterator[None]:
     """Take every hook out for a while."""
     import torch
     from torch.nn.modules import module
@@ -134,8 +134,8 @@ def main() -> None:
 
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.rounds} rounds; ratio = median"
-        " of watched / plain step time [quartiles]\n"
+        f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.rounds} rounds; "
+        "ratio = median of watched / plain step time [quartiles]\n"
     )
     print("| model | setting | plain ms | watched ms | ratio | own ms | kB/step |")
     print("|---|---|---|---|---|---|---|")
@@ -155,8 +155,9 @@ def row(model: str, setting: str, rounds: int) -> str:
         return f"| {model} | {setting} | failed: {done.stderr.strip().splitlines()[-1]} |"
     m = json.loads(done.stdout.strip().splitlines()[-1])
     return (
-        f"| {model} | {setting} | {m['plain_ms']:.2f} | {m['watched_ms']:.2f} | {m['ratio']:.3f}"
-        f" [{m['ratio_low']:.3f}, {m['ratio_high']:.3f}] | {m['own_ms']:.2f} | {m['kB_per_step']:.1f} |"
+        f"| {model} | {setting} | {m['plain_ms']:.2f} | {m['watched_ms']:.2f} "
+        f"| {m['ratio']:.3f} [{m['ratio_low']:.3f}, {m['ratio_high']:.3f}] "
+        f"| {m['own_ms']:.2f} | {m['kB_per_step']:.1f} |"
     )
 
 

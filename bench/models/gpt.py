@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as functional
 from torch import nn
 
 VOCABULARY, WIDTH, BLOCKS, HEADS, CONTEXT, BATCH = 512, 256, 6, 8, 64, 16
@@ -24,7 +24,7 @@ class Block(nn.Module):
         b, t, d = x_BTD.shape
         heads = self.qkv(self.norm1(x_BTD)).view(b, t, 3, HEADS, d // HEADS)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x_BTD = x_BTD + self.proj(mixed.transpose(1, 2).reshape(b, t, d))
         return x_BTD + self.down(self.act(self.up(self.norm2(x_BTD))))
 
@@ -53,7 +53,7 @@ def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
     text = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
 
     def step() -> None:
-        loss = F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+        loss = functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as functional
 from torch import nn
 
 
@@ -17,7 +17,7 @@ def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
     x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))
 
     def step() -> None:
-        loss = F.cross_entropy(model(x), y)
+        loss = functional.cross_entropy(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
