@@ -23,13 +23,14 @@ def found(
     workers: tuple[int, ...] = (0,),
     layers: tuple[str, ...] = (),
     location: str | None = None,
+    seen_after: int = 0,
 ) -> Finding:
     return Finding(
         code=code,
         name=code.lower(),
         severity=severity,
         step=step,
-        detected_step=step,
+        detected_step=step + seen_after,
         workers=workers,
         layers=layers,
         message="",
@@ -72,8 +73,17 @@ def test_a_cause_may_be_dated_a_little_late() -> None:
     assert len(diagnose([too_late, found("LOS401", 0)], EXPLAINS).stories) == 2
 
 
+def test_what_is_judged_over_a_long_stretch_is_dated_loosely() -> None:
+    cause, flat = found("STR701", 60), found("LOS401", 0, seen_after=200)
+    assert len(diagnose([cause, flat], EXPLAINS).stories) == 1
+    assert len(diagnose([found("STR701", 80), flat], EXPLAINS).stories) == 2
+
+
 def test_what_is_exact_to_the_step_gets_no_slack() -> None:
-    assert len(diagnose([found("GRD101", 6), found("NUM001", 5)], EXPLAINS).stories) == 2
+    assert (
+        len(diagnose([found("GRD101", 6), found("NUM001", 5, seen_after=90)], EXPLAINS).stories)
+        == 2
+    )
 
 
 def test_other_workers_are_other_stories() -> None:

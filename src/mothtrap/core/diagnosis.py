@@ -12,6 +12,10 @@ ONSET_SLACK_STEPS = 5
 """How late the onset of a cause may be known, in steps; chosen by hand: an onset that
 is read from a trend or from sampled steps is that uncertain."""
 
+SLACK_SHARE = 1 / 3
+"""Share of the time that it took to see an effect in which its cause may still begin;
+chosen by hand: what is judged over a long stretch is not dated better."""
+
 EXACT_FAMILIES = ("NUM",)
 """Rule families whose onsets are exact to the step: no slack is given to their causes."""
 
@@ -43,8 +47,8 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
     """Join findings where one explains another.
 
     A finding is a cause of another when its rule explains the other's, they share a
-    worker, and its onset is not later (`ONSET_SLACK_STEPS` is allowed for onsets that
-    are estimates). A note (info) explains nothing worse than a note.
+    worker, and its onset is not later (some slack is allowed for onsets that are
+    estimates). A note (info) explains nothing worse than a note.
 
     Args:
         findings: of one run, one per fingerprint.
@@ -120,8 +124,13 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
     if cause.code in explains.get(effect.code, frozenset()):
         # Either may cause the other: the earlier does; in the same step the order of codes.
         return (cause.step, cause.code) < (effect.step, effect.code)
-    slack = 0 if effect.code.startswith(EXACT_FAMILIES) else ONSET_SLACK_STEPS
-    return cause.step <= effect.step + slack
+    return cause.step <= effect.step + _slack_steps(effect)
+
+
+def _slack_steps(effect: Finding) -> float:
+    if effect.code.startswith(EXACT_FAMILIES):
+        return 0
+    return max(ONSET_SLACK_STEPS, SLACK_SHARE * (effect.detected_step - effect.step))
 
 
 def _reachable(start: int, effects: Mapping[int, Sequence[int]]) -> list[int]:

@@ -63,13 +63,20 @@ def learning_rates(window: Window, series: Series) -> tuple[Ints, Floats]:
 
     Empty when no learning rate was seen.
     """
-    rates: dict[int, float] = {}
-    for rate in window.scalars("lr"):
-        if not series.optimizers or rate.of in series.optimizers:
-            for step, value in zip(rate.steps_S.tolist(), rate.values_S.tolist(), strict=True):
-                rates[step] = max(value, rates.get(step, 0.0))
-    steps = sorted(rates)
-    return np.array(steps, dtype=np.int64), np.array([rates[s] for s in steps], dtype=np.float64)
+    own = [
+        rate
+        for rate in window.scalars("lr")
+        if not series.optimizers or rate.of in series.optimizers
+    ]
+    if not own:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    if len(own) == 1:
+        return own[0].steps_S, own[0].values_S
+    steps_S = np.unique(np.concatenate([rate.steps_S for rate in own]))
+    largest_S = np.zeros(len(steps_S))
+    for rate in own:
+        np.maximum.at(largest_S, np.searchsorted(steps_S, rate.steps_S), rate.values_S)
+    return steps_S, largest_S
 
 
 def judge_series(

@@ -94,14 +94,12 @@ class DeadUnits(Rule):
                 raise NotEnoughData("no activation was seen")
             raise NotApplicable("no rectifier was seen")
         columns = range(len(inactive.tensors))
-        enough = [c for c in columns if self._judged(inactive, c).any()]
-        if not enough:
+        if not any(self._judged(inactive, column).any() for column in columns):
             raise NotEnoughData(f"fewer than {self.min_examples} examples passed the rectifiers")
-        found = []
-        for column in enough:
-            layer = self._layer(inactive, column)
-            if layer:
-                found.append(layer)
+        lowest = min(self.warning_share, self.dead_share)
+        suspects = np.flatnonzero((inactive.values_ST > lowest - 1e-9).any(axis=0))
+        layers = [self._layer(inactive, int(column)) for column in suspects]
+        found = [layer for layer in layers if layer]
         return [self._finding(window, found)] if found else []
 
     def _judged(self, inactive: Matrix, column: int) -> Bools:

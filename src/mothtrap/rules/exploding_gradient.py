@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
@@ -14,6 +15,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
 from mothtrap.rules._losses import has_players
+from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import stretches
 
 HISTORY_STEPS = 10
@@ -21,6 +23,9 @@ HISTORY_STEPS = 10
 
 FLOOR_RATIO = 0.01
 """A history below this share of the first steps' norm counts as the floor; by hand."""
+
+MAX_CANDIDATES = 200
+"""Steps whose history is looked at; chosen by hand: bounds the cost."""
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
@@ -120,28 +125,33 @@ class ExplodingGradient(Rule):
 
     def _level(self, norm_S: Floats) -> _Explosion | None:
         """Find the first steps running that are far above the history before them."""
-        floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
-        lowest = max(float(norm_S.min(initial=np.inf)), floor)
-        if len(norm_S) < HISTORY_STEPS + self.persisting_steps or lowest <= 0:
+        if len(norm_S) < HISTORY_STEPS + self.persisting_steps:
             return None
-        for begin, stop in stretches(norm_S >= self.ratio_limit * lowest):
-            for index in range(max(begin, HISTORY_STEPS), min(stop, begin + 200)):
-                reference = max(float(np.median(norm_S[:index])), floor)
-                running = norm_S[index : index + self.persisting_steps]
-                if len(running) < self.persisting_steps:
-                    break
-                if running.min() >= self.ratio_limit * reference:
-                    return _Explosion(
-                        onset=_leaving(norm_S, index, reference),
-                        last=index + self.persisting_steps - 1,
-                        reference=reference,
-                        loss_ratio=1.5,
-                        lasting=True,
-                    )
+        floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
+        lowest = max(float(norm_S.min()), floor)
+        if lowest <= 0 or norm_S.max() < self.ratio_limit * lowest:
+            return None
+        # What a norm and the ones right after it reach together: a spike reaches nothing.
+        lasting_S = sliding_window_view(norm_S, self.persisting_steps).min(axis=1)
+        reaching = np.flatnonzero(lasting_S >= self.ratio_limit * lowest)
+        for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
+            reference = max(float(np.median(norm_S[:index])), floor)
+            if lasting_S[index] >= self.ratio_limit * reference:
+                return _Explosion(
+                    onset=rise_begins(
+                        np.maximum(norm_S, floor), _certain(norm_S, index, reference)
+                    ),
+                    last=index + self.persisting_steps - 1,
+                    reference=reference,
+                    loss_ratio=1.5,
+                    lasting=True,
+                )
         return None
 
     def _growth(self, norm_S: Floats) -> _Explosion | None:
         """Find steps running that each multiply the norm: needs no history."""
+        if norm_S.max() < self.growth_total * norm_S.min():
+            return None
         growing_S = norm_S[1:] >= self.growth_factor * norm_S[:-1]
         for begin, stop in stretches(growing_S & (norm_S[:-1] > 0)):
             total = float(norm_S[stop] / norm_S[begin])
@@ -234,14 +244,10 @@ def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
     return found
 
 
-def _leaving(norm_S: Floats, index: int, reference: float) -> int:
-    """Return where the norm left its history on the way to `index`."""
-    while index > 0 and norm_S[index - 1] > 3 * reference:
-        index -= 1
-    # Below three times the median only steady growth still belongs to the explosion.
-    while index > 0 and 0 < norm_S[index - 1] * 1.05 < norm_S[index]:
-        index -= 1
-    return index
+def _certain(norm_S: Floats, index: int, reference: float) -> int:
+    """Return the first step of those before `index` that are all clearly above history."""
+    below = np.flatnonzero(norm_S[:index] <= 10 * reference)
+    return int(below[-1]) + 1 if len(below) else index
 
 
 def _losses_around(

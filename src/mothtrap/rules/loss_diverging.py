@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
@@ -18,6 +19,7 @@ from mothtrap.rules._losses import (
     judge_series,
     require_scale,
 )
+from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import block_medians
 
 START_STEPS = 10
@@ -151,7 +153,10 @@ class LossDiverging(Rule):
     ) -> Judgement:
         steps_S, _ = finite_part(series)
         usual = np.flatnonzero(loss_S <= band)
-        onset = min(int(usual[-1]) + 1 if len(usual) else 0, len(loss_S) - 1)
+        seen = min(int(usual[-1]) + 1 if len(usual) else 0, len(loss_S) - 1)
+        # Before its lowest point the loss was still falling.
+        lowest = int(np.argmin(_smooth(loss_S[: seen + 1])))
+        onset = lowest + rise_begins(np.maximum(loss_S[lowest:], 1e-3 * level), seen - lowest)
         value = float(np.median(loss_S[-self.runaway_steps :]))
         return Judgement(
             severity=Severity.WARNING if game else severity,
@@ -176,6 +181,13 @@ def _start_level(loss_S: Floats) -> float:
     count = START_STEPS if len(loss_S) >= 3 * START_STEPS else 3
     first = loss_S[:count]
     return float(min(np.median(first), max(loss_S[0], np.min(first))))
+
+
+def _smooth(loss_S: Floats) -> Floats:
+    """Return medians of 5 values; shape (S,), ends shrunk."""
+    padded = np.pad(loss_S, 2, mode="edge")
+    medians: Floats = np.median(sliding_window_view(padded, 5), axis=1)
+    return medians
 
 
 def _coming_back(last_S: Floats) -> bool:

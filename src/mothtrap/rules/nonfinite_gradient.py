@@ -56,8 +56,8 @@ class NonfiniteGradient(Rule):
         nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
         if nan is None or inf is None or not len(nan):
             raise NotEnoughData("no gradient was seen")
-        counts_ST = np.where(nan.present_ST, nan.values_ST + inf.values_ST, 0.0)
-        bad_ST = (counts_ST > 0) & ~nan.skipped_S[:, None]
+        # Absent values are NaN and so never above 0.
+        bad_ST = ((nan.values_ST > 0) | (inf.values_ST > 0)) & ~nan.skipped_S[:, None]
         bad_S = bad_ST.any(axis=1)
         if not bad_S.any():
             return []
