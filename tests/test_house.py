@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -297,6 +298,29 @@ def test_import_loads_no_framework_and_no_pyarrow() -> None:
 
 def test_import_check_sees_what_is_loaded() -> None:
     assert _loaded_after("import pyarrow", FRAMEWORKS | {"pyarrow"}) == {"pyarrow"}
+
+
+def _processor_s(*arguments: str) -> float:
+    """Processor seconds of a Python process, the least of several: load hardly adds to them."""
+    seconds = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+    return min(seconds)
+
+
+def test_import_takes_under_100_ms() -> None:
+    assert _processor_s("-c", "import mothtrap") < 0.1
+
+
+def test_help_takes_under_300_ms() -> None:
+    assert _processor_s("-m", "mothtrap", "--help") < 0.3
+
+
+def test_processor_time_is_measured() -> None:
+    assert _processor_s("-c", "import numpy, pyarrow") > _processor_s("-c", "pass")
 
 
 def _plant(source: Path, file: str, text: str) -> None:

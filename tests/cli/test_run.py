@@ -103,3 +103,11 @@ def test_the_demo_says_what_to_install(tmp_path: Path) -> None:
     assert "-m pip install scikit-learn" in done.stderr
     assert set(demo.NEEDED) == {"torch", "sklearn"}
     assert not list(tmp_path.iterdir())
+
+
+def test_the_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = mothtrap("demo", "--runs-dir", "file", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "cannot write the demo's program to file/demo-program/digits.py" in done.stderr
+    assert "--runs-dir" in done.stderr

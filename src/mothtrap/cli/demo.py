@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from mothtrap.cli._group import Refusal
+
 NEEDED = {"torch": "torch", "sklearn": "scikit-learn"}
 SCRIPT = "examples/digits.py"
 
@@ -23,7 +25,6 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
     The network reads scans of handwritten digits. Needs torch and scikit-learn, no
     network access, and less than a minute.
     """
-    from mothtrap.cli._group import Refusal
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
@@ -52,9 +53,15 @@ def _copy_of_program(runs_dir: Path) -> str:
     could not be told where its own mistake is if it ran from inside the package.
     """
     folder = runs_dir / "demo-program"
-    folder.mkdir(parents=True, exist_ok=True)
     script = folder / "digits.py"
-    script.write_bytes(files("mothtrap").joinpath(SCRIPT).read_bytes())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        script.write_bytes(files("mothtrap").joinpath(SCRIPT).read_bytes())
+    except OSError as err:
+        raise Refusal(
+            f"cannot write the demo's program to {script} ({err.strerror}); choose a folder "
+            "that can be written to with --runs-dir"
+        ) from err
     return str(script)
 
 
