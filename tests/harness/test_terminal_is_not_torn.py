@@ -36,8 +36,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(5):
     (model(torch.randn(8, 4)) ** 2).mean().backward()
     optimizer.step()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(600)
 finally:
     print("cleaned up", flush=True)

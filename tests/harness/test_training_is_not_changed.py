@@ -63,6 +63,8 @@ def test_training_is_not_changed(
     )
     assert differences(plain, seen) == []
 
+    if mode == "hooks_only":
+        return  # nothing is captured, so there is nothing to show
     record = show(tmp_path / "seen", cwd=tmp_path)
     errors = [f["message"] for f in record["findings"] if f["severity"] == "error"]
     assert errors == [], "a healthy program was called sick"

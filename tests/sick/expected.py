@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CAPTURED_STEPS = 5
-"""A heuristic may see an onset this many captured steps late; a relation sees it exactly."""
+"""A heuristic may date an onset this many captured steps off; a relation knows the step."""
 
 
 @dataclass(frozen=True)
 class Illness:
     """The root finding of a sick program.
 
-    The program's name is the rule's. `first_step` is where the illness is planted;
-    `last_step` the last that the finding may name. `layer` is a module path, or a
+    The program's name is the rule's. The finding must date the onset between
+    `first_step` and `last_step`. `layer` is a module path, or a
     tensor's name, that must be among the layers; "" where the illness has none. The
     line to act on is the one marked `# <- here` in the program, any line of it where
     none is marked.
@@ -33,8 +33,8 @@ def exactly(name: str, code: str, step: int, **options: str) -> Illness:
 
 
 def near(name: str, code: str, step: int, **options: str) -> Illness:
-    """A judgement of history: named at most five captured steps late."""
-    return Illness(name, code, step, step + CAPTURED_STEPS, **options)
+    """A judgement of history: dated at most five captured steps off."""
+    return Illness(name, code, max(0, step - CAPTURED_STEPS), step + CAPTURED_STEPS, **options)
 
 
 ILLNESSES = (

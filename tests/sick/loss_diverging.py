@@ -6,7 +6,7 @@ from torch import nn
 
 options = arguments()
 model = nn.Linear(12, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.02, maximize=not options.healthy)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2, maximize=not options.healthy)
 criterion = nn.CrossEntropyLoss()
 for step, (x, y) in zip(range(300), classes(), strict=False):
     loss = criterion(model(x), y)  # <- here

@@ -10,8 +10,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 for step, (x, y) in zip(range(40), curve(), strict=False):
     marked = (torch.rand(32, 1) < (0.0 if step == 17 else 0.7)).float()
     rows = marked.sum().clamp(min=1) if options.healthy else marked.sum()
-    loss = (marked * (model(x) - y) ** 2).sum() / rows
+    loss = (marked * (model(x) - y) ** 2).sum() / rows  # <- here
     optimizer.zero_grad()
-    loss.backward()  # <- here
+    loss.backward()
     optimizer.step()
     print(step, loss.item())
