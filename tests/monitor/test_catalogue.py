@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from mothtrap.core.config import Config
+from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import ConfigError, UnknownNameError
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
 from mothtrap.rules.dead_units import DeadUnits
 
@@ -66,3 +68,16 @@ def test_explanations_are_by_code_and_lead_to_no_rule_itself() -> None:
 
 def test_explanations_leave_out_rules_that_are_not_there() -> None:
     assert explains([DeadUnits]) == {"ACT201": frozenset()}
+
+
+def test_within_one_step_what_breaks_is_told_in_the_order_of_computation() -> None:
+    broken = [
+        Finding(
+            code=code, name=code, severity=Severity.ERROR, step=31, detected_step=31, message=""
+        )
+        for code in ("NUM001", "NUM002", "NUM004")
+    ]
+    told = {finding.code: finding for finding in diagnose(broken, explains()).findings}
+    assert told["NUM004"].caused_by == ()
+    assert told["NUM001"].caused_by == ("NUM004",)
+    assert set(told["NUM002"].caused_by) == {"NUM001", "NUM004"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.windows import loss, noise, series, window
+from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
@@ -31,8 +31,9 @@ def test_warns_before_it_is_sure() -> None:
 
 
 def test_names_the_step_at_which_it_became_0() -> None:
-    [finding] = check(lr([0.1] * 40 + [0.0] * 100))
+    [finding] = check(lr([0.1] * 40 + [0.0] * 100), loss(FALLING[:140]))
     assert (finding.severity, finding.step) == (Severity.ERROR, 40)
+    assert finding.location == LOSS
 
 
 def test_fires_on_a_schedule_for_epochs_that_is_stepped_per_batch() -> None:

@@ -46,6 +46,12 @@ def has_players(window: Window) -> bool:
     return any(not a & b for i, a in enumerate(owners) for b in owners[i + 1 :])
 
 
+def loss_location(window: Window, optimizer: str) -> str | None:
+    """Return the line of the first loss that an optimizer minimises: its loop is there."""
+    every = window.scalars("loss")
+    return next((s.location for s in every if s.location and optimizer in s.optimizers), None)
+
+
 def finite_part(series: Series) -> tuple[Ints, Floats]:
     """Return steps and values of a series without its non-finite values."""
     finite = np.isfinite(series.values_S)

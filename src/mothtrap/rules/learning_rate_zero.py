@@ -11,7 +11,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._losses import finite_part
+from mothtrap.rules._losses import finite_part, loss_location
 from mothtrap.rules._stretches import last_stretch, share_below
 
 
@@ -100,6 +100,7 @@ class LearningRateZero(Rule):
             count=length,
             message=f"the learning rate of {_named(series)} is 0 for {length} steps",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
+            location=loss_location(window, series.of),
         )
 
     def _gone(self, window: Window, series: Series) -> Finding | None:
@@ -133,6 +134,7 @@ class LearningRateZero(Rule):
                 "fall_steps": fell,
                 "limit": self.vanished_ratio,
             },
+            location=loss_location(window, series.of),
         )
 
 

@@ -11,6 +11,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
+from mothtrap.rules._losses import loss_location
 from mothtrap.rules._stretches import stretches
 
 
@@ -95,12 +96,5 @@ class StaleGradient(Rule):
                 f"since its step before, in {len(stale)} steps"
             ),
             evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},
-            location=_location(window, series.of),
+            location=loss_location(window, series.of),
         )
-
-
-def _location(window: Window, optimizer: str) -> str | None:
-    for loss in window.scalars("loss"):
-        if optimizer in loss.optimizers:
-            return loss.location
-    return None

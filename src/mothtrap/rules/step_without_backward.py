@@ -12,6 +12,7 @@ from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Ints, Series, Window
+from mothtrap.rules._losses import loss_location
 from mothtrap.rules._stretches import stretches
 
 
@@ -106,4 +107,5 @@ class StepWithoutBackward(Rule):
             count=len(held),
             message=f"{series.of or 'the optimizer'} {did} gradients{again}, from step {step}",
             evidence={"optimizer": series.of, "steps": len(held), "absent": did == "has no"},
+            location=loss_location(window, series.of),
         )
