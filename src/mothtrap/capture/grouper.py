@@ -4,6 +4,7 @@ A step is a maximal group of `optimizer.step()` calls with no backward between t
 Calls nested in another one (SAM, Lookahead) and calls inside a backward
 (optimizer-in-backward) belong to the group. It ends at the next backward, the next
 forward of an optimized root, or the end. So Muon + AdamW is one step, a GAN iteration two.
+A backward inside a step (a closure's) ends the group of the steps before it, too.
 
 Losses go by *series*: one backward call site with the optimizers stepped next. Values
 of micro-batches are handed over together; of a closure that is evaluated several times
@@ -105,12 +106,18 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Group:
-    """The step that is being put together."""
+    """The step that is being put together.
+
+    `evaluated`: a closure's backward was seen in it. `before`: how many applied, skipped
+    and losses it had when the outermost running `optimizer.step()` was entered.
+    """
 
     in_backward: bool
     applied: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     losses: list[_Pending] = field(default_factory=list)
+    evaluated: bool = False
+    before: tuple[int, int, int] = (0, 0, 0)
 
 
 class Grouper:
@@ -148,7 +155,7 @@ class Grouper:
             case BackwardEnded():
                 self._backward_depth = max(0, self._backward_depth - 1)
             case StepBegan():
-                self._step_began(event.optimizer)
+                return self._step_began(event.optimizer)
             case StepEnded():
                 self._step_ended(event.optimizer)
             case StepSkipped():
@@ -168,23 +175,42 @@ class Grouper:
         if self._backward_depth > 1:  # reentrant checkpointing: part of the outer one
             return None
         if self._stepping:
-            self._closure_evaluated(event)
-            return None
+            return self._closure_evaluated(event)
         closed = self._close()
         self._pending.append(_Pending(event.site, event.loss))
         del self._pending[: -self.MAX_PENDING]
         return closed
 
-    def _closure_evaluated(self, event: BackwardBegan) -> None:
+    def _closure_evaluated(self, event: BackwardBegan) -> ClosedStep | None:
         group = self._group
-        if group is not None and not group.losses:
+        if group is None:
+            return None
+        closed = None
+        applied, skipped, losses = group.before
+        if applied or skipped:  # steps that were over before the running one began
+            running = list(dict.fromkeys((*self._stepping, *group.applied[applied:])))
+            begun = _Group(False, running, group.skipped[skipped:], group.losses[losses:])
+            del group.applied[applied:], group.skipped[skipped:], group.losses[losses:]
+            closed, self._group = self._finish(group), begun
+            group = begun
+        group.evaluated = True
+        if not group.losses:
             group.losses.append(_Pending(event.site, event.loss))
+        return closed
 
-    def _step_began(self, optimizer: str) -> None:
+    def _step_began(self, optimizer: str) -> ClosedStep | None:
+        closed = None
+        group = self._group
+        if not self._stepping and not self._backward_depth and group is not None:
+            if group.evaluated and optimizer in group.applied:
+                closed = self._close()
+            else:
+                group.before = len(group.applied), len(group.skipped), len(group.losses)
         if optimizer in self._stepping:  # its last step raised and was caught
             del self._stepping[self._stepping.index(optimizer) :]
         self._stepping.append(optimizer)
         self._join(optimizer, applied=True)
+        return closed
 
     def _step_ended(self, optimizer: str) -> None:
         if optimizer in self._stepping:
@@ -211,6 +237,9 @@ class Grouper:
             return None
         self._group = None
         self._pending.clear()
+        return self._finish(group)
+
+    def _finish(self, group: _Group) -> ClosedStep:
         owners = _owners(group)
         by_site: dict[str, list[int]] = {}
         for pending in group.losses:
