@@ -6,7 +6,7 @@ from torch import nn
 
 options = arguments()
 scale = 255.0 if options.healthy else 255.0**2
-model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 8))
+model = nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
 criterion = nn.CrossEntropyLoss()
 for step, (x, y) in zip(range(700), classes(8), strict=False):
