@@ -107,6 +107,10 @@ class Recorder(Generic[ArrayT]):
                 if stream.name not in asked:
                     asked[stream.name] = stream.essential or self._governor.admits(stream.name)
             self._active[mode] = tuple(s for s in due if asked[s.name])
+        self._active_names = {
+            mode: frozenset(s.name for s in active) for mode, active in self._active.items()
+        }
+        self._any_active = self._active_names[Mode.TRAIN] | self._active_names[Mode.EVAL]
 
     def define(self, info: TensorInfo) -> int | None:
         """Make a tensor known; None when nothing will ever be captured of it."""
@@ -123,7 +127,7 @@ class Recorder(Generic[ArrayT]):
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
         """The statistics of a tensor that are due in this step."""
-        return self._selection.statistics(tensor_id, frozenset(s.name for s in self._active[mode]))
+        return self._selection.statistics(tensor_id, self._active_names[mode])
 
     def reduce(self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT]) -> None:
         """Reduce tensors of one kind to what is due of them; activations wait for
@@ -132,10 +136,9 @@ class Recorder(Generic[ArrayT]):
         if not ids:
             return
         began = self._clock()
-        active = frozenset(s.name for s in self._active[Mode.TRAIN] + self._active[Mode.EVAL])
         groups: dict[frozenset[str], list[int]] = {}
         for position, tensor_id in enumerate(ids):
-            wanted = self._selection.statistics(tensor_id, active)
+            wanted = self._selection.statistics(tensor_id, self._any_active)
             groups.setdefault(wanted, []).append(position)
         target = self._forward_rows if kind == "activation" else self._rows
         for wanted, positions in groups.items():
@@ -257,8 +260,14 @@ class Recorder(Generic[ArrayT]):
         )
         self._defined = []
         urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
-        for sink in self.sinks:
-            sink.put(record, urgent=urgent)
+        for sink in tuple(self.sinks):
+            try:
+                sink.put(record, urgent=urgent)
+            except Exception as err:
+                self.sinks.remove(sink)
+                failure = self.containment.report("queue", err, step=key.step)
+                if failure is not None:
+                    self.observe(failure)
 
     def _summarize(self, tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
         if wanted <= ESSENTIAL:

@@ -48,6 +48,7 @@ class Selection:
 
     streams: tuple[Stream, ...]
     _matching: dict[int, tuple[Stream, ...]] = field(default_factory=dict)
+    _wanted: dict[tuple[int, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def define(self, tensor_id: int, info: TensorInfo) -> bool:
         """Make a tensor known; False when no stream will ever want it."""
@@ -57,9 +58,12 @@ class Selection:
 
     def statistics(self, tensor_id: int, active: frozenset[str]) -> frozenset[str]:
         """Union of the statistics that the active streams want of a tensor."""
-        return frozenset().union(
-            *(s.statistics for s in self._matching[tensor_id] if s.name in active)
-        )
+        key = (tensor_id, active)
+        if key not in self._wanted:
+            self._wanted[key] = frozenset().union(
+                *(s.statistics for s in self._matching[tensor_id] if s.name in active)
+            )
+        return self._wanted[key]
 
 
 def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:

@@ -61,6 +61,7 @@ def location(frame: FrameType | None) -> str | None:
     return None if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
 
 
+@functools.lru_cache(maxsize=4096)
 def _place(filename: str, line: int) -> str:
     path = os.path.abspath(filename)
     try:

@@ -56,6 +56,7 @@ class OptimizerWatch:
         self._owned_by: dict[int, weakref.ref[Optimizer]] = {}
         self._gradient_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
         self._weight_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
+        self._kinds: dict[int, tuple[weakref.ref[torch.Tensor], Kind]] = {}
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
 
@@ -126,8 +127,7 @@ class OptimizerWatch:
             self._reduce("gradient", pairs)
         for kind in ("weight", "bias"):
             if self._recorder.is_due(kind):
-                weights = [p for p in own if _kind(self.name_of(p)[0]) == kind]
-                self._reduce(kind, [(self._weight_id(p), p) for p in weights])
+                self._reduce(kind, [(self._weight_id(p, kind), p) for p in own])
 
     def rates(self, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
@@ -181,17 +181,17 @@ class OptimizerWatch:
         self._captured.clear()
 
     def _state(self, known: Known, optimizer: Optimizer) -> float:
-        marked = {id(p): (reference, version) for p, reference, version in known.marks}
-        found = False
-        for parameter in parameters(optimizer):
+        marked = set()
+        for parameter, reference, version in known.marks:
             gradient = parameter.grad
-            if gradient is None:
-                continue
-            found = True
-            reference, version = marked.get(id(parameter), (None, -1))
-            if reference is None or reference() is not gradient or gradient._version != version:
+            if gradient is not None:
+                if reference() is not gradient or gradient._version != version:
+                    return GradientState.FRESH
+                marked.add(id(parameter))
+        for parameter in parameters(optimizer):
+            if parameter.grad is not None and id(parameter) not in marked:
                 return GradientState.FRESH
-        return GradientState.UNCHANGED if found else GradientState.ABSENT
+        return GradientState.UNCHANGED if marked else GradientState.ABSENT
 
     # Names
 
@@ -209,9 +209,16 @@ class OptimizerWatch:
     def _gradient_id(self, parameter: torch.Tensor) -> int | None:
         return self._tensor_id(parameter, "gradient", self._gradient_ids)
 
-    def _weight_id(self, parameter: torch.Tensor) -> int | None:
-        kind: Kind = "bias" if _kind(self.name_of(parameter)[0]) == "bias" else "weight"
-        return self._tensor_id(parameter, kind, self._weight_ids)
+    def _weight_id(self, parameter: torch.Tensor, kind: str) -> int | None:
+        """Id of a parameter's values; None when it is of another kind."""
+        known = self._kinds.get(id(parameter))
+        if known is not None and known[0]() is parameter:
+            own = known[1]
+        else:
+            name = self.name_of(parameter)[0].rpartition(".")[2]
+            own = "bias" if name.startswith("bias") else "weight"
+            self._kinds[id(parameter)] = (weakref.ref(parameter), own)
+        return self._tensor_id(parameter, own, self._weight_ids) if own == kind else None
 
     def _tensor_id(
         self,
@@ -243,10 +250,6 @@ def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
     """Every parameter that an optimizer holds."""
     for group in optimizer.param_groups:
         yield from group["params"]
-
-
-def _kind(name: str) -> str:
-    return "bias" if name.rpartition(".")[2].startswith("bias") else "weight"
 
 
 def _clean(marks: Sequence[GradientMark]) -> bool:

@@ -53,7 +53,7 @@ class Tracer:
         self.losses = LossWatch(self)
         self._ownership = OwnershipWatch(self)
         self._backward_depth = 0
-        self._looked_for_nonfinite = False
+        self._nonfinite_step = -2
         self._depth = 0
 
     # Containment
@@ -212,9 +212,9 @@ class Tracer:
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
     def _find_nonfinite(self) -> None:
-        """Look once a step; the latest outputs are let go by the next forward."""
-        if not self._looked_for_nonfinite:
-            self._looked_for_nonfinite = True
+        """Look once a step, and at the onset: what stays non-finite has one origin."""
+        before, self._nonfinite_step = self._nonfinite_step, self.grouper.step
+        if self.grouper.step > before + 1:
             self.contain_part("non-finite activations", self._observe_nonfinite)
 
     def _observe_nonfinite(self) -> None:
@@ -231,7 +231,6 @@ class Tracer:
         self.contain_part("gradients", self.optimizers.new_step)
         self.recorder.close_step(closed)
         self.forwards.new_step()
-        self._looked_for_nonfinite = False
 
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
