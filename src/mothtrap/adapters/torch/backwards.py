@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from mothtrap.adapters.torch import frames, graph, lossvalues
+from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, ClosedStep
 from mothtrap.core.observations import LossCall, LossSeries
 
@@ -176,10 +177,6 @@ def _scalar_root(tensors: Any) -> torch.Tensor | None:
     """The one-element tensor that a backward starts from, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
-    if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and not _unreadable(tensors):
+    if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
         return tensors
     return None
-
-
-def _unreadable(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor"

@@ -14,6 +14,7 @@ from torch import nn
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.activity import Activity
 from mothtrap.adapters.torch.naming import Root, role
+from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
@@ -176,7 +177,7 @@ class ForwardWatch:
         place = frames.location(frames.user_frame())
         if trains:
             self._loss_output = (weakref.ref(value), place)
-        elif value.device.type != "meta":
+        elif is_readable(value):
             key = StepKey(
                 step=self._tracer.grouper.step,
                 mode=Mode.EVAL,
@@ -205,7 +206,7 @@ class ForwardWatch:
         began = time.perf_counter()
         mode = Mode.TRAIN if torch.is_grad_enabled() else Mode.EVAL
         call = self._calls[id(module)] = self._calls.get(id(module), -1) + 1
-        tensors = [(i, t) for i, t in _tensors(output) if _is_plain(t)]
+        tensors = [(i, t) for i, t in _tensors(output) if is_plain(t)]
         if len(tensors) == 1 and self._is_handed_on(module, tensors[0][1]):
             return
         for index, tensor in tensors:
@@ -260,15 +261,6 @@ def _tensors(output: Any) -> Iterator[tuple[int, torch.Tensor]]:
         yield from ((i, t) for i, t in enumerate(output) if isinstance(t, torch.Tensor))
     elif isinstance(output, dict):
         yield from ((i, t) for i, t in enumerate(output.values()) if isinstance(t, torch.Tensor))
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds values that can be read here and now."""
-    return (
-        type(tensor) in (torch.Tensor, nn.Parameter)
-        and tensor.device.type != "meta"
-        and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
-    )
 
 
 def _is_loss(module: nn.Module) -> bool:

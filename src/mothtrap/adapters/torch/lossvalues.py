@@ -1,7 +1,8 @@
 """What a loss operation saved of its inputs, looked at now and then: labels, predictions.
 
-Saved tensors are read one hop from the root only, and never once a checkpointed segment
-was seen in the job: unpacking those re-runs the segment.
+Saved tensors are read at the loss operation only, and never those that somebody packed
+(checkpointing, offloading) nor once a checkpointed segment was seen in the job: unpacking
+re-runs the segment.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ def _saved(term: LossTerm, name: str) -> torch.Tensor | None:
     """A saved tensor of the loss node; its buffers may be freed already."""
     node: Any = term.node
     if operation(node) == "log_softmax":
+        return None
+    packed = getattr(getattr(node, "_raw" + name, None), "unpack_hook", None)  # torch 2.13 has it
+    if packed is not None:
         return None
     try:
         value = getattr(node, name, None)

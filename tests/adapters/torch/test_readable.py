@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import torch
+from tests.adapters.torch.watched import batch, classifier, sgd, watched
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+
+from mothtrap.adapters.torch.readable import is_plain, is_readable
+
+
+def test_ordinary_tensors_and_parameters_are_plain() -> None:
+    for tensor in (torch.ones(2), nn.Parameter(torch.ones(2)), torch.ones(2, dtype=torch.int8)):
+        assert is_readable(tensor)
+        assert is_plain(tensor)
+
+
+def test_tensors_without_values_are_not_readable() -> None:
+    assert not is_readable(torch.ones(2, device="meta"))
+    with FakeTensorMode():
+        assert not is_readable(torch.ones(2))
+
+
+def test_a_subclass_is_readable_but_not_plain() -> None:
+    tensor = torch.ones(2).as_subclass(type("Own", (torch.Tensor,), {}))
+    assert is_readable(tensor)
+    assert not is_plain(tensor)
+
+
+def test_a_tensor_that_stands_for_a_batch_is_not_readable() -> None:
+    seen: list[bool] = []
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        seen.append(is_readable(x))
+        return x.sum()
+
+    torch.func.vmap(inner)(torch.ones(2, 3))
+    torch.func.grad(inner)(torch.ones(3))
+    assert seen == [False, False]
+
+
+def test_per_sample_gradients_by_function_transforms_are_left_alone() -> None:
+    model = classifier()
+    x, y = batch()
+
+    def loss(weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = torch.func.functional_call(model, weights, (x[None],))
+        return nn.CrossEntropyLoss()(out, y[None])
+
+    per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    expected = per_sample(weights, x, y)
+    with watched() as seen:
+        optimizer = sgd(model)
+        found = per_sample(weights, x, y)
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert len(seen.scalars("loss")) == 1

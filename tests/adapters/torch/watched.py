@@ -1,0 +1,127 @@
+"""Observes a piece of training in this process and keeps what was seen in a list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import attach, attach_process
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.selection import Stream, streams
+from mothtrap.core.config import Config
+from mothtrap.core.observations import Blind, Observation
+from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.summary import FIELDS
+
+_RULES = load_rules(Config())
+DEFAULT = streams(Config(), [need for rule in _RULES for need in rule.needs])
+EVERYTHING = streams(Config(capture="everything"), [need for rule in _RULES for need in rule.needs])
+
+
+@dataclass
+class Seen:
+    """A sink that keeps records; the questions that tests ask of them."""
+
+    tracer: Tracer
+    said: list[str] = field(default_factory=list)
+    records: list[StepRecord] = field(default_factory=list)
+    tensors: dict[int, TensorInfo] = field(default_factory=dict)
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
+        self.records.append(record)
+        self.tensors.update(record.defined)
+
+    def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecord]:
+        return [record for record in self.records if record.key.mode is mode]
+
+    def scalars(self, name: str, of: str | None = None, mode: Mode = Mode.TRAIN) -> list[float]:
+        return [
+            scalar.value
+            for record in self.steps(mode)
+            for scalar in record.scalars
+            if scalar.name == name and of in (None, scalar.of)
+        ]
+
+    def observed(self, kind: type[Observation]) -> list[Observation]:
+        return [o for record in self.records for o in record.observations if isinstance(o, kind)]
+
+    def blind(self) -> list[str]:
+        return [blind.what for blind in self.observed(Blind)]
+
+    def names(self, kind: str) -> list[str]:
+        return [info.name for info in self.tensors.values() if info.kind == kind]
+
+    def info(self, identity: str) -> TensorInfo:
+        return next(info for info in self.tensors.values() if info.identity == identity)
+
+    def rows(self, identity: str, statistic: str, mode: Mode = Mode.TRAIN) -> dict[int, float]:
+        """Values of a statistic by step; NaN rows are left out."""
+        column = FIELDS.index(statistic)
+        found = {}
+        for record in self.steps(mode):
+            for tensor_id, row in zip(record.tensor_T, record.summary_TF, strict=True):
+                if self.tensors[int(tensor_id)].identity == identity and not np.isnan(row[column]):
+                    found[record.key.step] = float(row[column])
+        return found
+
+
+@contextmanager
+def watched(
+    model: nn.Module | None = None,
+    *optimizers: torch.optim.Optimizer,
+    capture: Sequence[Stream] = EVERYTHING,
+) -> Iterator[Seen]:
+    """Observe the process, or one model; detaches always, and fails where mothtrap failed."""
+    said: list[str] = []
+    containment = Containment(said.append)
+    recorder: Recorder[torch.Tensor] = Recorder(
+        arithmetic, capture, containment, overhead=0.0, on_first_step=lambda: None
+    )
+    handle = attach_process(recorder) if model is None else attach(model, optimizers, recorder)
+    seen = Seen(handle.tracer, said)
+    recorder.sinks.append(seen)
+    try:
+        yield seen
+    finally:
+        handle.detach()
+    assert not containment.failures, "\n".join(f.traceback for f in containment.failures)
+
+
+def classifier(*, inputs: int = 6, hidden: int = 8, classes: int = 3) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def batch(rows: int = 4, inputs: int = 6, classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(rows, inputs), torch.arange(rows) % classes
+
+
+def sgd(model: nn.Module, rate: float = 0.1) -> torch.optim.SGD:
+    return torch.optim.SGD(model.parameters(), lr=rate)
+
+
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3, *, set_to_none: bool = True
+) -> list[float]:
+    """The plain loop; returns its losses."""
+    losses = []
+    for _ in range(steps):
+        x, y = batch()
+        optimizer.zero_grad(set_to_none=set_to_none)
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        assert math.isfinite(losses[-1])
+    return losses
