@@ -7,6 +7,7 @@ import functools
 import linecache
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 import torch
@@ -14,6 +15,7 @@ import torch
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
@@ -89,35 +91,63 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    scope = _scope(tree, code)
-    names = _names_in_call(scope, call_line)
-    best: int | None = None
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Assign) and node.lineno <= call_line:
-            targets = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-            plain = not isinstance(node.value, ast.Constant)
-            if targets & names and plain and node.lineno < call_line:
-                best = max(best or 0, node.lineno)
+    nodes = list(_own_nodes(_scope(tree, code, call_line)))
+    read = _names_in_call(nodes, call_line)
+    made: list[int] = []
+    changed: list[int] = []  # `loss = loss / n`: the loss itself was made before
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and not isinstance(
+            node.value, ast.Constant
+        ):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            written = _names(targets, ast.Store)
+            if written & read and node.lineno <= call_line:
+                (changed if written & _names([node.value]) else made).append(node.lineno)
+    return max(made or changed, default=None)
+
+
+def _scope(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
+    """The function whose code it is, or the module; of a comprehension what surrounds it."""
+    best: ast.AST = tree
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        if node.name == code.co_name and first == code.co_firstlineno:
+            return node
+        if first <= line <= (node.end_lineno or first) and code.co_name in _UNNAMED_SCOPES:
+            best = node  # outer functions are walked first
     return best
 
 
-def _scope(tree: ast.Module, code: CodeType) -> ast.AST:
-    """The function whose code it is, or the module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if node.name == code.co_name and first == code.co_firstlineno:
-                return node
-    return tree
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a scope but those of functions and classes inside it."""
+    waiting = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(node))
 
 
-def _names_in_call(scope: ast.AST, line: int) -> set[str]:
-    """Names in the statement on `line` that can be the loss: read, and not called."""
+def _names_in_call(nodes: Iterable[ast.AST], line: int) -> set[str]:
+    """Names in the `backward` or `grad` call on a line: one of them can be the loss."""
     names: set[str] = set()
-    for node in ast.walk(scope):
+    for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         on_line = node.lineno <= line <= (node.end_lineno or node.lineno)
         if on_line and node.func.attr in ("backward", "grad"):
-            names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            names |= _names([node])
     return names
+
+
+def _names(nodes: Iterable[ast.AST | None], context: type[ast.expr_context] = ast.Load) -> set[str]:
+    """Names and dotted names that are read (or stored to) anywhere in some nodes."""
+    return {
+        ast.unparse(inner)
+        for node in nodes
+        if node is not None
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, context)
+    }

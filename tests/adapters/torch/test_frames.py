@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import linecache
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+
+from mothtrap.adapters.torch import frames
+
+
+class Backward:
+    """Stands for a loss: arithmetic gives it back, `backward` takes the caller's frame."""
+
+    def __init__(self) -> None:
+        self.caller: FrameType | None = None
+
+    def backward(self, *_: object) -> None:
+        self.caller = sys._getframe(1)
+
+    def __truediv__(self, _: object) -> Backward:
+        return self
+
+    __iadd__ = __itruediv__ = __add__ = __mul__ = __truediv__
+
+
+@pytest.fixture
+def assigned(tmp_path: Path) -> Callable[[str], int | None]:
+    """Run a script that calls `backward` of `LOSS`; give the line that it is assigned on."""
+
+    def run(source: str) -> int | None:
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(source), encoding="utf-8")
+        linecache.checkcache()
+        loss = Backward()
+        values: dict[str, Any] = {"compute": lambda *_: loss, "scale": lambda _: loss}
+        exec(compile(path.read_text(), str(path), "exec"), values)
+        assert loss.caller is not None
+        place = frames.assigned_at(loss.caller)
+        if place is None:
+            return None
+        file, line = place.rsplit(":", 1)
+        assert file.endswith("script.py")
+        return int(line)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("loss = compute()\nloss.backward()\n", 1),
+        ("n = 4\nloss = compute()\nother = 3\n(loss / n).backward()\n", 2),
+        ("loss = compute()\nscale(loss).backward()\n", 1),
+        ("loss: object = compute()\nloss.backward()\n", 1),
+        ("loss = compute()\nloss = loss / 2\nloss /= 2\nloss.backward()\n", 1),
+        ("out, loss = 1, compute()\nloss.backward()\n", 1),
+        ("loss = 0\nloss = compute()\nloss.backward()\n", 2),
+        ("loss = compute(\n    1,\n    2,\n)\nloss.backward(\n)\n", 1),
+        ("if (loss := compute()):\n    loss.backward()\n", 1),
+        ("loss = compute(); loss.backward()\n", 1),
+        ("compute().backward()\n", None),
+    ],
+)
+def test_finds_the_line_that_computes_the_loss(
+    assigned: Callable[[str], int | None], source: str, line: int | None
+) -> None:
+    assert assigned(source) == line
+
+
+def test_looks_in_the_function_that_calls_backward(
+    assigned: Callable[[str], int | None],
+) -> None:
+    source = """\
+    def first():
+        loss = compute(1)
+        return loss
+
+    def second():
+        loss = compute(2)
+        def unrelated():
+            loss = compute(3)
+        loss.backward()
+
+    second()
+    """
+    assert assigned(source) == 6
+
+
+def test_looks_in_the_method_of_the_right_class(assigned: Callable[[str], int | None]) -> None:
+    source = """\
+    class Other:
+        def step(self):
+            loss = compute()
+            loss.backward()
+
+    class Trainer:
+        def step(self):
+            self.loss = compute()
+            loss = self.loss
+            loss.backward()
+
+    Trainer().step()
+    """
+    assert assigned(source) == 9
+
+
+def test_an_attribute_can_hold_the_loss(assigned: Callable[[str], int | None]) -> None:
+    source = """\
+    class Trainer:
+        def step(self):
+            self.loss = compute()
+            self.count = compute()
+            self.loss.backward()
+
+    Trainer().step()
+    """
+    assert assigned(source) == 3
+
+
+def test_a_loss_of_another_function_is_not_taken_for_the_script_s(
+    assigned: Callable[[str], int | None],
+) -> None:
+    source = """\
+    losses = [compute()]
+    def evaluate():
+        loss = compute()
+    [loss.backward() for loss in losses]
+    """
+    assert assigned(source) is None
+
+
+def test_code_without_source_has_no_line() -> None:
+    loss = Backward()
+    exec(compile("loss.backward()", "<no source here>", "exec"), {"loss": loss})
+    assert loss.caller is not None
+    assert frames.assigned_at(loss.caller) is None
+
+
+def test_a_file_that_does_not_parse_any_more_has_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "edited.py"
+    path.write_text("loss.backward()\n", encoding="utf-8")
+    loss = Backward()
+    exec(compile(path.read_text(), str(path), "exec"), {"loss": loss})
+    path.write_text("loss = = broken\n", encoding="utf-8")
+    linecache.checkcache()
+    assert loss.caller is not None
+    assert frames.assigned_at(loss.caller) is None
+
+
+def test_the_user_frame_is_the_innermost_one_of_user_code() -> None:
+    found: list[FrameType | None] = []
+    hook = torch.nn.Linear(2, 2)
+    hook.register_forward_hook(lambda *_: found.append(frames.user_frame()))
+    hook(torch.ones(1, 2))
+    assert found[0] is not None
+    assert found[0].f_code.co_filename == __file__
+
+
+def test_frames_that_build_an_object_are_passed_over() -> None:
+    class Part(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.place = frames.location(frames.user_frame(skip_init_of=self))
+
+    class Whole(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = Part()
+
+    line = Whole.__init__.__code__.co_firstlineno + 2
+    assert Whole().part.place == f"{frames._place(__file__, line)}"
+
+
+def test_places_are_relative_below_the_working_directory_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert frames._place(str(tmp_path / "a" / "train.py"), 3) == str(Path("a/train.py:3"))
+    outside = str(tmp_path.parent / "train.py")
+    assert frames._place(outside, 3) == f"{outside}:3"
+    assert frames.location(None) is None
