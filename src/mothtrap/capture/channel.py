@@ -16,6 +16,8 @@ from mothtrap.statistics.summary import FIELDS
 
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 _RECORD_BYTES = 1024  # what a record weighs beside its arrays, roughly
+_OWED_OBSERVATIONS = 1000
+"""Facts of dropped steps that are kept for the next record; chosen by hand."""
 
 
 class Channel:
@@ -25,7 +27,8 @@ class Channel:
     an urgent record: waking a thread at every step would fight the training for the
     interpreter. When `limit_bytes` are waiting, `on_full` decides: `degrade` keeps the
     numbers of a step and the rows that are not finite, `drop` drops the step, `block`
-    waits. What was given up is told in the next record as a `Dropped` observation.
+    waits. The next record, or one at `close`, brings what a dropped one defined and
+    observed, and says in a `Dropped` observation what was given up.
 
     Args:
         name: of the thread.
@@ -48,6 +51,7 @@ class Channel:
         self._waiting: deque[StepRecord] = deque()
         self._bytes = 0
         self._dropped: dict[str, int] = {}
+        self._owed: StepRecord | None = None
         self._closed = False
         self._urgent = False
         self._changed = threading.Condition()
@@ -67,9 +71,9 @@ class Channel:
                 record = self._give_up(record)
                 size = _size(record)
                 if not self._has_room(size, of=2.0) or self._on_full == "drop":
-                    self._dropped["steps"] = self._dropped.get("steps", 0) + 1
+                    self._drop(record)
                     return
-            self._waiting.append(self._tell_drops(record))
+            self._waiting.append(self._settle(record))
             self._bytes += size
             if urgent or not self._has_room(size, of=0.5):
                 self._wake()
@@ -77,6 +81,8 @@ class Channel:
     def close(self, timeout_s: float = 30.0) -> bool:
         """Let the consumer finish what waits; False when it did not in time."""
         with self._changed:
+            if self._owed is not None and not self._closed:
+                self._waiting.append(self._settle(self._owed))
             self._closed = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
@@ -93,12 +99,36 @@ class Channel:
         if self._on_full == "drop":
             return record
         keep = np.any(record.summary_TF[:, _NONFINITE] > 0, axis=1)
-        lost = int(np.count_nonzero(~keep))
-        if lost:
-            self._dropped["statistics rows"] = self._dropped.get("statistics rows", 0) + lost
+        self._count("statistics rows", int(np.count_nonzero(~keep)))
         return replace(record, tensor_T=record.tensor_T[keep], summary_TF=record.summary_TF[keep])
 
-    def _tell_drops(self, record: StepRecord) -> StepRecord:
+    def _drop(self, record: StepRecord) -> None:
+        self._count("steps", 1)
+        owed = self._owed
+        observations = (*(owed.observations if owed else ()), *record.observations)
+        self._count("observations", max(0, len(observations) - _OWED_OBSERVATIONS))
+        self._owed = replace(
+            record,
+            defined=(*(owed.defined if owed else ()), *record.defined),
+            tensor_T=record.tensor_T[:0],
+            summary_TF=record.summary_TF[:0],
+            scalars=(),
+            observations=observations[-_OWED_OBSERVATIONS:],
+        )
+
+    def _count(self, what: str, lost: int) -> None:
+        if lost:
+            self._dropped[what] = self._dropped.get(what, 0) + lost
+
+    def _settle(self, record: StepRecord) -> StepRecord:
+        """Add to a record what is owed from before."""
+        owed, self._owed = self._owed, None
+        if owed is not None and owed is not record:
+            record = replace(
+                record,
+                defined=(*owed.defined, *record.defined),
+                observations=(*owed.observations, *record.observations),
+            )
         if not self._dropped:
             return record
         told = tuple(
@@ -120,19 +150,17 @@ class Channel:
 
     def _run(self) -> None:
         finished = False
-        while not finished:
-            records, finished = self._take()
-            if not records:
-                continue
-            try:
-                self._consume(records)
-            except Exception as err:
-                with self._changed:
-                    self._closed = True
-                    self._waiting.clear()
-                    self._changed.notify_all()
-                self._on_error(err)
-                return
+        try:
+            while not finished:
+                records, finished = self._take()
+                if records:
+                    self._consume(records)
+        except BaseException as err:  # whatever it is: nobody else would let a waiting put go
+            with self._changed:
+                self._closed = True
+                self._waiting.clear()
+                self._changed.notify_all()
+            self._on_error(err)
 
 
 def _size(record: StepRecord) -> int:

@@ -192,18 +192,20 @@ class Recorder(Generic[ArrayT]):
 
     def close_step(self, closed: ClosedStep) -> None:
         """Hand the step on and decide about the next one."""
+        opening_s = 0.0
         if not self._opened and not self._left:
             self._opened = True
             began = self._clock()
             self._on_first_step()
             self._started_s = self._clock()
             # Reported apart: it is paid once, before the first step is counted.
-            self.own_s = began - self._started_s
-            self._own_before_s = self.own_s
+            opening_s = self._started_s - began
+            self.own_s = self._own_before_s = 0.0
         self._steps += 1
         now = self._clock()
         step_s, self._closed_s = now - self._closed_s, now
         own_s, self._own_before_s = self.own_s - self._own_before_s, self.own_s
+        self.own_s -= opening_s  # the hook that is running will add it when it ends
         self.scalar("skipped", "", float(closed.skipped))
         self.scalar("micro_batches", "", float(closed.micro_batches))
         self.scalar("step_s", "", step_s)

@@ -1,0 +1,95 @@
+"""Our own failures are said once, and do not depend on a stream that is there."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mothtrap.capture.containment import Containment, say_on_stderr
+
+
+def raised(text: str) -> Exception:
+    try:
+        raise ValueError(text)
+    except ValueError as err:
+        return err
+
+
+def test_a_part_is_reported_once_and_is_off() -> None:
+    said: list[str] = []
+    containment = Containment(said.append)
+    assert not containment.is_off("gradients")
+    failure = containment.report("gradients", raised("odd shape"), step=7)
+    assert failure is not None
+    assert (failure.step, failure.part, failure.error) == (7, "gradients", "ValueError: odd shape")
+    assert "in raised" in failure.traceback
+    assert containment.report("gradients", raised("again")) is None
+    assert containment.is_off("gradients")
+    assert said == [
+        "mothtrap: gradients failed and is switched off; training goes on (ValueError: odd shape)"
+    ]
+
+
+def test_parts_fail_apart() -> None:
+    said: list[str] = []
+    containment = Containment(said.append)
+    containment.report("gradients", raised("a"))
+    containment.report("writer", raised("b"))
+    assert not containment.is_off("losses")
+    assert [failure.part for failure in containment.failures] == ["gradients", "writer"]
+    assert len(said) == 2
+
+
+class Gone(io.StringIO):
+    """A stream on which nobody listens any more."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+@pytest.mark.parametrize("stream", [None, Gone(), closed()], ids=["none", "gone", "closed"])
+def test_no_stream_to_say_it_on_is_no_error(
+    stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    say_on_stderr("a finding")
+
+
+def test_a_line_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    say_on_stderr("a finding")
+    assert capsys.readouterr() == ("", "a finding\n")
+
+
+def test_a_progress_bar_is_cleared_around_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Bar:
+        @classmethod
+        @contextmanager
+        def external_write_mode(cls, file: io.TextIOBase) -> Iterator[None]:
+            file.write("[cleared]")
+            yield
+            file.write("[drawn]")
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace(tqdm=Bar))
+    say_on_stderr("a finding")
+    assert capsys.readouterr().err == "[cleared]a finding\n[drawn]"
+
+
+def test_a_module_that_is_only_called_tqdm_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace())
+    say_on_stderr("a finding")
+    assert capsys.readouterr().err == "a finding\n"

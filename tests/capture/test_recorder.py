@@ -1,0 +1,355 @@
+"""One step at a time, from what adapters see to a record at the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.grouper import ClosedStep
+from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.selection import Stream, streams
+from mothtrap.core.config import Config
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import Blind, ToolError, WorkerEnded
+from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.summary import COLUMN, WIDTH
+
+NORMS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
+MEANS = Need(kinds=("weight",), statistics=("mean",))
+Values = list[float]
+
+
+class Clock:
+    """Seconds that pass only when somebody says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Arithmetic:
+    """A reducer of lists of numbers; every call takes `cost_s`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.calls: list[str] = []
+        self.cost_s = 0.0
+        self._clock = clock
+
+    def summarize(
+        self, tensors: Sequence[Values], statistics: Iterable[str]
+    ) -> npt.NDArray[np.float64]:
+        return self._rows("summarize", tensors)
+
+    def norms(self, tensors: Sequence[Values]) -> npt.NDArray[np.float64]:
+        return self._rows("norms", tensors)
+
+    def _rows(self, call: str, tensors: Sequence[Values]) -> npt.NDArray[np.float64]:
+        self.calls.append(call)
+        self._clock.now_s += self.cost_s
+        rows = np.full((len(tensors), WIDTH), np.nan)
+        for row, values in zip(rows, tensors, strict=True):
+            finite = [v for v in values if np.isfinite(v)]
+            row[COLUMN["count"]] = len(values)
+            row[COLUMN["nan"]] = sum(np.isnan(v) for v in values)
+            row[COLUMN["inf"]] = sum(np.isinf(v) for v in values)
+            row[COLUMN["l2"]] = np.sqrt(sum(v * v for v in finite))
+            row[COLUMN["mean"]] = np.mean(finite) if finite else np.nan
+        return rows
+
+
+class Sink:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.records: list[StepRecord] = []
+        self.urgent: list[bool] = []
+        self.calls = 0
+        self._error = error
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
+        self.calls += 1
+        if self._error is not None:
+            raise self._error
+        self.records.append(record)
+        self.urgent.append(urgent)
+
+
+class Job:
+    """A recorder with everything around it."""
+
+    def __init__(
+        self,
+        found: Sequence[Stream],
+        *,
+        overhead: float = 0.0,
+        open_first: Callable[[Job], None] = lambda job: None,
+    ) -> None:
+        self.clock = Clock()
+        self.arithmetic = Arithmetic(self.clock)
+        self.said: list[str] = []
+        self.sink = Sink()
+        self.opened = 0
+        self._open_first = open_first
+        self.recorder: Recorder[Values] = Recorder(
+            self.arithmetic,
+            found,
+            Containment(self.said.append),
+            overhead=overhead,
+            on_first_step=self._open,
+            clock=self.clock,
+        )
+
+    def _open(self) -> None:
+        self.opened += 1
+        self.recorder.sinks.append(self.sink)
+        self._open_first(self)
+
+    def close(self, step: int, *, skipped: bool = False, after_s: float = 0.5) -> StepRecord:
+        self.clock.now_s += after_s
+        self.recorder.close_step(
+            ClosedStep(step=step, optimizers=("Adam",), skipped=skipped, series=(), micro_batches=2)
+        )
+        return self.sink.records[-1]
+
+    def gradient(self, name: str = "weight") -> int:
+        tensor_id = self.recorder.define(TensorInfo(kind="gradient", name=name))
+        assert tensor_id is not None
+        return tensor_id
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job(streams(Config(), [NORMS, MEANS]))
+
+
+def scalars(record: StepRecord) -> dict[str, float]:
+    return {scalar.name: scalar.value for scalar in record.scalars}
+
+
+def test_a_step_has_its_numbers_and_facts(job: Job) -> None:
+    number = job.gradient()
+    job.recorder.reduce("gradient", [number], [[3.0, 4.0]])
+    job.recorder.scalar("loss", "main Adam", 0.25)
+    job.recorder.observe(Blind(step=0, what="a module", reason="compiled"))
+    record = job.close(0)
+    assert record.key == StepKey(step=0, mode=Mode.TRAIN, mode_step=0)
+    assert record.optimizers == ("Adam",)
+    assert record.defined == ((number, TensorInfo(kind="gradient", name="weight")),)
+    assert record.tensor_T.tolist() == [number]
+    assert record.summary_TF[0, COLUMN["l2"]] == 5.0
+    assert record.observations == (Blind(step=0, what="a module", reason="compiled"),)
+    assert scalars(record) == {
+        "loss": 0.25,
+        "skipped": 0.0,
+        "micro_batches": 2.0,
+        "step_s": pytest.approx(0.5),
+        "own_s": pytest.approx(0.0),
+    }
+
+
+def test_nothing_of_a_step_is_left_for_the_next(job: Job) -> None:
+    number = job.gradient()
+    job.recorder.reduce("gradient", [number], [[1.0]])
+    job.recorder.scalar("loss", "main", 1.0)
+    job.close(0)
+    record = job.close(1, skipped=True)
+    assert record.key.step == 1
+    assert record.defined == record.observations == ()
+    assert record.skipped
+    assert len(record.tensor_T) == len(record.summary_TF) == 0
+    assert scalars(record)["skipped"] == 1.0
+    assert "loss" not in scalars(record)
+    assert job.recorder.steps == 2
+
+
+def test_rows_of_micro_batches_become_one(job: Job) -> None:
+    first, second = job.gradient("a"), job.gradient("b")
+    job.recorder.reduce("gradient", [first, second], [[3.0], [1.0]])
+    job.recorder.reduce("gradient", [first], [[4.0, float("nan")]])
+    record = job.close(0)
+    assert record.tensor_T.tolist() == [first, second]
+    row = record.summary_TF[0]
+    assert (row[COLUMN["count"]], row[COLUMN["nan"]], row[COLUMN["l2"]]) == (3.0, 1.0, 5.0)
+    assert record.summary_TF[1, COLUMN["l2"]] == 1.0
+
+
+def test_a_row_that_the_adapter_worked_out_is_taken_as_it_is(job: Job) -> None:
+    number = job.gradient()
+    job.recorder.add_row(number, {"update_ratio": 1e-3})
+    row = job.close(0).summary_TF[0]
+    assert row[COLUMN["update_ratio"]] == 1e-3
+    assert np.isnan(np.delete(row, COLUMN["update_ratio"])).all()
+
+
+def test_norms_are_reduced_the_cheap_way(job: Job) -> None:
+    weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
+    assert weight is not None
+    job.recorder.reduce("gradient", [job.gradient()], [[1.0]])
+    job.recorder.reduce("weight", [weight], [[1.0]])
+    assert job.arithmetic.calls == ["norms", "summarize"]
+
+
+def test_what_nobody_needs_is_not_reduced(job: Job) -> None:
+    assert job.recorder.define(TensorInfo(kind="bias", name="bias")) is None
+    assert job.recorder.is_due("gradient")
+    assert not job.recorder.is_due("activation")
+    job.recorder.reduce("gradient", [], [])
+    assert job.arithmetic.calls == []
+
+
+def test_a_gradient_that_is_not_finite_is_told_once(job: Job) -> None:
+    number = job.gradient()
+    job.recorder.reduce("gradient", [number], [[1.0]])
+    assert not job.recorder.take_nonfinite()
+    job.recorder.reduce("gradient", [number], [[float("inf")]])
+    assert job.recorder.take_nonfinite()
+    assert not job.recorder.take_nonfinite()
+
+
+@pytest.mark.parametrize(
+    ("loss", "urgent"), [(1.0, False), (float("nan"), True), (float("-inf"), True)]
+)
+def test_a_loss_that_is_not_finite_is_urgent(job: Job, loss: float, urgent: bool) -> None:
+    job.recorder.scalar("loss", "main", loss)
+    job.recorder.scalar("user's own", "", float("nan"))
+    job.close(0)
+    assert job.sink.urgent == [urgent]
+
+
+def test_the_first_step_opens_the_sinks_once(job: Job) -> None:
+    job.recorder.evaluation(StepKey(step=0, mode=Mode.EVAL), [Scalar("loss", "main", 1.0)])
+    assert job.opened == 0
+    job.close(0)
+    job.close(1)
+    assert job.opened == 1
+    assert [record.key.step for record in job.sink.records] == [0, 1]
+
+
+def test_what_the_opening_observes_is_in_the_first_record() -> None:
+    fact = Blind(step=0, what="worker", reason="opened")
+    job = Job([], open_first=lambda job: job.recorder.observe(fact))
+    assert job.close(0).observations == (fact,)
+
+
+def test_an_evaluation_is_a_record_of_its_own() -> None:
+    job = Job(streams(Config(capture="everything"), []))
+    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    assert number is not None
+    job.close(0)
+    key = StepKey(step=1, mode=Mode.EVAL, mode_step=4)
+    job.recorder.scalar("lr", "Adam", 0.1)
+    job.recorder.reduce("activation", [number], [[3.0, 4.0]])
+    job.recorder.commit_forward(key)
+    job.recorder.evaluation(key, [Scalar("loss", "main", 2.0)])
+    rows, numbers = job.sink.records[1:]
+    assert rows.key == numbers.key == key
+    assert rows.summary_TF[0, COLUMN["l2"]] == 5.0
+    assert rows.optimizers == ()
+    assert scalars(numbers) == {"loss": 2.0}
+    record = job.close(1)
+    assert len(record.tensor_T) == 0
+    assert scalars(record)["lr"] == 0.1
+
+
+def test_outputs_of_a_training_forward_belong_to_the_step() -> None:
+    job = Job(streams(Config(capture="everything"), []))
+    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    assert number is not None
+    job.recorder.reduce("activation", [number], [[3.0]])
+    job.recorder.commit_forward(StepKey(step=0))
+    assert job.close(0).tensor_T.tolist() == [number]
+
+
+def test_blindness_is_said_once(job: Job) -> None:
+    job.recorder.blind(0, "a module", "compiled")
+    job.recorder.blind(1, "a module", "compiled")
+    job.recorder.blind(1, "another", "compiled")
+    assert len(job.close(0).observations) == 2
+
+
+def test_own_time_is_counted_without_the_opening() -> None:
+    def open_slowly(job: Job) -> None:
+        job.clock.now_s += 3.0
+
+    job = Job([], open_first=open_slowly)
+
+    def close(step: int) -> StepRecord:
+        """Close a step as adapters do: timed, and added to the own time."""
+        began_s = job.clock.now_s
+        record = job.close(step, after_s=0.0)
+        job.recorder.own_s += job.clock.now_s - began_s
+        return record
+
+    close(0)
+    assert job.recorder.own_s == pytest.approx(0.0)
+    for step in (1, 2):
+        job.clock.now_s += 1.0
+        job.recorder.own_s += 0.25
+        record = close(step)
+        assert scalars(record)["own_s"] == pytest.approx(0.25)
+        assert scalars(record)["step_s"] == pytest.approx(1.0)
+    assert job.recorder.own_s == pytest.approx(0.5)
+    assert job.recorder.wall_s == pytest.approx(2.0)
+
+
+def test_a_stream_that_costs_too_much_is_thinned_and_norms_are_not() -> None:
+    job = Job(streams(Config(), [NORMS, MEANS]), overhead=0.02)
+    gradient = job.gradient()
+    weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
+    assert weight is not None
+    due = 0
+    for step in range(200):
+        assert job.recorder.is_due("gradient")
+        job.arithmetic.cost_s = 0.01
+        job.recorder.reduce("gradient", [gradient], [[1.0]])
+        if job.recorder.is_due("weight"):
+            due += 1
+            job.recorder.reduce("weight", [weight], [[1.0]])
+        job.close(step, after_s=0.1)
+    assert 30 <= due <= 60  # a fifth of 200: each costs 0.01 s, each step earns 0.002 s
+    (shed,) = job.recorder.shed
+    assert shed.startswith("weight mean")
+
+
+def test_the_end_is_the_last_record(job: Job) -> None:
+    job.close(0)
+    ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=1.0)
+    job.recorder.observe(Blind(step=1, what="late", reason="seen after the step"))
+    job.recorder.finish(ending)
+    last = job.sink.records[-1]
+    assert last.key == StepKey(step=1, mode=Mode.PREDICT)
+    assert last.observations[-1] == ending
+    assert len(last.observations) == 2
+
+
+def test_a_process_that_never_stepped_says_nothing(job: Job) -> None:
+    job.recorder.finish(WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0))
+    assert job.opened == 0
+    assert job.sink.records == []
+
+
+def test_a_process_that_left_opens_nothing(job: Job) -> None:
+    job.recorder.leave()
+    job.recorder.close_step(
+        ClosedStep(step=0, optimizers=("Adam",), skipped=False, series=(), micro_batches=1)
+    )
+    assert job.opened == 0
+
+
+def test_a_sink_that_fails_is_left_out_and_the_others_are_told() -> None:
+    broken, again = Sink(RuntimeError("no lock")), Sink(RuntimeError("no lock"))
+    job = Job([], open_first=lambda job: job.recorder.sinks.extend([broken, again]))
+    job.close(0)
+    record = job.close(1)
+    assert broken.calls == again.calls == 1
+    (failure,) = record.observations
+    assert isinstance(failure, ToolError)
+    assert (failure.part, failure.error) == ("queue", "RuntimeError: no lock")
+    assert [item.key.step for item in job.sink.records] == [0, 1]
+    assert len(job.said) == 1

@@ -1,0 +1,99 @@
+"""What is captured follows from what the rules need and the user asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from mothtrap.capture.selection import (
+    CAPTURED_KINDS,
+    DENSE_STEPS,
+    TABLE,
+    Selection,
+    Stream,
+    streams,
+)
+from mothtrap.core.config import Collection, Config
+from mothtrap.core.needs import Need
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+
+NORMS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
+UNITS = Need(kinds=("activation",), statistics=("inactive",), roles=("rectifier",), every=16)
+GRADIENT = TensorInfo(kind="gradient", name="blocks.0.weight")
+RELU = TensorInfo(kind="activation", name="blocks.1", role="rectifier")
+LINEAR = TensorInfo(kind="activation", name="blocks.0")
+
+
+def wanted(found: tuple[Stream, ...], info: TensorInfo) -> frozenset[str]:
+    """The statistics of a tensor when every stream is active."""
+    selection = Selection(found)
+    selection.define(0, info)
+    return selection.statistics(0, frozenset(stream.name for stream in found))
+
+
+def test_no_rule_no_capture() -> None:
+    assert streams(Config(), []) == ()
+    assert not Selection(()).define(0, GRADIENT)
+
+
+def test_capture_off_wins_over_rules_and_collections() -> None:
+    everything = {"mine": Collection(tensors=("*",))}
+    assert streams(Config(capture="off", collections=everything), [NORMS, UNITS]) == ()
+
+
+def test_needs_are_joined() -> None:
+    mean = Need(kinds=("gradient",), statistics=("mean",))
+    found = streams(Config(), [NORMS, mean, NORMS])
+    assert len(found) == 2
+    assert wanted(found, GRADIENT) == {"l2", "nan", "inf", "mean"}
+
+
+def test_a_need_is_of_its_kinds_and_roles_alone() -> None:
+    found = streams(Config(), [UNITS])
+    assert wanted(found, RELU) == {"inactive"}
+    assert not Selection(found).define(0, LINEAR)
+    assert not Selection(found).define(0, GRADIENT)
+
+
+def test_only_the_non_finite_checks_of_gradients_are_never_thinned() -> None:
+    histograms = Need(kinds=("gradient",), statistics=("l2", "mean"))
+    outputs = Need(kinds=("activation",), statistics=("nan",))
+    found = streams(Config(), [NORMS, histograms, outputs])
+    assert [stream.essential for stream in found] == [True, False, False]
+
+
+def test_everything_is_the_whole_table_at_every_step_in_both_modes() -> None:
+    found = streams(Config(capture="everything"), [])
+    assert wanted(found, LINEAR) == TABLE
+    assert {kind for stream in found for kind in stream.kinds} == set(CAPTURED_KINDS)
+    assert all(
+        found[0].is_due(mode, step) for mode in (Mode.TRAIN, Mode.EVAL) for step in range(99)
+    )
+
+
+def test_a_collection_is_a_glob_over_kind_and_name() -> None:
+    chosen = Collection(tensors=("gradient:blocks.0.*", "activation:head"), every=50)
+    found = streams(Config(collections={"first": chosen}), [])
+    selection = Selection(found)
+    assert selection.define(0, GRADIENT)
+    assert selection.define(1, TensorInfo(kind="activation", name="head"))
+    assert not selection.define(2, TensorInfo(kind="weight", name="blocks.0.weight"))
+    assert not selection.define(3, TensorInfo(kind="gradient", name="blocks.10.weight"))
+    assert wanted(found, GRADIENT) == TABLE
+
+
+@pytest.mark.parametrize("every", [1, 16])
+def test_every_stream_is_due_at_the_start_and_then_by_its_cadence(every: int) -> None:
+    (stream,) = streams(Config(), [Need(kinds=("weight",), statistics=("l2",), every=every)])
+    due = [step for step in range(64) if stream.is_due(Mode.TRAIN, step)]
+    dense = range(DENSE_STEPS)
+    assert due == sorted({*dense, *range(0, 64, every)})
+    assert not stream.is_due(Mode.EVAL, 0)
+
+
+def test_only_active_streams_count() -> None:
+    found = streams(Config(), [NORMS, Need(kinds=("gradient",), statistics=("mean",))])
+    selection = Selection(found)
+    selection.define(0, GRADIENT)
+    assert selection.statistics(0, frozenset({found[1].name})) == {"mean"}
+    assert selection.statistics(0, frozenset()) == frozenset()
