@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
@@ -49,6 +50,29 @@ def test_fires_when_all_predictions_are_the_same() -> None:
 @pytest.mark.parametrize("spread", [0.02, None])
 def test_only_warns_when_predictions_vary_or_were_not_seen(spread: float | None) -> None:
     [finding] = check(CHANCE, calls(spread=spread))
+    assert finding.severity is Severity.WARNING
+
+
+LONG = math.log(10) + noise(500, scale=0.03)
+
+
+def spreading(relative: np.ndarray) -> list[LossCall]:
+    """Calls every 8 steps whose spread is this share of an even guess among 10."""
+    return [
+        msgspec.structs.replace(call, prediction_spread=float(relative[call.step]) / 10)
+        for call in calls(count=len(relative))
+    ]
+
+
+def test_nearly_constant_predictions_are_an_error_when_they_stay_so() -> None:
+    still = spreading(np.full(500, 2e-3) * np.exp(noise(500, scale=0.06)))
+    [early] = check(LONG[:300], still[:38])
+    [late] = check(LONG, still)
+    assert (early.severity, late.severity) == (Severity.WARNING, Severity.ERROR)
+
+
+def test_predictions_that_begin_to_differ_are_no_error() -> None:
+    [finding] = check(LONG, spreading(1e-3 * np.exp(np.arange(500) / 500)))
     assert finding.severity is Severity.WARNING
 
 
