@@ -47,6 +47,7 @@ class Recorder(Generic[ArrayT]):
     Attributes:
         own_s: seconds that mothtrap has spent on the training thread since the start;
             adapters add what their hooks take.
+        capture_s: the part of it that went into statistics; the rest is the fixed cost.
         sinks: where closed steps go; filled by the session when the first step closes.
     """
 
@@ -60,7 +61,7 @@ class Recorder(Generic[ArrayT]):
         on_first_step: Callable[[], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.own_s = 0.0
+        self.own_s = self.capture_s = 0.0
         self.sinks: list[Sink] = []
         self.containment = containment
         self._reducer, self._clock, self._on_first_step = reducer, clock, on_first_step
@@ -278,6 +279,7 @@ class Recorder(Generic[ArrayT]):
 
     def _charge(self, kind: str, cost_s: float) -> None:
         """Book a cost on the first stream that asked for it and can be thinned."""
+        self.capture_s += cost_s
         for stream in self._active[Mode.TRAIN] + self._active[Mode.EVAL]:
             if kind in stream.kinds and not stream.essential:
                 self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s

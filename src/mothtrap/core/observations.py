@@ -136,12 +136,14 @@ class WorkerStarted(Observation, frozen=True, kw_only=True, tag=True):
 class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
     """A worker closed its run; `exception` is the uncaught one that ended the script.
 
-    `own_s` is mothtrap's time on the training thread, `wall_s` the time from the first
+    `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
+    went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
     step to the last, `shed` what the governor thinned.
     """
 
     steps: int
     own_s: float
+    capture_s: float = 0.0
     wall_s: float
     shed: tuple[str, ...] = ()
     exception: str | None = None

@@ -137,7 +137,7 @@ class Run:
     @property
     def overhead(self) -> Overhead:
         """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
-        own_s = wall_s = 0.0
+        own_s = capture_s = wall_s = 0.0
         shed: dict[str, None] = {}
         for rank in self.workers:
             views = [a.workers[rank] for a in self._attempts.values() if rank in a.workers]
@@ -145,12 +145,15 @@ class Run:
             shed |= dict.fromkeys(name for end in ends for name in end.shed)
             if len(ends) == len(views):
                 own_s += sum(end.own_s for end in ends)
+                capture_s += sum(end.capture_s for end in ends)
                 wall_s += sum(end.wall_s for end in ends)
             else:
                 own_s += _sum(self._history(rank, None, ()), "own_s")
                 wall_s += _sum(self._history(rank, None, ()), "step_s")
         ratio = own_s / wall_s if wall_s > 0 else 0.0
-        return Overhead(ratio=ratio, seconds=own_s, shed=tuple(shed))
+        return Overhead(
+            ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed)
+        )
 
     @property
     def damage(self) -> tuple[str, ...]:

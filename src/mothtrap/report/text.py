@@ -163,4 +163,8 @@ def _own_failures(summary: RunSummary, style: Style) -> list[str]:
 def _cost(summary: RunSummary) -> str:
     cost = summary.overhead
     shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
-    return f"{100 * cost.ratio:.1f} % of the training time ({cost.seconds:.2f} s){shed}"
+    text = f"{100 * cost.ratio:.1f} % of the training time ({cost.seconds:.2f} s"
+    if cost.capture_seconds:
+        text += f": hooks {cost.seconds - cost.capture_seconds:.2f} s"
+        text += f", statistics {cost.capture_seconds:.2f} s"
+    return f"{text}){shed}"
