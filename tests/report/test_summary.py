@@ -66,7 +66,12 @@ def test_a_note_is_no_illness() -> None:
         ),
         (HandMadeRun(), "no rule was in force"),
         (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
-        (HandMadeRun(steps=0), "Nothing was observed: no process of the job"),
+        (
+            HandMadeRun(tool_errors=(ToolError(step=1, part="rules", error="x"),)),
+            "judged in 120 steps: mothtrap failed in rules (x)",
+        ),
+        (HandMadeRun(steps=0, workers=()), "Nothing was observed: no process of the job"),
+        (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none of them"),
         (
             HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),
             "Nothing was observed: torch not imported.",
@@ -74,7 +79,7 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(steps=0, damage=("w0: torn",)), "what was stored cannot be read"),
         (HandMadeRun(steps=0, state="running"), "no optimizer step has been made so far"),
         (
-            HandMadeRun(steps=0, state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
+            HandMadeRun(steps=0, workers=(), state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
             "the job ended with exit code 2 before its first optimizer step",
         ),
     ],
@@ -94,7 +99,10 @@ def test_the_exception_that_ended_the_script_is_named() -> None:
 def test_an_unknown_signal_is_named_by_its_number() -> None:
     number = signal.NSIG + 100
     end = RunEnd(exit_code=-number, ended_s=0.0)
-    assert f"signal {number}" in summary_of(HandMadeRun(state="crashed", end=end, steps=0)).verdict
+    assert (
+        f"signal {number}"
+        in summary_of(HandMadeRun(state="crashed", end=end, steps=0, workers=())).verdict
+    )
 
 
 def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
