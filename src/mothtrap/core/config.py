@@ -18,7 +18,7 @@ from mothtrap.core.errors import ConfigError, nearest
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
-ENV_OTHER = ("DISABLE", "RUN_DIR", "ATTEMPT", "CONFIG", "SITE_DIR")
+ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS")
 
 
 class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

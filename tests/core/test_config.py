@@ -1,0 +1,102 @@
+"""Settings come from a file, the environment and the command line, in that order."""
+
+from pathlib import Path
+
+import pytest
+
+from mothtrap.core.config import Config, environment, find_file, inherited_config, load_config
+from mothtrap.core.errors import ConfigError
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_config(start=tmp_path, environ={}) == (Config(), ())
+
+
+def test_the_nearest_file_upward_is_read_and_a_mothtrap_toml_wins_in_one_folder(
+    tmp_path: Path,
+) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.mothtrap]\noverhead = 0.5\n")
+    assert find_file(inner) == tmp_path / "pyproject.toml"
+    (tmp_path / "mothtrap.toml").write_text("overhead = 0.25\n")
+    assert load_config(start=inner, environ={})[0].overhead == 0.25
+
+
+def test_a_pyproject_without_the_table_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert find_file(tmp_path) != tmp_path / "pyproject.toml"
+
+
+def test_the_environment_beats_the_file_and_the_command_line_beats_both(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text('overhead = 0.1\nruns_dir = "x"\ncapture = "off"\n')
+    environ = {"MOTHTRAP_OVERHEAD": "0.2", "MOTHTRAP_RUNS_DIR": "y"}
+    overrides = {"overhead": 0.3, "runs_dir": None}
+    config, _ = load_config(start=tmp_path, environ=environ, overrides=overrides)
+    assert (config.overhead, config.runs_dir, config.capture) == (0.3, "y", "off")
+
+
+def test_lists_in_the_environment_are_separated_by_commas(tmp_path: Path) -> None:
+    config, _ = load_config(start=tmp_path, environ={"MOTHTRAP_SELECT": "NUM,GRD101"})
+    assert config.select == ("NUM", "GRD101")
+
+
+def test_keys_may_be_written_with_hyphens(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text('runs-dir = "x"\n')
+    assert load_config(start=tmp_path, environ={})[0].runs_dir == "x"
+
+
+def test_an_unknown_key_names_the_nearest_and_the_file(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text("overhed = 0.1\n")
+    with pytest.raises(ConfigError, match=r"mothtrap\.toml: unknown key 'overhed' .*'overhead'"):
+        load_config(start=tmp_path, environ={})
+
+
+def test_an_unknown_variable_is_only_a_warning(tmp_path: Path) -> None:
+    _, warnings = load_config(start=tmp_path, environ={"MOTHTRAP_CAPTUR": "off"})
+    assert len(warnings) == 1
+    assert "MOTHTRAP_CAPTURE" in warnings[0]
+
+
+@pytest.mark.parametrize("name", ["MOTHTRAP_DISABLE", "MOTHTRAP_RUN_DIR", "MOTHTRAP_FRAMEWORKS"])
+def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str) -> None:
+    assert load_config(start=tmp_path, environ={name: "1"})[1] == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('capture = "al"', "Invalid enum value 'al'"),
+        ('overhead = "much"', "overhead"),
+        ("overhead = -1", "0 or more"),
+        ("queue_mb = 0", "more than 0"),
+        ("overhead = = 1", "cannot be read as TOML"),
+        ("[collections.a]\nevery = 1", "tensors"),
+        ("[collections.a]\ntensors = ['x']\nevry = 1", "evry"),
+    ],
+)
+def test_a_bad_value_says_where_and_what(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "mothtrap.toml").write_text(text + "\n")
+    with pytest.raises(ConfigError, match=complaint):
+        load_config(start=tmp_path, environ={})
+
+
+def test_a_bad_variable_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="MOTHTRAP_OVERHEAD"):
+        load_config(start=tmp_path, environ={"MOTHTRAP_OVERHEAD": "lots"})
+
+
+def test_rules_are_selected_and_ignored_by_prefix() -> None:
+    config = Config(select=("NUM", "GRD101"), ignore=("NUM004",))
+    assert [config.selects(c) for c in ("NUM001", "NUM004", "GRD101", "GRD105")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_a_child_gets_the_very_same_configuration() -> None:
+    config = Config(select=("NUM",), overhead=0.0, rules={"GRD101": {"ratio": 50.0}})
+    assert inherited_config(environment(config)) == config
+    assert inherited_config({}) is None

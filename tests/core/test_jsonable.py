@@ -1,0 +1,55 @@
+"""Numbers that JSON does not have are strings, and come back as numbers."""
+
+import json
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mothtrap.core import jsonable
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import AnyObservation, Blind, LossCall
+from mothtrap.core.records import Scalar
+
+
+def test_what_is_not_finite_is_told_truthfully() -> None:
+    values = {"a": math.nan, "b": [math.inf, -math.inf], "c": {"d": 1.5}}
+    text = jsonable.encode(values)
+    assert json.loads(text) == {"a": "NaN", "b": ["Infinity", "-Infinity"], "c": {"d": 1.5}}
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_scalar_comes_back_bit_for_bit(value: float) -> None:
+    back = jsonable.decode(jsonable.encode(Scalar("loss", "x", value)), Scalar)
+    assert back.value == value or (math.isnan(back.value) and math.isnan(value))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        Blind(step=3, what="x", reason="y"),
+        LossCall(step=0, operation="nll", chain=("softmax",), label_counts=(1, 2)),
+    ],
+)
+def test_an_observation_knows_its_type_again(fact: AnyObservation) -> None:
+    assert jsonable.decode(jsonable.encode(fact), AnyObservation) == fact
+
+
+def test_a_finding_comes_back() -> None:
+    finding = Finding(
+        code="NUM001",
+        name="nonfinite_loss",
+        severity=Severity.ERROR,
+        step=1,
+        detected_step=2,
+        message="m",
+        evidence={"limit": 1.0, "layers": ["a"]},
+    )
+    assert jsonable.decode(jsonable.encode(finding), Finding) == finding
+
+
+def test_what_is_no_json_raises() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        jsonable.decode("{", Finding)
