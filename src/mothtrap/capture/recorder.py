@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 
 Rows = npt.NDArray[np.float64]
+NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
@@ -73,6 +75,7 @@ class Recorder(Generic[ArrayT]):
         self._observations: list[AnyObservation] = []
         self._rows: list[tuple[Sequence[int], Rows]] = []
         self._forward_rows: list[tuple[Sequence[int], Rows]] = []
+        self._fields: dict[int, dict[str, float]] = {}
         self._spent_s: dict[str, float] = {}
         self._active: dict[Mode, tuple[Stream, ...]] = {}
         self._blind: set[str] = set()
@@ -157,11 +160,8 @@ class Recorder(Generic[ArrayT]):
         return found
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
-        """Add a row of the step in progress whose numbers the adapter worked out itself."""
-        row = np.full((1, WIDTH), np.nan)
-        for name, value in fields.items():
-            row[0, FIELDS.index(name)] = value
-        self._rows.append(([tensor_id], row))
+        """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
+        self._fields.setdefault(tensor_id, {}).update(fields)
         self._charge(self._tensors[tensor_id].kind, cost_s)
 
     def commit_forward(self, key: StepKey) -> None:
@@ -213,7 +213,8 @@ class Recorder(Generic[ArrayT]):
         self.scalar("own_s", "", own_s)
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
         scalars, observations, rows = self._scalars, self._observations, self._rows
-        self._scalars, self._observations, self._rows = [], [], []
+        fields = self._fields
+        self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
         self._emit(
             key,
             rows,
@@ -221,6 +222,7 @@ class Recorder(Generic[ArrayT]):
             observations,
             optimizers=closed.optimizers,
             skipped=closed.skipped,
+            fields=fields,
         )
         for stream, cost_s in self._spent_s.items():
             self._governor.spent(stream, cost_s)
@@ -248,8 +250,9 @@ class Recorder(Generic[ArrayT]):
         *,
         optimizers: tuple[str, ...],
         skipped: bool,
+        fields: Mapping[int, Mapping[str, float]] = NO_FIELDS,
     ) -> None:
-        ids, summary_TF = _join(rows)
+        ids, summary_TF = _with_fields(*_join(rows), fields)
         record = StepRecord(
             key=key,
             wall_s=time.time(),
@@ -299,3 +302,18 @@ def _join(
         return ids, summary_TF
     unique, inverse = np.unique(ids, return_inverse=True)
     return unique, np.stack([merge(summary_TF[inverse == i]) for i in range(len(unique))])
+
+
+def _with_fields(
+    ids: npt.NDArray[np.uint32], summary_TF: Rows, fields: Mapping[int, Mapping[str, float]]
+) -> tuple[npt.NDArray[np.uint32], Rows]:
+    """Write columns into the rows of their tensors; a tensor without a row gets one."""
+    if not fields:
+        return ids, summary_TF
+    new = [i for i in fields if i not in ids]
+    ids = np.concatenate([ids, np.array(new, np.uint32)])
+    summary_TF = np.concatenate([summary_TF, np.full((len(new), WIDTH), np.nan)])
+    for row, tensor_id in enumerate(ids.tolist()):
+        for name, value in fields.get(tensor_id, {}).items():
+            summary_TF[row, FIELDS.index(name)] = value
+    return ids, summary_TF
