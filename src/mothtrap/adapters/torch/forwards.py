@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,8 @@ from torch import nn
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.activity import Activity
+from mothtrap.adapters.torch.held import HeldOutputs
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, role
 from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.capture.grouper import RootCalled
@@ -23,42 +24,35 @@ from mothtrap.core.tensors import TensorInfo
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer
 
-HELD_BYTES = 64 * 2**20
-"""Outputs held by a strong reference until the next forward; beyond it, weak ones.
 
-A strong reference can keep an output alive that autograd would have let go; chosen by
-hand so that nobody notices it.
-"""
-
-Held = tuple[nn.Module, torch.Tensor | weakref.ref[torch.Tensor]]
+TensorIds = dict[tuple[int, int], int | None]
+"""By place in the output and number of the call; None when nothing is captured of it."""
 
 
 class ForwardWatch:
     """Called before and after every module's forward, at any depth.
 
     Attributes:
-        outputs: modules and outputs of the latest train forward, in order of completion.
-        root_inputs: tensors that the latest root was called with.
+        held: outputs of the latest train forward.
         recomputes: a module ran inside a backward: checkpointing is in use.
+        order: paths of modules in the order in which they first returned.
     """
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._recorder = tracer.recorder
         self._thread = threading.get_ident()
-        self._depth = 0
-        self._held_bytes = 0
+        self._running: list[int] = []
         self._calls: dict[int, int] = {}
-        self._ids: dict[tuple[int, int, int], tuple[weakref.ref[nn.Module], int | None]] = {}
-        self._rootless: dict[int, weakref.ref[nn.Module]] = {}
-        self._previous: nn.Module | None = None
+        self._ids: ByIdentity[nn.Module, TensorIds] = ByIdentity()
+        self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._in_root = False
+        self._before_it: weakref.ref[nn.Module] | None = None
         self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
         self._eval_steps = 0
-        self._backward_since = False
         self.activity = Activity(self._recorder)
-        self.outputs: list[Held] = []
-        self.root_inputs: tuple[Any, ...] = ()
+        self.held = HeldOutputs()
         self.recomputes = False
         self.order: dict[str, int] = {}
         self.captures = False
@@ -68,11 +62,6 @@ class ForwardWatch:
         """Look up what is due in the step that begins."""
         recorder = self._recorder
         self.captures = recorder.is_due("activation") or recorder.is_due("activation", Mode.EVAL)
-
-    def after_backward(self) -> None:
-        """The latest outputs are needed until the next root forward, not longer."""
-        self._backward_since = True
-        self._depth = 0
 
     def bind_thread(self) -> None:
         """Watch the forwards of the calling thread (where the optimizer steps)."""
@@ -106,43 +95,52 @@ class ForwardWatch:
     def _before(self, module: nn.Module, args: Any) -> None:
         if not self._is_observed():
             return
-        if self._depth == 0:
+        if id(module) in self._running:  # interrupted: its end was never seen
+            del self._running[self._running.index(id(module)) :]
+        if not self._running:
             self._tracer.contain(self._root_called, module, args)
-        self._depth += 1
+        self._running.append(id(module))
 
     def _after(self, module: nn.Module, output: Any) -> None:
-        if not self._is_observed() or self._depth == 0:
-            return
-        self._depth -= 1
-        began = time.perf_counter()
-        if torch.is_grad_enabled():
-            self._hold(module, output)
-        self._recorder.own_s += time.perf_counter() - began
-        if self.captures:
-            self._tracer.contain_part("activations", self._capture, module, output)
-        self._previous = module
-        if self._depth == 0:
-            self._tracer.contain(self._root_returned, module, output)
+        """Called when a forward returns, and with None when it raises."""
+        if self._is_observed() and id(module) in self._running:
+            del self._running[self._running.index(id(module)) :]
+            self._tracer.contain(self._returned, module, output)
+
+    def _returned(self, module: nn.Module, output: Any) -> None:
+        tensors = list(_tensors(output))
+        single = tensors[0][1] if len(tensors) == 1 else None
+        if single is None or not self._is_handed_on(module, single):
+            if torch.is_grad_enabled():
+                for _, tensor in tensors:
+                    self.held.add(module, tensor)
+            if self.captures and self._in_root:
+                self._tracer.contain_part("activations", self._capture, module, tensors)
+        if single is not None:
+            self._last_output = weakref.ref(single)
+        if module._parameters:
+            self._before_it = weakref.ref(module)
+        if not self._running:
+            self._root_returned(module, tensors)
 
     def _root_called(self, module: nn.Module, args: Any) -> None:
-        book = self._tracer.book
-        if self._is_rootless(module):
+        self._in_root = False
+        if module in self._rootless:
             return
-        root = book.root_of(module) or self._new_root(module)
+        root = self._tracer.book.root_of(module) or self._new_root(module)
         if root is None:
-            self._rootless[id(module)] = weakref.ref(module)
+            self._rootless[module] = True
             return
+        self._in_root = True
         owned = self._tracer.optimizers.owns_root(root)
         self._tracer.feed(RootCalled(root.label, owned))
-        if self._backward_since or not torch.is_grad_enabled():
-            self.outputs.clear()
-            self._held_bytes = 0
-            self._backward_since = False
-        self.root_inputs = tuple(args) if torch.is_grad_enabled() else ()
+        self.held.root_called(args)
         self._calls.clear()
-        self._previous = None
+        self._before_it = None
 
     def _new_root(self, module: nn.Module) -> Root | None:
+        if next(module.parameters(), None) is None:
+            return None
         root = self._tracer.book.add_root(self._tracer.book.top(module))
         if root is not None and type(module).__name__ == "OptimizedModule":
             self._recorder.blind(
@@ -153,19 +151,16 @@ class ForwardWatch:
             )
         return root
 
-    def _is_rootless(self, module: nn.Module) -> bool:
-        known = self._rootless.get(id(module))
-        return known is not None and known() is module
-
-    def _root_returned(self, module: nn.Module, output: Any) -> None:
-        tensors = list(_tensors(output))
+    def _root_returned(
+        self, module: nn.Module, tensors: Sequence[tuple[int, torch.Tensor]]
+    ) -> None:
         trains = any(t.requires_grad for _, t in tensors)
         step = self._tracer.grouper.step
-        if self._is_rootless(module):
+        if not self._in_root:
             if _is_loss(module) and len(tensors) == 1 and tensors[0][1].numel() == 1:
                 self._loss_returned(tensors[0][1], trains)
             return
-        if trains:
+        if trains or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
             return
         self._eval_steps += 1
@@ -191,36 +186,21 @@ class ForwardWatch:
             return self._loss_output[1]
         return None
 
-    def _hold(self, module: nn.Module, output: Any) -> None:
-        for _, tensor in _tensors(output):
-            if self.outputs and self.outputs[-1][1] is tensor and module._modules:
-                continue
-            size = tensor.numel() * tensor.element_size()
-            if self._held_bytes + size <= HELD_BYTES:
-                self._held_bytes += size
-                self.outputs.append((module, tensor))
-            else:
-                self.outputs.append((module, weakref.ref(tensor)))
-
-    def _capture(self, module: nn.Module, output: Any) -> None:
-        began = time.perf_counter()
+    def _capture(self, module: nn.Module, tensors: Sequence[tuple[int, torch.Tensor]]) -> None:
         mode = Mode.TRAIN if torch.is_grad_enabled() else Mode.EVAL
         call = self._calls[id(module)] = self._calls.get(id(module), -1) + 1
-        tensors = [(i, t) for i, t in _tensors(output) if is_plain(t)]
-        if len(tensors) == 1 and self._is_handed_on(module, tensors[0][1]):
-            return
         for index, tensor in tensors:
+            if not is_plain(tensor):
+                continue
             tensor_id = self._tensor_id(module, index if len(tensors) > 1 else -1, call, tensor)
             if tensor_id is None:
                 continue
             wanted = self._recorder.statistics(tensor_id, mode)
             if "inactive" in wanted and mode is Mode.TRAIN:
-                self.activity.look(tensor_id, tensor, self._previous)
+                previous = self._before_it() if self._before_it is not None else None
+                self.activity.look(tensor_id, tensor, previous)
             if wanted - {"inactive"}:
                 self._recorder.reduce("activation", [tensor_id], [tensor])
-        if len(tensors) == 1:
-            self._last_output = weakref.ref(tensors[0][1])
-        self._recorder.own_s += time.perf_counter() - began
 
     def _is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
         """Whether a container merely returns what its last child returned."""
@@ -230,11 +210,15 @@ class ForwardWatch:
     def _tensor_id(
         self, module: nn.Module, index: int, call: int, tensor: torch.Tensor
     ) -> int | None:
-        key = (id(module), index, call)
-        known = self._ids.get(key)
-        if known is not None and known[0]() is module:
-            return known[1]
+        ids = self._ids.get(module)
+        if ids is None:
+            ids = self._ids[module] = {}
+        key = (index, call)
+        if key in ids:
+            return ids[key]
         book = self._tracer.book
+        if book.root_of(module) is None:
+            book.refresh()
         path = book.module_name(module)
         self.order.setdefault(path, len(self.order))
         module_type = type(module).__name__
@@ -248,19 +232,21 @@ class ForwardWatch:
             dtype=str(tensor.dtype).removeprefix("torch."),
             location=book.location(module),
         )
-        tensor_id = self._recorder.define(info)
-        self._ids[key] = (weakref.ref(module), tensor_id)
-        return tensor_id
+        ids[key] = self._recorder.define(info)
+        return ids[key]
 
 
 def _tensors(output: Any) -> Iterator[tuple[int, torch.Tensor]]:
-    """Tensors of an output with their position; nested containers one level deep."""
+    """Tensors of an output with their position; containers two levels deep."""
+    return enumerate(_flat(output, levels=2))
+
+
+def _flat(output: Any, levels: int) -> Iterator[torch.Tensor]:
     if isinstance(output, torch.Tensor):
-        yield 0, output
-    elif isinstance(output, tuple | list):
-        yield from ((i, t) for i, t in enumerate(output) if isinstance(t, torch.Tensor))
-    elif isinstance(output, dict):
-        yield from ((i, t) for i, t in enumerate(output.values()) if isinstance(t, torch.Tensor))
+        yield output
+    elif levels and isinstance(output, tuple | list | dict):
+        for part in output.values() if isinstance(output, dict) else output:
+            yield from _flat(part, levels - 1)
 
 
 def _is_loss(module: nn.Module) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.core.tensors import Role
 
 RECTIFIERS = ("ReLU", "ReLU6")
@@ -44,51 +44,66 @@ class Root:
     index: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Where a module was constructed, and as which module of the process."""
+
+    location: str | None
+    number: int
+
+
 class NameBook:
-    """Knows every root seen so far; the first one needs no prefix.
+    """Knows every root seen so far; the first one needs no prefix."""
 
-    Modules are known by `id`; an entry is good while its weak reference lives.
-    """
+    def __init__(self) -> None:
+        self._roots: list[Root] = []
+        self._labels: dict[str, int] = {}
+        self._modules: ByIdentity[nn.Module, tuple[str, Root]] = ByIdentity()
+        self._parameters: ByIdentity[torch.Tensor, tuple[str, str]] = ByIdentity()
+        self._births: ByIdentity[nn.Module, Birth] = ByIdentity()
+        self._born = 0
+        self.roots_seen = 0
 
-    roots: list[Root] = field(default_factory=list)
-    _by_module: dict[int, tuple[weakref.ref[nn.Module], str, Root]] = field(default_factory=dict)
-    _by_parameter: dict[int, tuple[weakref.ref[torch.Tensor], str, str]] = field(
-        default_factory=dict
-    )
-    _built_at: dict[int, tuple[weakref.ref[nn.Module], str | None, int]] = field(
-        default_factory=dict
-    )
-    _born: int = 0
+    @property
+    def roots(self) -> list[Root]:
+        """The roots that live."""
+        self._roots = [root for root in self._roots if root.module() is not None]
+        return self._roots
 
     def add_root(self, module: nn.Module) -> Root | None:
-        """Name a tree of modules; None when it has no parameters or is known already."""
+        """Name a tree of modules; None when it has no parameters."""
         if next(module.parameters(), None) is None:
             return None
-        known = self._by_module.get(id(module))
-        if known is not None and known[0]() is module:
-            return known[2]
+        known = self.root_of(module)
+        if known is not None:
+            return known
         label = type(module).__name__
-        same = sum(1 for root in self.roots if root.label == label)
-        root = Root(weakref.ref(module), label, index=len(self.roots))
-        if self.roots:
+        same = self._labels[label] = self._labels.get(label, -1) + 1
+        root = Root(weakref.ref(module), label, index=self.roots_seen)
+        if self.roots_seen:
             root.prefix = f"{label}{f'#{same}' if same else ''}."
-        self.roots.append(root)
+        self.roots_seen += 1
+        self._roots.append(root)
+        self._enter(root, module)
+        return root
+
+    def refresh(self) -> None:
+        """Name what was put into the trees since they were named."""
+        for root in self.roots:
+            module = root.module()
+            if module is not None:
+                self._enter(root, module)
+
+    def _enter(self, root: Root, module: nn.Module) -> None:
         for path, child in module.named_modules():
             name = root.prefix + strip_wrappers(path)
-            self._by_module.setdefault(
-                id(child), (weakref.ref(child), name.rstrip(".") or label, root)
-            )
+            own_path = name.rstrip(".") or root.label
+            if child not in self._modules:
+                self._modules[child] = (own_path, root)
             for own, parameter in child.named_parameters(recurse=False):
-                full = f"{name}.{own}" if name and not name.endswith(".") else name + own
-                entry = self._by_parameter.get(id(parameter))
-                if entry is None or entry[0]() is not parameter:
-                    self._by_parameter[id(parameter)] = (
-                        weakref.ref(parameter),
-                        full,
-                        name.rstrip(".") or label,
-                    )
-        return root
+                if parameter not in self._parameters:
+                    full = f"{name}.{own}" if name and not name.endswith(".") else name + own
+                    self._parameters[parameter] = (full, own_path)
 
     def top(self, module: nn.Module) -> nn.Module:
         """The outermost module under construction so far that holds a module.
@@ -96,8 +111,12 @@ class NameBook:
         User code may call a part of a model first (`model.encode(x)`): names are those of
         the whole.
         """
-        living = [m for m in (entry[0]() for entry in self._built_at.values()) if m is not None]
-        parents = {id(child): m for m in living for child in m._modules.values() if child}
+        parents = {
+            id(child): parent
+            for parent, _ in self._births.items()
+            for child in parent._modules.values()
+            if child is not None
+        }
         seen = {id(module)}
         while id(module) in parents and id(parents[id(module)]) not in seen:
             module = parents[id(module)]
@@ -106,40 +125,27 @@ class NameBook:
 
     def root_of(self, module: nn.Module) -> Root | None:
         """The root whose tree holds a module."""
-        entry = self._by_module.get(id(module))
-        return entry[2] if entry is not None and entry[0]() is module else None
+        entry = self._modules.get(module)
+        return entry[1] if entry is not None else None
 
     def module_name(self, module: nn.Module) -> str:
         """Path of a module in its root; a root's own path is its class name."""
-        entry = self._by_module.get(id(module))
-        if entry is not None and entry[0]() is module:
-            return entry[1]
-        return type(module).__name__
+        entry = self._modules.get(module)
+        return entry[0] if entry is not None else type(module).__name__
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
         """Qualified name of a parameter and the path of its module, or None."""
-        entry = self._by_parameter.get(id(parameter))
-        return (entry[1], entry[2]) if entry is not None and entry[0]() is parameter else None
+        return self._parameters.get(parameter)
 
     def module_called(self, path: str) -> nn.Module | None:
         """The module that bears a path."""
-        for reference, name, _ in self._by_module.values():
-            if name == path:
-                return reference()
-        return None
-
-    def modules(self) -> Iterator[tuple[str, nn.Module]]:
-        """Every known module that lives, with its path."""
-        for reference, name, _ in list(self._by_module.values()):
-            module = reference()
-            if module is not None:
-                yield name, module
+        return next((m for m, (name, _) in self._modules.items() if name == path), None)
 
     def built(self, module: nn.Module) -> None:
         """Note where a module is being constructed; called from its `__init__`."""
-        place = frames.location(frames.user_frame(skip_init_of=module))
         self._born += 1
-        self._built_at[id(module)] = (weakref.ref(module), place, self._born)
+        place = frames.location(frames.user_frame(skip_init_of=module))
+        self._births[module] = Birth(place, self._born)
 
     @property
     def births(self) -> int:
@@ -148,14 +154,14 @@ class NameBook:
 
     def birth(self, module: nn.Module) -> int | None:
         """The place of a module in the order of construction."""
-        entry = self._built_at.get(id(module))
-        return entry[2] if entry is not None and entry[0]() is module else None
+        entry = self._births.get(module)
+        return entry.number if entry is not None else None
 
     def location(self, module: nn.Module) -> str | None:
         """`file:line` of a module's construction, else of its class when that is the user's."""
-        entry = self._built_at.get(id(module))
-        if entry is not None and entry[0]() is module and entry[1] is not None:
-            return entry[1]
+        entry = self._births.get(module)
+        if entry is not None and entry.location is not None:
+            return entry.location
         return class_location(type(module))
 
 

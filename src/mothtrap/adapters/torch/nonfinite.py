@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forwards import Held
+from mothtrap.adapters.torch.held import Held
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.core.observations import NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
 
 
-def first_nonfinite(
-    outputs: Sequence[Held], inputs: Sequence[object], book: NameBook, step: int
-) -> NonfiniteModule | None:
-    """Find the first module whose output was not finite; None when inputs were not either.
+def first_nonfinite(held: Iterable[Held], book: NameBook, step: int) -> NonfiniteModule | None:
+    """Find the first module whose output was not finite.
 
     Args:
-        outputs: modules with their outputs, in order of completion.
-        inputs: what the root was called with; NaN there means that no module is to blame.
+        held: modules with their outputs in order of completion; without a module the
+            input of a root, whose NaN means that no module after it is to blame.
         book: names of modules.
         step: the step that went wrong.
     """
-    if any(_nan(value) for value in inputs):
-        return None
     all_there = True
-    for module, held in outputs:
-        tensor = held() if isinstance(held, weakref.ref) else held
+    for module, tensor in held:
         if tensor is None:
-            all_there = False
+            all_there = all_there and module is None
             continue
         nan, inf = arithmetic.nonfinite_counts(tensor)
-        if nan or inf:
+        if module is None:
+            if nan:
+                return None
+        elif nan or inf:
             return NonfiniteModule(
                 step=step,
                 module=book.module_name(module),
@@ -46,10 +42,6 @@ def first_nonfinite(
                 location=book.location(module),
             )
     return None
-
-
-def _nan(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and arithmetic.nonfinite_counts(value)[0] > 0
 
 
 def _parameters_finite(module: nn.Module) -> bool:

@@ -83,7 +83,7 @@ class ObjectWitness:
         for module in self._model.modules():
             if module not in hidden:
                 self._keep(module.register_forward_pre_hook(before))
-                self._keep(module.register_forward_hook(after))
+                self._keep(module.register_forward_hook(after, always_call=True))
 
     def _inside_fast_path(self) -> set[nn.Module]:
         return {
@@ -126,7 +126,7 @@ class ObjectWitness:
             tracer.contain_part("gradients", tracer.optimizers.backward_began, reached)
         tracer.feed(BackwardBegan("backward"))
         tracer.feed(BackwardEnded())
-        tracer.forwards.after_backward()
+        tracer.forwards.held.used()
 
     def _keep(self, handle: Any) -> None:
         self._undo.callback(handle.remove)

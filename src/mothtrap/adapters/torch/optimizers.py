@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, strip_wrappers
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
@@ -21,6 +22,12 @@ SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
 
 GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
+
+
+class TensorId(NamedTuple):
+    """What the recorder knows a tensor by; None when nothing is captured of it."""
+
+    number: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +42,6 @@ class Known:
         births: how many modules existed when it was made.
     """
 
-    reference: weakref.ref[Optimizer]
     name: str
     births: int
     steps: int = 0
@@ -50,13 +56,13 @@ class OptimizerWatch:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._recorder = tracer.recorder
-        self._known: dict[int, Known] = {}
+        self._known: ByIdentity[Optimizer, Known] = ByIdentity()
         self._made: dict[str, int] = {}
         self._owned: set[int] = set()
-        self._owned_by: dict[int, weakref.ref[Optimizer]] = {}
-        self._gradient_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
-        self._weight_ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]] = {}
-        self._kinds: dict[int, tuple[weakref.ref[torch.Tensor], Kind]] = {}
+        self._owned_by: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
+        self._gradient_ids: ByIdentity[torch.Tensor, TensorId] = ByIdentity()
+        self._weight_ids: ByIdentity[torch.Tensor, TensorId] = ByIdentity()
+        self._kinds: ByIdentity[torch.Tensor, Kind] = ByIdentity()
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
 
@@ -64,43 +70,43 @@ class OptimizerWatch:
 
     def add(self, optimizer: Optimizer) -> Known:
         """Make an optimizer known, under its class name and a number from the second on."""
-        known = self._known.get(id(optimizer))
-        if known is not None and known.reference() is optimizer:
+        known = self._known.get(optimizer)
+        if known is not None:
             return known
         label = type(optimizer).__name__
         number = self._made[label] = self._made.get(label, -1) + 1
-        known = Known(
-            weakref.ref(optimizer),
-            f"{label}#{number}" if number else label,
-            self._tracer.book.births,
-        )
-        self._known[id(optimizer)] = known
+        known = Known(f"{label}#{number}" if number else label, self._tracer.book.births)
+        self._known[optimizer] = known
         self.refresh(optimizer)
         return known
 
     def steps_of(self, optimizer: Optimizer) -> int:
         """How often an optimizer has stepped so far."""
-        known = self._known.get(id(optimizer))
-        return known.steps if known is not None and known.reference() is optimizer else 0
+        known = self._known.get(optimizer)
+        return known.steps if known is not None else 0
 
     def refresh(self, optimizer: Optimizer) -> None:
         """Take in parameters that were added to an optimizer."""
+        own = weakref.ref(optimizer)
         for parameter in parameters(optimizer):
-            self._owned_by[id(parameter)] = weakref.ref(optimizer)
+            self._owned_by[parameter] = own
 
     def alive(self) -> Iterator[tuple[Known, Optimizer]]:
         """Every known optimizer that still exists."""
-        for known in list(self._known.values()):
-            optimizer = known.reference()
-            if optimizer is not None:
-                yield known, optimizer
+        return ((known, optimizer) for optimizer, known in self._known.items())
 
     def owner(self, parameter: torch.Tensor) -> Optimizer | None:
         """The live optimizer that holds a parameter."""
-        reference = self._owned_by.get(id(parameter))
-        optimizer = reference() if reference is not None else None
-        if optimizer is not None and any(p is parameter for p in parameters(optimizer)):
-            return optimizer
+        reference = self._owned_by.get(parameter)
+        if reference is None:
+            return None
+        latest = reference()
+        if latest is not None and any(p is parameter for p in parameters(latest)):
+            return latest
+        for _, optimizer in self.alive():  # the latest one that took it in is gone
+            if any(p is parameter for p in parameters(optimizer)):
+                self._owned_by[parameter] = weakref.ref(optimizer)
+                return optimizer
         return None
 
     def owns_root(self, root: Root) -> bool:
@@ -110,7 +116,7 @@ class OptimizerWatch:
         module = root.module()
         if module is None:
             return False
-        if any(id(p) in self._owned_by and self.owner(p) is not None for p in module.parameters()):
+        if any(self.owner(p) is not None for p in module.parameters()):
             self._owned.add(root.index)
             return True
         return False
@@ -211,24 +217,21 @@ class OptimizerWatch:
 
     def _weight_id(self, parameter: torch.Tensor, kind: str) -> int | None:
         """Id of a parameter's values; None when it is of another kind."""
-        known = self._kinds.get(id(parameter))
-        if known is not None and known[0]() is parameter:
-            own = known[1]
-        else:
+        own = self._kinds.get(parameter)
+        if own is None:
             name = self.name_of(parameter)[0].rpartition(".")[2]
-            own = "bias" if name.startswith("bias") else "weight"
-            self._kinds[id(parameter)] = (weakref.ref(parameter), own)
+            own = self._kinds[parameter] = "bias" if name.startswith("bias") else "weight"
         return self._tensor_id(parameter, own, self._weight_ids) if own == kind else None
 
     def _tensor_id(
         self,
         parameter: torch.Tensor,
         kind: Kind,
-        ids: dict[int, tuple[weakref.ref[torch.Tensor], int | None]],
+        ids: ByIdentity[torch.Tensor, TensorId],
     ) -> int | None:
-        entry = ids.get(id(parameter))
-        if entry is not None and entry[0]() is parameter:
-            return entry[1]
+        known = ids.get(parameter)
+        if known is not None:
+            return known.number
         name, path = self.name_of(parameter)
         book = self._tracer.book
         module = book.module_called(path) if path else None
@@ -242,7 +245,7 @@ class OptimizerWatch:
             location=book.location(module) if module is not None else None,
         )
         tensor_id = self._recorder.define(info)
-        ids[id(parameter)] = (weakref.ref(parameter), tensor_id)
+        ids[parameter] = TensorId(tensor_id)
         return tensor_id
 
 

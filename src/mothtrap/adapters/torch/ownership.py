@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimizers import parameters
 from mothtrap.core.observations import UnownedParameter
@@ -25,7 +26,6 @@ MAX_WATCHED = 1000
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    parameter: weakref.ref[torch.Tensor]
     root: Root
     digest: int
     reached_steps: int = 0
@@ -37,20 +37,22 @@ class OwnershipWatch:
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._watched: dict[int, _Watched] = {}
+        self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
         self._roots_seen = -1
         self._steps = 0
 
     def close(self, step: int) -> None:
         """Look at the step that closed; called once a step."""
         self._steps += 1
-        roots = len(self._tracer.book.roots)
-        if roots != self._roots_seen or self._steps in (2, TOLD_AT):
+        roots = self._tracer.book.roots_seen
+        tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0
+        if roots != self._roots_seen or self._steps == 2 or tells:
             self._roots_seen = roots
+            self._tracer.book.refresh()
             self._find()
-        for watched in self._watched.values():
-            self._count(watched)
-        if self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0:
+        for parameter, watched in self._watched.items():
+            _count(parameter, watched)
+        if tells:
             self._tell(step)
 
     def _find(self) -> None:
@@ -60,29 +62,16 @@ class OwnershipWatch:
             if module is None or not optimizers.owns_root(root):
                 continue
             for parameter in module.parameters():
-                known = id(parameter) in self._watched
+                known = parameter in self._watched
                 if known or not parameter.requires_grad or optimizers.owner(parameter) is not None:
                     continue
                 if len(self._watched) < MAX_WATCHED:
-                    self._watched[id(parameter)] = _Watched(
-                        weakref.ref(parameter), root, arithmetic.digest(parameter.detach())
-                    )
-
-    def _count(self, watched: _Watched) -> None:
-        parameter = watched.parameter()
-        gradient = parameter.grad if parameter is not None else None
-        if gradient is None:
-            return
-        mark = watched.mark
-        if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
-            watched.reached_steps += 1
-            watched.mark = (weakref.ref(gradient), gradient._version)
+                    self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
 
     def _tell(self, step: int) -> None:
         optimizers, book = self._tracer.optimizers, self._tracer.book
-        for watched in self._watched.values():
-            parameter = watched.parameter()
-            if parameter is None or optimizers.owner(parameter) is not None:
+        for parameter, watched in self._watched.items():
+            if optimizers.owner(parameter) is not None:
                 continue
             nonzero = parameter.grad is not None and bool(parameter.grad.any())
             name, path = optimizers.name_of(parameter)
@@ -116,10 +105,15 @@ class OwnershipWatch:
 
     def _orphan_like(self, parameter: torch.Tensor) -> str | None:
         """A parameter of an optimizer that no living module has, of the same shape."""
-        book = self._tracer.book
+        in_models = {
+            id(p)
+            for root in self._tracer.book.roots
+            if (module := root.module()) is not None
+            for p in module.parameters()
+        }
         for known, optimizer in self._tracer.optimizers.alive():
             for place, held in enumerate(parameters(optimizer)):
-                if held.shape == parameter.shape and book.parameter_name(held) is None:
+                if held.shape == parameter.shape and id(held) not in in_models:
                     return f"{known.name}.parameters[{place}]"
         return None
 
@@ -135,3 +129,13 @@ class OwnershipWatch:
             and any(optimizers.owner(p) is not None for p in module.parameters(recurse=False))
             for module in whole.modules()
         )
+
+
+def _count(parameter: torch.Tensor, watched: _Watched) -> None:
+    gradient = parameter.grad
+    if gradient is None:
+        return
+    mark = watched.mark
+    if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
+        watched.reached_steps += 1
+        watched.mark = (weakref.ref(gradient), gradient._version)

@@ -52,7 +52,7 @@ class ProcessWitness:
         )
         for handle in (
             nn_module.register_module_forward_pre_hook(before),
-            nn_module.register_module_forward_hook(after),
+            nn_module.register_module_forward_hook(after, always_call=True),
         ):
             self._undo.callback(handle.remove)
         contain, built = self.tracer.contain, self.tracer.book.built

@@ -165,7 +165,7 @@ class Tracer:
         if self._backward_depth:
             return
         self.feed(BackwardEnded())
-        self.forwards.after_backward()
+        self.forwards.held.used()
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
@@ -218,9 +218,7 @@ class Tracer:
             self.contain_part("non-finite activations", self._observe_nonfinite)
 
     def _observe_nonfinite(self) -> None:
-        found = first_nonfinite(
-            self.forwards.outputs, self.forwards.root_inputs, self.book, self.grouper.step
-        )
+        found = first_nonfinite(self.forwards.held, self.book, self.grouper.step)
         if found is not None:
             self.recorder.observe(found)
 

@@ -1,0 +1,64 @@
+"""The outputs of the latest forward, kept until it is known whether the step went wrong."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.readable import is_plain
+
+HELD_BYTES = 64 * 2**20
+"""Outputs whose values are kept alive; beyond it they live as long as the training wants.
+
+Kept without their graph, so that nothing else stays alive with them. Chosen by hand so
+that nobody notices it.
+"""
+HELD_OUTPUTS = 4096
+"""Outputs after which the next root begins anew: forwards that no backward follows."""
+
+Held = tuple[nn.Module | None, torch.Tensor | None]
+_Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.Tensor]]
+
+
+class HeldOutputs:
+    """What modules put out, in order of completion, and what roots were called with."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._bytes = 0
+        self._used = False
+
+    def root_called(self, inputs: Sequence[object]) -> None:
+        """A forward begins; what a backward has used is let go."""
+        if self._used or len(self._entries) > HELD_OUTPUTS:
+            self._entries.clear()
+            self._bytes = 0
+            self._used = False
+        if torch.is_grad_enabled():
+            self._entries += [
+                (None, weakref.ref(value)) for value in inputs if isinstance(value, torch.Tensor)
+            ]
+
+    def add(self, module: nn.Module, output: torch.Tensor) -> None:
+        """Keep an output."""
+        size = output.numel() * output.element_size()
+        if self._bytes + size <= HELD_BYTES and is_plain(output):
+            self._bytes += size
+            self._entries.append((weakref.ref(module), output.detach()))
+        else:
+            self._entries.append((weakref.ref(module), weakref.ref(output)))
+
+    def used(self) -> None:
+        """A backward has run: the outputs are needed until the next forward, not longer."""
+        self._used = True
+
+    def __iter__(self) -> Iterator[Held]:
+        """Modules with their outputs; no module for an input of a root, no tensor when gone."""
+        for owner, kept in self._entries:
+            tensor = kept() if isinstance(kept, weakref.ref) else kept
+            module = owner() if owner is not None else None
+            if owner is None or module is not None:
+                yield module, tensor

@@ -1,0 +1,55 @@
+"""A dictionary of objects that may die: tensors, modules, optimizers."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ByIdentity(Generic[K, V]):
+    """Values by key object: compared by identity, held weakly, forgotten when it dies.
+
+    Unlike `weakref.WeakKeyDictionary` it never asks a key for its equality, which a
+    tensor answers element by element.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[K], V]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: K) -> bool:
+        entry = self._entries.get(id(key))
+        return entry is not None and entry[0]() is key
+
+    def __setitem__(self, key: K, value: V) -> None:
+        number = id(key)
+        self._entries[number] = (weakref.ref(key, _forget(self._entries, number)), value)
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        entry = self._entries.get(id(key))
+        return entry[1] if entry is not None and entry[0]() is key else None
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Every living key and its value, in the order of entry."""
+        for reference, value in list(self._entries.values()):
+            key = reference()
+            if key is not None:
+                yield key, value
+
+
+def _forget(
+    entries: dict[int, tuple[weakref.ref[K], V]], number: int
+) -> Callable[[weakref.ref[Any]], None]:
+    def forget(reference: weakref.ref[Any]) -> None:
+        entry = entries.get(number)
+        if entry is not None and entry[0] is reference:  # not that of a successor of same id
+            del entries[number]
+
+    return forget
