@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
@@ -25,6 +26,11 @@ def test_a_subclass_is_readable_but_not_plain() -> None:
     tensor = torch.ones(2).as_subclass(type("Own", (torch.Tensor,), {}))
     assert is_readable(tensor)
     assert not is_plain(tensor)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_is_not_plain() -> None:
+    assert not is_plain(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
 
 
 def test_a_tensor_that_stands_for_a_batch_is_not_readable() -> None:

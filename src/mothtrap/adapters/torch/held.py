@@ -44,12 +44,13 @@ class HeldOutputs:
 
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""
-        size = output.numel() * output.element_size()
-        if self._bytes + size <= HELD_BYTES and is_plain(output):
-            self._bytes += size
-            self._entries.append((weakref.ref(module), output.detach()))
-        else:
-            self._entries.append((weakref.ref(module), weakref.ref(output)))
+        kept: torch.Tensor | weakref.ref[torch.Tensor] = weakref.ref(output)
+        if is_plain(output):
+            size = output.numel() * output.element_size()
+            if self._bytes + size <= HELD_BYTES:
+                self._bytes += size
+                kept = output.detach()
+        self._entries.append((weakref.ref(module), kept))
 
     def used(self) -> None:
         """A backward has run: the outputs are needed until the next forward, not longer."""

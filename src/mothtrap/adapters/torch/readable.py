@@ -19,5 +19,9 @@ def is_readable(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is readable and of no subclass that does things of its own."""
-    return type(tensor) in (torch.Tensor, nn.Parameter) and is_readable(tensor)
+    """Whether a tensor is readable, has a shape, and is of no subclass with ways of its own."""
+    return (
+        type(tensor) in (torch.Tensor, nn.Parameter)
+        and not tensor.is_nested
+        and is_readable(tensor)
+    )
