@@ -1,3 +1,3 @@
-"""`endless_training.py` is run as a script, never collected."""
+"""Programs here are run as scripts, never collected."""
 
-collect_ignore = ["endless_training.py"]
+collect_ignore = ["endless_training.py", "small_training.py", "plant"]

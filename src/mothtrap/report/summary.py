@@ -133,12 +133,16 @@ def _why_nothing(run: Run) -> str:
         return "what was stored cannot be read"
     if run.state == "running":
         return "no optimizer step has been made so far"
+    if run.workers or run.rules:  # a monitor, too, opens at the first step
+        return "a process made steps, but none of them was stored: mothtrap's writer failed there"
     if run.state == "crashed":
         return f"the job {_ending(run)} before its first optimizer step"
     return "no process of the job made an optimizer step of a framework that mothtrap knows"
 
 
 def _why_unjudged(run: Run) -> str:
+    if not run.rules and run.tool_errors:
+        return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
     if not run.rules:
         return "no rule was in force"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in run.rules):

@@ -22,6 +22,7 @@ import msgspec
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, environment
+from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.reader.run import open_run
@@ -62,7 +63,16 @@ def launch(
     load_rules(config)
     if os.environ.get("MOTHTRAP_DISABLE"):
         return _pass_on(_run(command, dict(os.environ)))
-    attempt = _create(command, config, name)
+    try:
+        attempt = _create(command, config, name)
+    except RunExistsError:
+        raise
+    except OSError as err:
+        say_on_stderr(
+            f"mothtrap: cannot store anything ({err}); the job goes on unobserved; "
+            "choose a folder that can be written with --runs-dir"
+        )
+        return _pass_on(_run(command, dict(os.environ)))
     code = _run(command, child_environment(attempt, config))
     with suppress(OSError):
         layout.write_end(attempt, RunEnd(exit_code=code, ended_s=time.time()))
@@ -138,14 +148,18 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
 
     Returns:
         The folder of the first attempt.
+
+    Raises:
+        RunExistsError: the name is taken.
+        OSError: no temporary folder can be written either.
     """
     parent = Path(config.runs_dir)
     for number in range(1, 1000):
         chosen = name if number == 1 else f"{name}-{number}"
         try:
             return layout.create_run(parent / chosen, run_info(chosen, info_of, config))
-        except FileExistsError:
-            if not numbered or not os.path.lexists(parent / chosen):
+        except RunExistsError:
+            if not numbered:
                 raise
         except OSError as err:
             temporary = Path(tempfile.mkdtemp(prefix="mothtrap-"))
@@ -154,7 +168,7 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
                 f"{temporary / chosen}; choose another folder with --runs-dir"
             )
             return layout.create_run(temporary / chosen, run_info(chosen, info_of, config))
-    raise FileExistsError(f"{parent} has 1000 runs called {name}; remove some")
+    raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
 
 
 def _create(command: Sequence[str], config: Config, name: str | None) -> Path:

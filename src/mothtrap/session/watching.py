@@ -12,7 +12,7 @@ from typing import Any
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, load_config
-from mothtrap.core.errors import ConfigError
+from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.session import launch, startup
 from mothtrap.session.worker import Worker
 
@@ -100,10 +100,14 @@ def watch(
     if running is not None:
         worker, tracer = running
         return Watch(tracer.step_given, worker.log, lambda: None, lambda: worker.path)
+    known = Config.__struct_fields__
+    for setting in settings:
+        if setting not in known:
+            raise ConfigError(
+                f"watch: unknown setting {setting!r}{nearest(setting, known)}; "
+                f"known settings: {', '.join(known)}"
+            )
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
-    unknown = set(settings) - set(Config.__struct_fields__)
-    if unknown:
-        raise ConfigError(f"watch: unknown setting {sorted(unknown)[0]!r}")
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]

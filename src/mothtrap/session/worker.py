@@ -25,6 +25,7 @@ from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.report.style import Style
 from mothtrap.report.text import live_line
+from mothtrap.session.unobserved import store_failures
 
 
 class Adapter(Protocol):
@@ -61,11 +62,11 @@ class Worker:
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
-        self._channels: list[Channel] = []
-        self._closers: list[Callable[[], None]] = []
+        self._parts: dict[str, tuple[Channel, Callable[[], None]]] = {}
         self._handle: Handle | None = None
         self._folder: Path | None = None
         self._rank = 0
+        self._opened = False
         self._alive = True
         self._pid = os.getpid()
         reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
@@ -101,27 +102,37 @@ class Worker:
         if not self._alive or os.getpid() != self._pid:
             return
         self._alive = False
-        try:
-            if self._handle is not None:
-                self._handle.detach()
-            self.recorder.finish(self._ending())
-        except Exception as err:
-            self._containment.report("closing", err)
-        for channel in self._channels:
-            if not channel.close():
-                self._say("mothtrap: the disk was too slow; the last steps may be missing")
-        for closer in self._closers:
-            try:
-                closer()
-            except Exception as err:
-                self._containment.report("closing", err)
+        if self._handle is not None:
+            self._contained("closing", self._handle.detach)
+        if not self._opened and self._containment.failures and self._config.capture != "off":
+            self._contained("run folder", self._store_failures)
+        self._close_part("rules")  # what fails there is still told in the last record
+        self._contained("closing", lambda: self.recorder.finish(self._ending()))
+        self._close_part("writer")
+
+    def _store_failures(self) -> None:
+        attempt = self._folder = self._attempt()
+        if attempt is not None:
+            rank, _ = self._adapter.ranks()
+            store_failures(attempt, rank, self._containment.failures, self._ending())
+
+    def _close_part(self, part: str) -> None:
+        if part not in self._parts:
+            return
+        channel, close = self._parts.pop(part)
+        if not channel.close():
+            self._say(f"mothtrap: {part}: too slow to finish; the last steps may be missing")
+        elif not self._containment.is_off(part):
+            self._contained(part, close)
 
     def _ending(self) -> WorkerEnded:
-        error = getattr(sys, "last_value", None)
+        # In an interactive session a mistyped line is not the end of the job.
+        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,
             own_s=self.recorder.own_s,
+            capture_s=self.recorder.capture_s,
             wall_s=self.recorder.wall_s,
             shed=self.recorder.shed,
             exception=f"{type(error).__name__}: {error}" if error is not None else None,
@@ -129,6 +140,7 @@ class Worker:
 
     def _open(self) -> None:
         """Become a worker: called when the first step closes, on the training thread."""
+        self._opened = True
         rank, world_size = self._adapter.ranks()
         self._rank = rank or 0
         attempt = None
@@ -156,17 +168,20 @@ class Worker:
 
         self._rank, folder = claim_worker(attempt, rank)
         log = WorkerLog(folder)
-        self._add_channel("writer", log.append)
-        self._closers.append(log.close)
+        self._add_part("writer", log.append, log.close)
 
     def _open_monitor(self, attempt: Path | None) -> None:
         judge = Judge(Monitor(self._rules, self._rank), self._say if self._rank == 0 else None)
         if attempt is not None:
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
-        self._add_channel("rules", judge.consume)
-        self._closers.append(judge.close)
+        self._add_part("rules", judge.consume, judge.close)
 
-    def _add_channel(self, part: str, consume: Callable[[Sequence[StepRecord]], None]) -> None:
+    def _add_part(
+        self,
+        part: str,
+        consume: Callable[[Sequence[StepRecord]], None],
+        close: Callable[[], None],
+    ) -> None:
         channel = Channel(
             part,
             consume,
@@ -174,7 +189,7 @@ class Worker:
             limit_bytes=self._config.queue_mb * 2**20,
             on_full=self._config.on_full,
         )
-        self._channels.append(channel)
+        self._parts[part] = channel, close
         self.recorder.sinks.append(channel)
 
     def _failed(self, part: str, err: BaseException) -> None:
@@ -197,6 +212,7 @@ class Judge:
         self._monitor, self._say = monitor, say
         self._log: Any = None
         self._said: set[str] = set()
+        self._failures = 0
         self._kept: dict[str, RuleStatus] = {}
 
     def keep_in(self, attempt: Path, rank: int) -> None:
@@ -224,6 +240,13 @@ class Judge:
             if self._say is not None and finding.fingerprint not in self._said:
                 self._said.add(finding.fingerprint)
                 self._say(live_line(finding, Style.of(sys.stderr)))
+        for failure in self._monitor.failures[self._failures :]:
+            self._failures += 1
+            if self._say is not None:
+                self._say(
+                    f"mothtrap: {failure.part} failed and is switched off; training goes on "
+                    f"({failure.error})"
+                )
         statuses = [s for s in self._monitor.statuses() if self._kept.get(s.code) != s]
         if self._log is not None and (findings or statuses):
             with suppress(OSError):  # a full disk does not blind the rules

@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def _attach(framework: str) -> None:
         attach(framework)
     except Exception as err:
         _say(f"cannot watch {framework} in this process ({type(err).__name__}: {err})")
+        with suppress(Exception):  # the same may keep this from being imported
+            from mothtrap.session.unobserved import store_start_failure
+
+            store_start_failure(f"start-up hook for {framework}", err)
 
 
 def _say(text: str) -> None:

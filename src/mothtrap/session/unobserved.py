@@ -1,0 +1,57 @@
+"""Stores why a process was not observed, where no step ever opened a record of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mothtrap.core.observations import ToolError, WorkerEnded
+from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.statistics.summary import WIDTH
+
+
+def store_failures(
+    attempt: Path, rank: int | None, failures: Sequence[ToolError], ending: WorkerEnded
+) -> None:
+    """Write a record without steps, so that the verdict can say what failed.
+
+    Args:
+        attempt: folder of the attempt.
+        rank: of this process, where it has one.
+        failures: what failed.
+        ending: how the process ended, as far as it is known.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    from mothtrap.store.layout import claim_worker
+    from mothtrap.store.worker_log import WorkerLog
+
+    _, folder = claim_worker(attempt, rank)
+    record = StepRecord(
+        key=StepKey(step=0, mode=Mode.PREDICT),
+        wall_s=time.time(),
+        tensor_T=np.empty(0, np.uint32),
+        summary_TF=np.empty((0, WIDTH)),
+        observations=(*failures, ending),
+    )
+    log = WorkerLog(folder)
+    log.append([record])
+    log.close()
+
+
+def store_start_failure(part: str, error: BaseException) -> None:
+    """Store that this process of an observed job is not watched; say nothing, raise nothing."""
+    failure = ToolError(step=0, part=part, error=f"{type(error).__name__}: {error}")
+    ending = WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0)
+    rank = os.environ.get("RANK", "")
+    try:
+        attempt = Path(os.environ["MOTHTRAP_RUN_DIR"])
+        store_failures(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
+    except Exception:
+        return  # the caller has said on stderr what failed, and can say nothing better

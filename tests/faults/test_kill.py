@@ -1,0 +1,58 @@
+"""kill -9 in the middle of a training costs at most the steps that were still queued."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.harness.running import finish, observed, show, start
+
+from mothtrap.core.errors import RunNotFoundError
+from mothtrap.reader.run import open_run
+
+SCRIPT = Path(__file__).parent / "endless_training.py"
+STEPS = 300
+
+
+def stored_steps(path: Path) -> int:
+    try:
+        return open_run(path).steps
+    except RunNotFoundError:
+        return 0
+
+
+def train_until_stored(process: subprocess.Popen[str], path: Path) -> list[str]:
+    """Read what the training prints until enough of its steps are on the disk."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while len(lines) % 100 or stored_steps(path) < STEPS:
+        line = process.stdout.readline()
+        assert line, f"the training ended after {len(lines)} steps"
+        lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
+def test_after_kill_9_everything_written_is_there(launcher: bool, tmp_path: Path) -> None:
+    process = start(observed([SCRIPT], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
+    lines = train_until_stored(process, tmp_path / "seen")
+    (job,) = psutil.Process(process.pid).children()
+    for victim in [process.pid, job.pid] if launcher else [job.pid]:
+        os.kill(victim, signal.SIGKILL)
+    outcome = finish(process)
+    assert outcome.returncode == -signal.SIGKILL
+    lines += [line for line in outcome.stdout.splitlines(keepends=True) if line.endswith("\n")]
+    losses = [float(line.split()[1]) for line in lines]
+
+    record = show(tmp_path / "seen", cwd=tmp_path)
+    assert record["run"]["state"] == "crashed"
+    assert record["run"]["steps"] >= STEPS
+    (series,) = open_run(tmp_path / "seen").scalars("loss")
+    stored = series.values_S.tolist()
+    assert series.steps_S.tolist() == list(range(len(stored)))
+    assert len(stored) == record["run"]["steps"] <= len(losses) + 1
+    assert stored[: len(losses)] == losses[: len(stored)]
