@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules import module as nn_module
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 
@@ -33,7 +32,6 @@ class ProcessWitness:
         self._hook_backward()
         self._hook_scaler()
         self._hook_clipping()
-        self._keep_compile_quiet()
 
     def detach(self) -> None:
         """Close the last step, remove every hook, restore everything replaced."""
@@ -46,15 +44,33 @@ class ProcessWitness:
         self._undo.callback(setattr, owner, name, original)
 
     def _hook_modules(self) -> None:
+        """Stand around `Module._call_impl` (private; a test pins it), and in no hook.
+
+        With a global hook PyTorch takes another way through a call, which shows in every
+        traceback, is slower, and warns under `torch.compile`. Dynamo steps over a
+        `_call_impl` that it finds in place when it is loaded.
+        """
         before, after = self.tracer.forwards.hooks()
-        self._foreign_hooks = len(nn_module._global_forward_hooks) + len(
-            nn_module._global_forward_pre_hooks
-        )
-        for handle in (
-            nn_module.register_module_forward_pre_hook(before),
-            nn_module.register_module_forward_hook(after, always_call=True),
-        ):
-            self._undo.callback(handle.remove)
+        is_compiling = torch.compiler.is_compiling
+
+        def observe(original: Function) -> Function:
+            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(self, *args, **kwargs)
+                before(self, args)
+                output = None
+                try:
+                    output = original(self, *args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                finally:
+                    after(self, args, output)
+                return output
+
+            return call
+
+        self._replace(nn.Module, "_call_impl", observe)
         contain, built = self.tracer.contain, self.tracer.book.built
 
         def construct(original: Function) -> Function:
@@ -164,26 +180,6 @@ class ProcessWitness:
 
         self._replace(torch.nn.utils, "clip_grad_norm_", clip)
         self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
-
-    def _keep_compile_quiet(self) -> None:
-        """Hide our hooks from the warning that a compiled root fires them once more.
-
-        Under `-W error` the warning would be an exception. The function that is replaced
-        has no other caller in PyTorch (2.13).
-        """
-        tables = (
-            nn_module._global_forward_hooks,
-            nn_module._global_forward_pre_hooks,
-            nn_module._global_backward_hooks,
-            nn_module._global_backward_pre_hooks,
-        )
-        ours = sum(len(table) for table in tables[:2]) - self._foreign_hooks
-
-        def has_foreign_hooks(_: Function) -> Function:
-            return lambda: sum(len(table) for table in tables) > ours
-
-        if hasattr(nn_module, "_has_any_global_hook"):
-            self._replace(nn_module, "_has_any_global_hook", has_foreign_hooks)
 
 
 def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
