@@ -164,6 +164,10 @@ class Recorder(Generic[ArrayT]):
         self._fields.setdefault(tensor_id, {}).update(fields)
         self._charge(self._tensors[tensor_id].kind, cost_s)
 
+    def begin_forward(self) -> None:
+        """Forget what a forward that never returned has left behind."""
+        self._forward_rows = []
+
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
         if key.mode is Mode.TRAIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -102,10 +103,11 @@ class ForwardWatch:
         self._running.append(id(module))
 
     def _after(self, module: nn.Module, output: Any) -> None:
-        """Called when a forward returns, and with None when it raises."""
+        """Called when a forward returns, and with None while its exception is on its way."""
         if self._is_observed() and id(module) in self._running:
             del self._running[self._running.index(id(module)) :]
-            self._tracer.contain(self._returned, module, output)
+            if output is not None or sys.exc_info()[1] is None:
+                self._tracer.contain(self._returned, module, output)
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = list(_tensors(output))
@@ -132,6 +134,7 @@ class ForwardWatch:
             self._rootless[module] = True
             return
         self._in_root = True
+        self._recorder.begin_forward()
         owned = self._tracer.optimizers.owns_root(root)
         self._tracer.feed(RootCalled(root.label, owned))
         self.held.root_called(args)
