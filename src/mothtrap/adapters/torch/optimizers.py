@@ -129,11 +129,20 @@ class OptimizerWatch:
         self._captured.update(id(p) for p in own)
         with_gradient = [p for p in own if p.grad is not None]
         if self._recorder.is_due("gradient"):
-            pairs = [(self._gradient_id(p), p.grad) for p in with_gradient]
-            self._reduce("gradient", pairs)
+            self._read_gradients(with_gradient, getattr(optimizer, "grad_scale", None))
         for kind in ("weight", "bias"):
             if self._recorder.is_due(kind):
                 self._reduce(kind, [(self._weight_id(p, kind), p) for p in own])
+
+    def _read_gradients(self, owners: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
+        pairs = [(self._gradient_id(p), p.grad) for p in owners]
+        if scale is None:
+            self._reduce("gradient", pairs)
+            return
+        factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
+        for tensor_id, gradient in pairs:
+            if tensor_id is not None and gradient is not None:
+                self._reduce("gradient", [(tensor_id, gradient.detach() * factor)])
 
     def rates(self, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
@@ -253,6 +262,12 @@ def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
     """Every parameter that an optimizer holds."""
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+def applies_nothing(optimizer: Optimizer) -> bool:
+    """Whether a gradient scaler has told a fused optimizer to leave the weights alone."""
+    found = getattr(optimizer, "found_inf", None)
+    return isinstance(found, torch.Tensor) and bool(found.any())
 
 
 def _clean(marks: Sequence[GradientMark]) -> bool:

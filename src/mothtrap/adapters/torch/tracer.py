@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.backwards import LossWatch
 from mothtrap.adapters.torch.forwards import ForwardWatch
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
-from mothtrap.adapters.torch.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.capture.grouper import (
     BackwardEnded,
@@ -172,6 +172,8 @@ class Tracer:
                     self.contain_part("gradients", self._read_gradients, optimizer)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
+        if applies_nothing(optimizer):
+            return
         known = self.optimizers.add(optimizer)
         if not self.grouper.step:
             self.forwards.bind_thread()
@@ -200,6 +202,8 @@ class Tracer:
             self._find_nonfinite()
 
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
+        if applies_nothing(optimizer):
+            return
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("gradients", self._after_step, optimizer, closure)
 
