@@ -119,8 +119,8 @@ ONE_OPTIMIZER = [
     ),
     Loop(
         "a backward from no single number",
-        joined(backward("outputs"), step("Adam"), END),
-        [Step(("Adam",), micro_batches=0)],
+        joined(backward("outputs"), backward("outputs"), step("Adam"), END),
+        [Step(("Adam",), micro_batches=2)],
     ),
     Loop(
         "a backward that raises is caught, and the batch is left out",

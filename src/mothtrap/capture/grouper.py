@@ -13,6 +13,7 @@ only the first evaluation counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -86,7 +87,7 @@ class SeriesLosses(msgspec.Struct, frozen=True):
 
 
 class ClosedStep(msgspec.Struct, frozen=True):
-    """One finished step. `micro_batches`: the most backwards that any series had."""
+    """One finished step. `micro_batches`: the most backwards that any call site had."""
 
     step: int
     optimizers: tuple[str, ...]
@@ -253,7 +254,7 @@ class Grouper:
                 SeriesLosses(f"{site} {owners}", site, tuple(keys))
                 for site, keys in by_site.items()
             ),
-            micro_batches=max((len(keys) for keys in by_site.values()), default=0),
+            micro_batches=max(Counter(p.site for p in group.losses).values(), default=0),
         )
         self.step += 1
         return closed

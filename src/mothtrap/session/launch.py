@@ -129,8 +129,9 @@ def probe() -> str | None:
 
 
 def default_name(command: Sequence[str]) -> str:
-    """`<script stem>-<YYYYmmdd-HHMMSS>`; the module's last part for `-m`."""
-    stems = [Path(word).stem for word in command if word.endswith(".py")]
+    """`<script stem>-<YYYYmmdd-HHMMSS>`; the last part of the module or package for `-m`."""
+    scripts = [Path(word).absolute() for word in command if word.endswith(".py")]
+    stems = [path.parent.name if path.stem == "__main__" else path.stem for path in scripts]
     if "-m" in command and command.index("-m") + 1 < len(command):
         stems.append(command[command.index("-m") + 1].rpartition(".")[2])
     stem = stems[0] if stems else Path(command[0]).stem

@@ -73,7 +73,7 @@ class Watch:
 
 def watch(
     model: Any,
-    optimizer: Any | Sequence[Any] = (),
+    optimizer: Any | Sequence[Any] | None = None,
     *,
     name: str | None = None,
     **settings: Any,
@@ -118,6 +118,8 @@ def watch(
         adapter,
         say_on_stderr,
     )
+    if optimizer is None:
+        optimizer = ()
     several = isinstance(optimizer, list | tuple)
     handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
     worker.holds(handle)
