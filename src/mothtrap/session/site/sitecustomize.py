@@ -45,7 +45,13 @@ class _AfterImport:
 
         def exec_module(module: ModuleType) -> None:
             del loader.__dict__["exec_module"]  # the loader is as it was before anybody sees it
-            run(module)
+            try:
+                run(module)
+            except BaseException as err:
+                self._frameworks.add(name)  # it may be imported again
+                if err.__traceback__ is not None:
+                    err.__traceback__ = err.__traceback__.tb_next  # without this frame
+                raise
             _attach(name)
 
         loader.__dict__["exec_module"] = exec_module

@@ -1,0 +1,108 @@
+"""The start-up hook waits for a framework, and lets everything else be as it was."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.harness.running import Outcome, environment, run
+
+from mothtrap.core.config import Config
+from mothtrap.session import launch
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder on PYTHONPATH behind the hook's own."""
+    (tmp_path / "attempt").mkdir()
+    (tmp_path / "site").mkdir()
+    return tmp_path
+
+
+def child(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> Outcome:
+    """Run code as a process of an observed job."""
+    monkeypatch.setenv("PYTHONPATH", str(folder / "site"))
+    hooked = launch.child_environment(folder / "attempt", Config())
+    mine = {k: v for k, v in hooked.items() if k.startswith("MOTHTRAP_") or k == "PYTHONPATH"}
+    return run([sys.executable, "-c", code], cwd=folder, env=environment(**mine, **variables))
+
+
+def test_without_a_framework_nothing_of_mothtrap_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import sys, json; print([n for n in sys.modules if n.startswith('mothtrap')])"
+    assert child(code, folder, monkeypatch).stdout == "[]\n"
+
+
+def test_a_hidden_sitecustomize_runs_and_its_error_is_shown_as_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "site" / "sitecustomize.py").write_text("print('mine')\n1 / 0\n", encoding="utf-8")
+    seen = child("import sys; print(type(sys.meta_path[0]).__name__)", folder, monkeypatch)
+    assert seen.stdout == "mine\n_AfterImport\n"
+    assert "ZeroDivisionError" in seen.stderr
+
+
+def test_switched_off_only_the_hidden_one_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "site" / "sitecustomize.py").write_text("print('mine')\n", encoding="utf-8")
+    code = "import sys; print(type(sys.meta_path[0]).__name__ == '_AfterImport')"
+    seen = child(code, folder, monkeypatch, MOTHTRAP_DISABLE="1")
+    assert seen.stdout == "mine\nFalse\n"
+
+
+def test_a_framework_that_is_not_installed_is_missing_as_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mothtrap.core.registry.names", lambda package: ("jax_of_nobody",))
+    code = (
+        "try:\n    import jax_of_nobody\n"
+        "except ModuleNotFoundError as err:\n    print(err.name, err)\n"
+    )
+    seen = child(code, folder, monkeypatch)
+    assert seen.stdout == "jax_of_nobody No module named 'jax_of_nobody'\n"
+    assert seen.stderr == ""
+
+
+def test_an_error_inside_a_framework_passes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "site" / "torch.py").write_text("raise OSError('no driver')\n", encoding="utf-8")
+    seen = child("import torch", folder, monkeypatch)
+    assert seen.returncode == 1
+    assert seen.stderr.endswith("OSError: no driver\n")
+    assert "mothtrap: " not in seen.stderr
+    plain = run([sys.executable, "-c", "import torch"], cwd=folder / "site")
+    assert seen.stderr == plain.stderr
+
+
+def test_a_framework_that_is_imported_at_the_second_try_is_watched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "site" / "torch.py").write_text(
+        "import os\nif 'DRIVER' not in os.environ:\n    raise OSError('no driver')\n",
+        encoding="utf-8",
+    )
+    code = (
+        "import os\ntry:\n    import torch\nexcept OSError:\n    os.environ['DRIVER'] = 'there'\n"
+        "import torch\nprint(torch.__name__)\n"
+    )
+    seen = child(code, folder, monkeypatch)
+    assert seen.stdout == "torch\n"
+    assert seen.stderr.count("mothtrap: cannot watch torch in this process (") == 1
+
+
+def test_what_cannot_be_watched_is_said_once_and_works(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "site" / "torch.py").write_text("name = 'not that torch'\n", encoding="utf-8")
+    code = (
+        "import torch, importlib, sys\n"
+        "print(torch.name, 'exec_module' in vars(torch.__spec__.loader))\n"
+        "print(importlib.reload(torch).name)\n"
+    )
+    seen = child(code, folder, monkeypatch)
+    assert seen.stdout == "not that torch False\nnot that torch\n"
+    (line,) = seen.stderr.splitlines()
+    assert line.startswith("mothtrap: cannot watch torch in this process (")
+    assert line.endswith("); training goes on unobserved")

@@ -1,0 +1,193 @@
+"""The launcher passes everything through, stores how it ended, and has the last word."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.harness.running import MOTHTRAP, environment, finish, run, start
+
+from mothtrap.core.config import Config, inherited_config
+from mothtrap.core.errors import ConfigError, RunExistsError
+from mothtrap.session import launch
+from mothtrap.store import layout
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(runs_dir=str(tmp_path / "runs"))
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize("code", [0, 7, 255])
+def test_the_exit_code_is_the_jobs_and_is_stored(
+    code: int, config: Config, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = python(f"import sys; print('out'); sys.exit({code})")
+    assert launch.launch(command, config=config, name="seen") == code
+    out, err = capfd.readouterr()
+    assert out == "out\n"
+    assert "mothtrap: Nothing was observed" in err
+    assert "more: mothtrap show seen" in err
+    attempt = tmp_path / "runs" / "seen" / "1"
+    info, end = layout.read_info(attempt), layout.read_end(attempt)
+    assert info is not None
+    assert end is not None
+    assert info.command == tuple(command)
+    assert (info.pid, info.id, info.cwd) == (os.getpid(), "seen", str(Path.cwd()))
+    assert end.exit_code == code
+    assert end.ended_s >= info.created_s
+
+
+def test_a_program_that_cannot_be_started(
+    config: Config, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert launch.launch([str(tmp_path / "absent")], config=config, name="seen") == 127
+    assert "is it installed?" in capfd.readouterr().err
+
+
+def test_a_name_that_is_taken_is_refused_before_the_job_starts(
+    config: Config, tmp_path: Path
+) -> None:
+    started = python(f"open({str(tmp_path / 'started')!r}, 'w')")
+    launch.launch(python("pass"), config=config, name="seen")
+    with pytest.raises(RunExistsError, match="choose another name with --name"):
+        launch.launch(started, config=config, name="seen")
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_rule_that_does_not_exist_is_refused_before_the_job_starts(tmp_path: Path) -> None:
+    config = Config(runs_dir=str(tmp_path / "runs"), select=("XYZ",))
+    with pytest.raises(ConfigError, match="XYZ"):
+        launch.launch(python("pass"), config=config, name="seen")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_warnings_are_said_first(config: Config, capfd: pytest.CaptureFixture[str]) -> None:
+    launch.launch(
+        python("import sys; print('job', file=sys.stderr)"),
+        config=config,
+        name="seen",
+        warnings=["MOTHTRAP_X means nothing"],
+    )
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[:2] == ["mothtrap: MOTHTRAP_X means nothing", "job"]
+
+
+def test_names_that_were_made_are_numbered(config: Config, tmp_path: Path) -> None:
+    made = [launch.create("train", ["train.py"], config, numbered=True) for _ in range(3)]
+    assert [attempt.parent.name for attempt in made] == ["train", "train-2", "train-3"]
+    infos = [layout.read_info(attempt) for attempt in made]
+    assert [info.id for info in infos if info] == ["train", "train-2", "train-3"]
+
+
+@pytest.mark.parametrize("deeper", ["", "mine"])
+def test_a_run_that_cannot_be_kept_is_kept_elsewhere(
+    deeper: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "runs").write_text("", encoding="utf-8")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config = Config(runs_dir=str(tmp_path / "runs" / deeper))
+    attempt = launch.create("train", ["train.py"], config, numbered=False)
+    assert attempt.parent.parent.parent == tmp_path
+    assert layout.read_info(attempt) is not None
+    said = capfd.readouterr().err
+    assert str(attempt.parent) in said
+    assert "--runs-dir" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "stem"),
+    [
+        (["python", "train.py", "--lr", "1"], "train"),
+        (["python", "src/fit model.py"], "fit model"),
+        (["python", "-m", "pkg.sub.train", "x"], "train"),
+        (["torchrun", "--nproc-per-node", "2", "train.py"], "train"),
+        (["/usr/bin/env"], "env"),
+        (["python", "project/__main__.py"], "project"),
+    ],
+)
+def test_a_run_is_called_after_its_script_and_time(command: list[str], stem: str) -> None:
+    name, date, time = launch.default_name(command).rsplit("-", 2)
+    assert name == stem
+    assert len(date) == 8
+    assert len(time) == 6
+
+
+def test_a_child_is_told_everything_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/their/own")
+    monkeypatch.chdir(tmp_path)
+    config = Config(overhead=0.5, rules={"GRD101": {"limit": 3.0}})
+    child = launch.child_environment(Path("runs/seen/1"), config)
+    assert child["PYTHONPATH"].split(os.pathsep) == [str(launch.SITE), "/their/own"]
+    assert child["MOTHTRAP_RUN_DIR"] == str(tmp_path / "runs/seen/1")
+    assert "torch" in child["MOTHTRAP_FRAMEWORKS"].split(",")
+    assert inherited_config(child) == config
+
+
+def test_a_relative_folder_of_runs_holds_when_the_job_changes_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nos.chdir('/')\nimport torch\n"
+        "model = torch.nn.Linear(2, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "model(torch.ones(1, 2)).sum().backward()\noptimizer.step()\n",
+        encoding="utf-8",
+    )
+    seen = run([*MOTHTRAP, "run", "--name", "seen", script], cwd=tmp_path)
+    assert seen.returncode == 0, seen.stderr
+    assert layout.workers(tmp_path / "runs" / "seen" / "1") == [0]
+
+
+def test_the_start_up_hook_reaches_a_child() -> None:
+    assert launch.probe() is None
+
+
+def test_a_child_that_the_hook_does_not_reach_is_explained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "SITE", tmp_path)
+    assert "keeps it out" in str(launch.probe())
+
+
+def test_switched_off_nothing_is_stored(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTHTRAP_DISABLE", "1")
+    code = "import os, sys; sys.exit(3 if 'MOTHTRAP_RUN_DIR' in os.environ else 4)"
+    assert launch.launch(python(code), config=config, name="seen") == 4
+    assert not (tmp_path / "runs").exists()
+
+
+def test_signals_that_are_meant_for_the_job_reach_it(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
+        "print('ready', flush=True)\nsignal.pause()\n"
+    )
+    job = start([*MOTHTRAP, "run", "--name", "seen", "--", *python(code)], cwd=tmp_path)
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+    os.kill(job.pid, signal.SIGUSR1)
+    assert finish(job).returncode == 9
+
+
+def test_a_verdict_that_cannot_be_made_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    code = "import os, shutil, sys; shutil.rmtree('runs'); sys.exit(6)"
+    command = [*MOTHTRAP, "run", "--name", "seen", "--", *python(code)]
+    seen = run(command, cwd=tmp_path, env=environment())
+    assert seen.returncode == 6
+    assert seen.stderr.count("mothtrap: cannot sum up") == 1
+    assert "Traceback" not in seen.stderr

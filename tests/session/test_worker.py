@@ -1,0 +1,301 @@
+"""A process becomes a worker at its first step, and leaves everything stored at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.running import observed, run
+
+import mothtrap
+from mothtrap.capture.grouper import ClosedStep
+from mothtrap.core.config import Config
+from mothtrap.core.findings import RuleState
+from mothtrap.core.observations import ToolError, WorkerEnded, WorkerStarted
+from mothtrap.session import launch
+from mothtrap.session.worker import Worker
+from mothtrap.store import layout
+
+
+class Adapter:
+    """A framework without anything to watch: the tests close the steps themselves."""
+
+    FRAMEWORK = "fake"
+    REDUCER = "numpy"
+
+    def __init__(self, rank: int | None = None) -> None:
+        self._rank = rank
+
+    def ranks(self) -> tuple[int | None, int]:
+        return self._rank, 1 if self._rank is None else 2
+
+    def versions(self) -> dict[str, str]:
+        return {"fake": "1.0"}
+
+
+class Hooks:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.detached = 0
+        self._error = error
+
+    def detach(self) -> None:
+        self.detached += 1
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Path:
+    return layout.create_run(tmp_path / "seen", launch.run_info("seen", ["train.py"], Config()))
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def make(attempt: Path, said: list[str]) -> Iterator[Callable[..., Worker]]:
+    workers = []
+
+    def make(config: Config = Config(), rank: int | None = None) -> Worker:  # noqa: B008
+        workers.append(Worker(lambda: attempt, config, Adapter(rank), said.append))
+        return workers[-1]
+
+    yield make
+    for worker in workers:
+        worker.close()
+
+
+def step(worker: Worker, number: int, loss: float = 1.0) -> None:
+    worker.recorder.scalar("loss", "main", loss)
+    worker.recorder.close_step(
+        ClosedStep(step=number, optimizers=("Adam",), skipped=False, series=(), micro_batches=1)
+    )
+
+
+def test_nothing_exists_before_the_first_step(
+    make: Callable[..., Worker], attempt: Path, said: list[str]
+) -> None:
+    worker = make()
+    assert worker.path is None
+    worker.close()
+    assert layout.workers(attempt) == layout.monitors(attempt) == []
+    assert said == []
+
+
+def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: Path) -> None:
+    worker = make()
+    hooks = Hooks()
+    worker.holds(hooks)
+    for number in range(30):
+        step(worker, number, loss=1 / (number + 1))
+    worker.log("late", 0.5)
+    worker.close()
+    worker.close()
+    assert hooks.detached == 1
+    assert worker.path == attempt.parent
+    stored = mothtrap.open_run(attempt.parent)
+    assert (stored.steps, stored.workers) == (30, (0,))
+    (series,) = stored.scalars("loss")
+    assert series.values_S.tolist() == [1 / (number + 1) for number in range(30)]
+    (started,) = stored.observations(WorkerStarted)
+    assert (started.pid, started.framework, started.versions) == (
+        os.getpid(),
+        "fake",
+        {"fake": "1.0"},
+    )
+    (ended,) = stored.observations(WorkerEnded)
+    assert (ended.steps, ended.exception) == (30, None)
+    assert all(path.read_bytes().endswith(b"ARROW1") for path in attempt.rglob("*.arrow"))
+
+
+def test_a_worker_takes_the_folder_of_its_rank(make: Callable[..., Worker], attempt: Path) -> None:
+    for rank in (1, 0):
+        step(make(rank=rank), 0)
+    assert layout.workers(attempt) == layout.monitors(attempt) == [0, 1]
+
+
+def test_processes_without_a_rank_take_the_next_folder(
+    make: Callable[..., Worker], attempt: Path
+) -> None:
+    for _ in range(3):
+        step(make(), 0)
+    assert layout.workers(attempt) == [0, 1, 2]
+
+
+def test_findings_are_said_by_rank_0_alone_and_stored_by_all(
+    make: Callable[..., Worker], attempt: Path, said: list[str]
+) -> None:
+    for rank in (0, 1):
+        worker = make(Config(select=("NUM",)), rank=rank)
+        for number in range(8):
+            step(worker, number, loss=float("nan") if number > 3 else 1.0)
+        worker.close()
+    (line,) = said
+    assert "nonfinite_loss" in line
+    (finding,) = mothtrap.open_run(attempt.parent).findings
+    assert (finding.step, finding.workers) == (4, (0, 1))
+
+
+def test_capture_off_stores_and_judges_nothing(
+    make: Callable[..., Worker], attempt: Path, said: list[str]
+) -> None:
+    worker = make(Config(capture="off"))
+    step(worker, 0, loss=float("nan"))
+    worker.close()
+    assert worker.path is None
+    assert layout.workers(attempt) == []
+    assert said == []
+
+
+def test_hooks_that_cannot_be_taken_out_do_not_cost_the_end(
+    make: Callable[..., Worker], attempt: Path, said: list[str]
+) -> None:
+    worker = make()
+    worker.holds(Hooks(RuntimeError("gone")))
+    step(worker, 0)
+    worker.close()
+    stored = mothtrap.open_run(attempt.parent)
+    assert len(stored.observations(WorkerEnded)) == 1
+    assert [error.part for error in stored.tool_errors] == ["closing"]
+    assert len(said) == 1
+
+
+def test_rules_that_fail_in_the_last_batch_are_told_in_the_run(
+    make: Callable[..., Worker],
+    attempt: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted failure")
+
+    monkeypatch.setattr("mothtrap.monitor.monitor.Monitor.finish", fail)
+    worker = make()
+    step(worker, 0)
+    worker.close()
+    (failure,) = mothtrap.open_run(attempt.parent).observations(ToolError)
+    assert (failure.part, failure.error) == ("rules", "RuntimeError: planted failure")
+    assert len(said) == 1
+
+
+def test_a_rule_that_raises_is_said_once_and_the_others_judge(
+    make: Callable[..., Worker],
+    attempt: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted failure")
+
+    monkeypatch.setattr("mothtrap.rules.loss_diverging.LossDiverging.check", fail)
+    worker = make()
+    for number in range(10):
+        step(worker, number)
+    worker.close()
+    assert [line for line in said if "planted failure" in line] == said
+    assert len(said) == 1
+    states = {rule.name: rule.state for rule in mothtrap.open_run(attempt.parent).rules}
+    assert states["loss_diverging"] is RuleState.RULE_FAILED
+    assert states["nonfinite_loss"] is RuleState.OK
+
+
+def test_a_run_without_a_folder_is_judged_all_the_same(said: list[str]) -> None:
+    worker = Worker(lambda: None, Config(select=("NUM",)), Adapter(), said.append)
+    step(worker, 0, loss=float("nan"))
+    worker.close()
+    assert worker.path is None
+    (line,) = said
+    assert "nonfinite_loss" in line
+
+
+def test_a_folder_that_cannot_be_made_is_said_once_and_rules_go_on(said: list[str]) -> None:
+    def fail() -> Path:
+        raise PermissionError(13, "Permission denied", "runs")
+
+    worker = Worker(fail, Config(select=("NUM",)), Adapter(), said.append)
+    step(worker, 0, loss=float("nan"))
+    worker.close()
+    assert sum("run folder failed" in line for line in said) == 1
+    assert sum("nonfinite_loss" in line for line in said) == 1
+    assert len(said) == 2
+
+
+def test_an_abandoned_worker_stores_nothing_more(
+    make: Callable[..., Worker], attempt: Path
+) -> None:
+    worker = make()
+    worker.abandon()
+    step(worker, 0)
+    worker.close()
+    assert layout.workers(attempt) == []
+
+
+FORKING = """
+import os, sys, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def train(steps):
+    for _ in range(steps):
+        loss = model(torch.ones(8, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+train({before})
+child = os.fork()
+if child == 0:
+    train(9)
+    print("child", flush=True)
+    sys.exit(5)
+_, status = os.waitpid(child, 0)
+train(3)
+print("parent", os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("before", [0, 4])
+def test_a_forked_child_switches_itself_off(before: int, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FORKING.format(before=before), encoding="utf-8")
+    seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
+    assert seen.stdout == "child\nparent 5\n"
+    assert "failed" not in seen.stderr
+    stored = mothtrap.open_run(tmp_path / "seen")
+    assert (stored.steps, stored.workers, stored.state) == (before + 3, (0,), "finished")
+    assert len(stored.observations(WorkerEnded)) == 1
+    assert stored.tool_errors == ()
+    assert stored.damage == ()
+
+
+TWO = """
+import subprocess, sys
+from pathlib import Path
+train = Path(__file__).with_name("train.py")
+jobs = [subprocess.Popen([sys.executable, train, steps]) for steps in ("3", "5")]
+sys.exit(sum(job.wait() for job in jobs))
+"""
+
+TRAIN = """
+import sys, torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(int(sys.argv[1])):
+    model(torch.ones(8, 4)).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_two_processes_of_a_job_have_a_folder_each(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO, encoding="utf-8")
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    command = observed(["two.py"], runs_dir=tmp_path / "runs", name="seen")
+    seen = run(command, cwd=tmp_path)
+    assert seen.returncode == 0, seen.stderr
+    stored = mothtrap.open_run(tmp_path / "runs" / "seen")
+    assert stored.workers == (0, 1)
+    assert sorted(ended.steps for ended in stored.observations(WorkerEnded)) == [3, 5]
+    pids = {started.pid for started in stored.observations(WorkerStarted)}
+    assert len(pids) == 2
