@@ -11,7 +11,7 @@ import torch
 
 from mothtrap.adapters.torch import frames, graph, lossvalues
 from mothtrap.adapters.torch.readable import is_readable
-from mothtrap.capture.grouper import BackwardBegan, ClosedStep
+from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
 from mothtrap.core.observations import LossCall, LossSeries
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ GRAPH_FIRST, GRAPH_EVERY = 3, 100
 VALUES_EVERY = 8
 """Backwards of a call site at which labels and predictions are looked at: one in so many."""
 
+MAX_LOSSES = 2 * Grouper.MAX_PENDING
+"""Losses kept that no optimizer step follows."""
+MAX_WAITING = 256
+"""Losses left on a device before they are brought over, without being asked for."""
+
 
 class LossWatch:
     """Keeps the losses of the step in progress by key."""
@@ -29,7 +34,9 @@ class LossWatch:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._recorder = tracer.recorder
-        self._values: dict[int, torch.Tensor | float] = {}
+        self._values: dict[int, float] = {}
+        self._waiting: dict[int, torch.Tensor] = {}
+        self._nonfinite: set[int] = set()
         self._keys = 0
         self._seen: dict[str, int] = {}
         self._places: dict[str, str | None] = {}
@@ -64,7 +71,7 @@ class LossWatch:
                 place = frames.assigned_at(frame)
             self._places[site] = place or site
         self._keys += 1
-        self._values[self._keys] = self._unscaled(root)
+        self._keep(self._keys, self._unscaled(root))
         return BackwardBegan(site, self._keys), root
 
     def given(self, loss: Any) -> None:
@@ -92,13 +99,13 @@ class LossWatch:
     def nonfinite(self) -> bool:
         """Whether a loss of the step in progress is not finite (one transfer)."""
         self._resolve()
-        return any(not math.isfinite(float(value)) for value in self._values.values())
+        return bool(self._nonfinite)
 
     def close(self, closed: ClosedStep) -> None:
         """Hand the losses of a closed step to the recorder."""
         self._resolve()
         for series in closed.series:
-            total = sum(float(self._values.pop(key)) for key in series.losses)
+            total = sum(self._values[key] for key in series.losses if key in self._values)
             self._add(closed, series.series, series.site, total)
         if self._given is not None:
             site, value = self._given
@@ -112,6 +119,7 @@ class LossWatch:
         self._calls.clear()
         # The backward that closed the step has begun the next one.
         self._values = {k: v for k, v in self._values.items() if k == self._keys}
+        self._nonfinite &= self._values.keys()
 
     def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
         self._recorder.scalar("loss", series, value)
@@ -129,16 +137,30 @@ class LossWatch:
     def _unscaled(self, root: torch.Tensor) -> torch.Tensor | float:
         value = root.detach()
         if self._scaled is not None and self._scaled[0]() is root:
-            value = self._scaled[1]
-        self._scaled = None
+            value, self._scaled = self._scaled[1], None
         return float(value) if value.device.type == "cpu" else value.clone()
+
+    def _keep(self, key: int, value: torch.Tensor | float) -> None:
+        if isinstance(value, torch.Tensor):
+            self._waiting[key] = value
+            if len(self._waiting) > MAX_WAITING:
+                self._resolve()
+            return
+        self._values[key] = value
+        if not math.isfinite(value):
+            self._nonfinite.add(key)
+        if len(self._values) > MAX_LOSSES:  # no step ever came
+            oldest = next(iter(self._values))
+            del self._values[oldest]
+            self._nonfinite.discard(oldest)
 
     def _resolve(self) -> None:
         """Bring losses that are on a device over, in one transfer."""
-        waiting = {k: v for k, v in self._values.items() if isinstance(v, torch.Tensor)}
+        waiting, self._waiting = self._waiting, {}
         if waiting:
             host = torch.stack([v.reshape(()).double() for v in waiting.values()]).tolist()
-            self._values.update(zip(waiting, host, strict=True))
+            for key, value in zip(waiting, host, strict=True):
+                self._keep(key, value)
 
     def read_graph(self, site: str, root: torch.Tensor) -> None:
         """Read, on some backwards of a call site, how the loss was computed."""

@@ -29,6 +29,7 @@ class _Watched:
     root: Root
     digest: int
     reached_steps: int = 0
+    nonzero: bool = False
     mark: tuple[weakref.ref[torch.Tensor], int] | None = None
 
 
@@ -41,19 +42,28 @@ class OwnershipWatch:
         self._roots_seen = -1
         self._steps = 0
 
+    def stepped(self) -> None:
+        """Count what was reached; called when an optimizer has stepped, since gradients may
+        be gone when the step is closed."""
+        self._look_for_new_roots()
+        for parameter, watched in self._watched.items():
+            _count(parameter, watched)
+
     def close(self, step: int) -> None:
         """Look at the step that closed; called once a step."""
         self._steps += 1
-        roots = self._tracer.book.roots_seen
         tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0
-        if roots != self._roots_seen or self._steps == 2 or tells:
-            self._roots_seen = roots
+        if self._steps == 2 or tells:
             self._tracer.book.refresh()
             self._find()
-        for parameter, watched in self._watched.items():
-            _count(parameter, watched)
         if tells:
             self._tell(step)
+
+    def _look_for_new_roots(self) -> None:
+        roots = self._tracer.book.roots_seen
+        if roots != self._roots_seen:
+            self._roots_seen = roots
+            self._find()
 
     def _find(self) -> None:
         optimizers = self._tracer.optimizers
@@ -73,7 +83,6 @@ class OwnershipWatch:
         for parameter, watched in self._watched.items():
             if optimizers.owner(parameter) is not None:
                 continue
-            nonzero = parameter.grad is not None and bool(parameter.grad.any())
             name, path = optimizers.name_of(parameter)
             module = book.module_called(path)
             self._tracer.recorder.observe(
@@ -82,7 +91,7 @@ class OwnershipWatch:
                     name=name,
                     module=path,
                     shape=tuple(parameter.shape),
-                    reached_steps=watched.reached_steps if nonzero else 0,
+                    reached_steps=watched.reached_steps if watched.nonzero else 0,
                     changed=arithmetic.digest(parameter.detach()) != watched.digest,
                     created_after_optimizer=self._is_younger(module, watched.root),
                     twin=self._orphan_like(parameter),
@@ -139,3 +148,4 @@ def _count(parameter: torch.Tensor, watched: _Watched) -> None:
     if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
         watched.reached_steps += 1
         watched.mark = (weakref.ref(gradient), gradient._version)
+        watched.nonzero = watched.nonzero or bool(gradient.any())

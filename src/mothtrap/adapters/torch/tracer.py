@@ -213,6 +213,7 @@ class Tracer:
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
 
     def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
+        self.contain_part("wiring", self._ownership.stepped)
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
     def _find_nonfinite(self) -> None:
