@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.observations import AnyObservation, Blind, Observation, ToolError
-from mothtrap.core.runs import Overhead, RuleStatus, RunEnd
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 
 ObservationT = TypeVar("ObservationT", bound=Observation)
 COST = Overhead(ratio=0.013, seconds=0.52)
@@ -24,6 +24,7 @@ class HandMadeRun:
     state: str = "finished"
     workers: tuple[int, ...] = (0,)
     steps: int = 120
+    info: RunInfo | None = None
     end: RunEnd | None = None
     findings: tuple[Finding, ...] = ()
     rules: tuple[RuleStatus, ...] = ()

@@ -11,7 +11,7 @@ from tests.report.sick_run import HandMadeRun, exploding, rule
 from mothtrap.core import jsonable
 from mothtrap.core.findings import RuleState, Severity
 from mothtrap.core.observations import Blind, ToolError, WorkerEnded
-from mothtrap.core.runs import RunEnd
+from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.report.summary import RunSummary, summarize
 
 EXPLAINS = {"GRD101": frozenset({"NUM001"})}
@@ -131,3 +131,20 @@ def test_failures_of_mothtrap_are_in_the_json_only_when_there_are_any() -> None:
     assert data["tool_errors"] == [{"part": "writer", "error": "OSError: full"}]
     assert data["dropped"] == 3
     assert data["damage"] == ["w0/stats: torn"]
+
+
+def test_a_capture_that_was_turned_off_is_the_reason_for_seeing_nothing() -> None:
+    info = RunInfo(
+        id="x",
+        attempt=1,
+        command=("python", "train.py"),
+        cwd="/",
+        created_s=0.0,
+        pid=1,
+        host="h",
+        python="3.11",
+        mothtrap="0",
+        config={"capture": "off"},
+    )
+    run = HandMadeRun(steps=0, workers=(), info=info)
+    assert summary_of(run).verdict == "Nothing was observed: capture is off."

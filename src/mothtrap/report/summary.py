@@ -124,6 +124,9 @@ def _verdict(run: Run, diagnosis: Diagnosis) -> str:
 
 
 def _why_nothing(run: Run) -> str:
+    info = run.info
+    if info is not None and info.config.get("capture") == "off":
+        return "capture is off"
     if run.tool_errors:
         error = run.tool_errors[0]
         return f"mothtrap failed in {error.part} ({error.error})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,5 +42,21 @@ def keep(worker: Worker, handle: Any) -> None:
         handle.tracer.live = False
         worker.abandon()
 
+    def close() -> None:
+        worker.close()
+        _keep_interrupt()
+
     os.register_at_fork(after_in_child=abandon)
-    atexit.register(worker.close)
+    atexit.register(close)
+
+
+def _keep_interrupt() -> None:
+    """Let a process that Ctrl-C ended still end by SIGINT.
+
+    CPython (3.8 to 3.13 at least) forgets an unhandled KeyboardInterrupt as soon as any
+    text is executed at exit, as imports of dataclasses do, and then exits with 1; text
+    that raises it again sets that right.
+    """
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
