@@ -139,7 +139,11 @@ class ProcessWitness:
 
         def scale(original: Function) -> Function:
             def scale(self: Any, outputs: Any) -> Any:
-                result = original(self, outputs)
+                try:
+                    result = original(self, outputs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
                 tracer.contain(tracer.losses.scaled, outputs, result)
                 return result
 

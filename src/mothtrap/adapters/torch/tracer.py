@@ -204,6 +204,8 @@ class Tracer:
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
             return
+        if closure:  # read when its first backward ended, where that was seen
+            self.contain_part("gradients", self._read_gradients, optimizer)
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("gradients", self._after_step, optimizer, closure)
 
