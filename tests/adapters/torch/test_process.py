@@ -167,6 +167,22 @@ def test_tracebacks_show_no_frame_of_ours(fail: Callable[[], None]) -> None:
     assert seen.value.__context__ is plain.value.__context__ is None
 
 
+def test_every_call_of_a_module_goes_through_the_private_function_that_is_replaced() -> None:
+    calls: list[str] = []
+
+    class Model(nn.Module):
+        def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+            calls.append("private")
+            return super()._call_impl(*args, **kwargs)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            calls.append("forward")
+            return x
+
+    Model()(torch.ones(1))
+    assert calls == ["private", "forward"]
+
+
 def test_results_pass_through_unchanged() -> None:
     weight = nn.Parameter(torch.full((2,), 3.0))
     with watched():
