@@ -144,6 +144,11 @@ class Grouper:
         return bool(self._stepping)
 
     @property
+    def stepping(self) -> str | None:
+        """The outermost optimizer whose `step()` is running."""
+        return self._stepping[0] if self._stepping else None
+
+    @property
     def knows_no_loss(self) -> bool:
         """Whether no backward has been seen since the last step was closed."""
         return not self._pending and self._group is None

@@ -41,6 +41,12 @@ class ObjectWitness:
     """Hooks on one model and its optimizers; `detach` takes them all out again."""
 
     def __init__(self, tracer: Tracer, model: nn.Module, optimizers: tuple[Optimizer, ...]) -> None:
+        for optimizer in optimizers:
+            if not isinstance(optimizer, Optimizer):
+                raise TypeError(
+                    f"cannot watch a {type(optimizer).__qualname__} as an optimizer: "
+                    "watch(model, optimizer) takes a torch.optim.Optimizer, or several"
+                )
         self.tracer = tracer
         self._model = model
         self._undo = ExitStack()

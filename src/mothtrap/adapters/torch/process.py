@@ -27,11 +27,15 @@ class ProcessWitness:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self._undo = ExitStack()
-        self._hook_modules()
-        self._hook_optimizers()
-        self._hook_backward()
-        self._hook_scaler()
-        self._hook_clipping()
+        try:
+            self._hook_modules()
+            self._hook_optimizers()
+            self._hook_backward()
+            self._hook_scaler()
+            self._hook_clipping()
+        except BaseException:
+            self._undo.close()  # all or nothing
+            raise
 
     def detach(self) -> None:
         """Close the last step, remove every hook, restore everything replaced."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import torch
@@ -16,12 +18,14 @@ from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.capture.grouper import (
+    BackwardBegan,
     BackwardEnded,
     ClosedStep,
     Ended,
     Event,
     GradientsZeroed,
     Grouper,
+    RootCalled,
     StepBegan,
     StepEnded,
     StepSkipped,
@@ -54,6 +58,7 @@ class Tracer:
         self._ownership = OwnershipWatch(self)
         self._backward_depth = 0
         self._nonfinite_step = -2
+        self._step_code: CodeType | None = None
         self._depth = 0
 
     # Containment
@@ -114,7 +119,8 @@ class Tracer:
         self.contain(self._backward_ended)
 
     def step_began(self, optimizer: Optimizer, closure: bool) -> None:
-        """`optimizer.step` was entered."""
+        """`optimizer.step` was entered; called by a hook that `step` itself calls."""
+        self._step_code = sys._getframe(2).f_code
         self.contain(self._step_began, optimizer, closure)
 
     def step_ended(self, optimizer: Optimizer, closure: bool) -> None:
@@ -140,9 +146,17 @@ class Tracer:
 
     def feed(self, event: Event) -> None:
         """Give the grouper an event; close the step that it ends."""
+        if isinstance(event, BackwardBegan | RootCalled):
+            self._forget_failed_step()
         closed = self.grouper.feed(event)
         if closed is not None:
             self._close(closed)
+
+    def _forget_failed_step(self) -> None:
+        """End a step that raised: no hook tells of it, but it has left the stack."""
+        optimizer = self.grouper.stepping
+        if optimizer is not None and not _is_on_stack(self._step_code):
+            self.feed(StepEnded(optimizer))
 
     # What they do
 
@@ -240,3 +254,10 @@ class Tracer:
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
     return optimizer.param_groups[0]["params"][:4] if optimizer.param_groups else []
+
+
+def _is_on_stack(code: CodeType | None) -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None
