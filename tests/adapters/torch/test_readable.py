@@ -7,7 +7,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from mothtrap.adapters.torch.readable import is_plain, is_readable
+from mothtrap.adapters.torch.readable import has_own_values, is_plain, is_readable
 
 
 def test_ordinary_tensors_and_parameters_are_plain() -> None:
@@ -30,14 +30,16 @@ def test_a_subclass_is_readable_but_not_plain() -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_a_nested_tensor_is_not_plain() -> None:
-    assert not is_plain(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    assert not is_plain(nested)
+    assert not has_own_values(nested)
 
 
 def test_a_tensor_that_stands_for_a_batch_is_not_readable() -> None:
     seen: list[bool] = []
 
     def inner(x: torch.Tensor) -> torch.Tensor:
-        seen.append(is_readable(x))
+        seen.append(is_readable(x) or has_own_values(x))
         return x.sum()
 
     torch.func.vmap(inner)(torch.ones(2, 3))

@@ -15,7 +15,8 @@ from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
 from mothtrap.core.observations import LossCall, LossSeries
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.forwards import ForwardWatch
+    from mothtrap.adapters.torch.job import Job
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
 """Backwards of a call site whose graph is read: the first few, then one in so many."""
@@ -31,9 +32,9 @@ MAX_WAITING = 256
 class LossWatch:
     """Keeps the losses of the step in progress by key."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._recorder = tracer.recorder
+    def __init__(self, job: Job, forwards: ForwardWatch) -> None:
+        self._job, self._forwards = job, forwards
+        self._recorder = job.recorder
         self._values: dict[int, float] = {}
         self._waiting: dict[int, torch.Tensor] = {}
         self._nonfinite: set[int] = set()
@@ -66,7 +67,7 @@ class LossWatch:
         if root is None:
             return BackwardBegan(site), None
         if site not in self._places:
-            place = self._tracer.forwards.loss_location(root)
+            place = self._forwards.loss_location(root)
             if place is None and frame is not None:
                 place = frames.assigned_at(frame)
             self._places[site] = place or site
@@ -84,7 +85,7 @@ class LossWatch:
         root = _scalar_root(loss)
         self._given = (site, float(loss) if root is None else float(root.detach()))
         if root is not None:
-            self._tracer.contain_part("loss graph", self.read_graph, site, root)
+            self._job.contain_part("loss graph", self.read_graph, site, root)
 
     def gradient_taken(self, outputs: Any) -> None:
         """Note what `torch.autograd.grad` was asked for: the loss of a loop that assigns
@@ -165,7 +166,7 @@ class LossWatch:
     def read_graph(self, site: str, root: torch.Tensor) -> None:
         """Read, on some backwards of a call site, how the loss was computed."""
         count = self._seen[site] = self._seen.get(site, -1) + 1
-        wants_values = count % VALUES_EVERY == 0 and not self._tracer.forwards.recomputes
+        wants_values = count % VALUES_EVERY == 0 and not self._forwards.recomputes
         if count >= GRAPH_FIRST and count % GRAPH_EVERY and not wants_values:
             return
         if root.grad_fn is None:
@@ -173,7 +174,7 @@ class LossWatch:
         terms = graph.loss_terms(root.grad_fn)
         if not terms and count == 0:
             self._recorder.blind(
-                self._tracer.grouper.step,
+                self._job.grouper.step,
                 f"how the loss at {site} is computed",
                 f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
             )

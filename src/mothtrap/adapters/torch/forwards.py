@@ -23,7 +23,8 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.optimizers import OptimizerWatch
 
 
 TensorIds = dict[tuple[int, int], int | None]
@@ -39,9 +40,9 @@ class ForwardWatch:
         order: paths of modules in the order in which they first returned.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._recorder = tracer.recorder
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._recorder = job.recorder
         self._thread = threading.get_ident()
         self._running: list[int] = []
         self._calls: dict[int, int] = {}
@@ -86,7 +87,7 @@ class ForwardWatch:
         return before, after
 
     def _is_observed(self) -> bool:
-        if not self._tracer.live or threading.get_ident() != self._thread:
+        if not self._job.live or threading.get_ident() != self._thread:
             return False
         if torch._C._current_graph_task_id() != -1:  # private; a test pins it
             self.recomputes = True
@@ -97,27 +98,29 @@ class ForwardWatch:
         if not self._is_observed():
             return
         if id(module) in self._running:  # interrupted: its end was never seen
-            del self._running[self._running.index(id(module)) :]
+            while self._running.pop() != id(module):
+                pass
         if not self._running:
-            self._tracer.contain(self._root_called, module, args)
+            self._job.contain(self._root_called, module, args)
         self._running.append(id(module))
 
     def _after(self, module: nn.Module, output: Any) -> None:
         """Called when a forward returns, and with None while its exception is on its way."""
         if self._is_observed() and id(module) in self._running:
-            del self._running[self._running.index(id(module)) :]
+            while self._running.pop() != id(module):
+                pass
             if output is not None or sys.exc_info()[1] is None:
-                self._tracer.contain(self._returned, module, output)
+                self._job.contain(self._returned, module, output)
 
     def _returned(self, module: nn.Module, output: Any) -> None:
-        tensors = list(_tensors(output))
-        single = tensors[0][1] if len(tensors) == 1 else None
+        tensors = [output] if isinstance(output, torch.Tensor) else list(_flat(output, levels=2))
+        single = tensors[0] if len(tensors) == 1 else None
         if single is None or not self._is_handed_on(module, single):
             if torch.is_grad_enabled():
-                for _, tensor in tensors:
+                for tensor in tensors:
                     self.held.add(module, tensor)
             if self.captures and self._in_root:
-                self._tracer.contain_part("activations", self._capture, module, tensors)
+                self._job.contain_part("activations", self._capture, module, tensors)
         if single is not None:
             self._last_output = weakref.ref(single)
         if module._parameters:
@@ -129,14 +132,14 @@ class ForwardWatch:
         self._in_root = False
         if module in self._rootless:
             return
-        root = self._tracer.book.root_of(module) or self._new_root(module)
+        root = self._job.book.root_of(module) or self._new_root(module)
         if root is None:
             self._rootless[module] = True
             return
         self._in_root = True
         self._recorder.begin_forward()
-        owned = self._tracer.optimizers.owns_root(root)
-        self._tracer.feed(RootCalled(root.label, owned))
+        owned = self._optimizers.owns_root(root)
+        self._job.feed(RootCalled(root.label, owned))
         self.held.root_called(args)
         self._calls.clear()
         self._before_it = None
@@ -144,24 +147,22 @@ class ForwardWatch:
     def _new_root(self, module: nn.Module) -> Root | None:
         if next(module.parameters(), None) is None:
             return None
-        root = self._tracer.book.add_root(self._tracer.book.top(module))
+        root = self._job.book.add_root(self._job.book.top(module))
         if root is not None and type(module).__name__ == "OptimizedModule":
             self._recorder.blind(
-                self._tracer.grouper.step,
+                self._job.grouper.step,
                 f"activations inside {root.label}",
                 "compiled by torch.compile: only its inputs, outputs, parameters and gradients"
                 " are visible",
             )
         return root
 
-    def _root_returned(
-        self, module: nn.Module, tensors: Sequence[tuple[int, torch.Tensor]]
-    ) -> None:
-        trains = any(t.requires_grad for _, t in tensors)
-        step = self._tracer.grouper.step
+    def _root_returned(self, module: nn.Module, tensors: Sequence[torch.Tensor]) -> None:
+        trains = any(t.requires_grad for t in tensors)
+        step = self._job.grouper.step
         if not self._in_root:
-            if _is_loss(module) and len(tensors) == 1 and tensors[0][1].numel() == 1:
-                self._loss_returned(tensors[0][1], trains)
+            if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
+                self._loss_returned(tensors[0], trains)
             return
         if trains or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
@@ -177,7 +178,7 @@ class ForwardWatch:
             self._loss_output = (weakref.ref(value), place)
         elif is_readable(value):
             key = StepKey(
-                step=self._tracer.grouper.step,
+                step=self._job.grouper.step,
                 mode=Mode.EVAL,
                 mode_step=max(0, self._eval_steps - 1),
             )
@@ -189,10 +190,10 @@ class ForwardWatch:
             return self._loss_output[1]
         return None
 
-    def _capture(self, module: nn.Module, tensors: Sequence[tuple[int, torch.Tensor]]) -> None:
+    def _capture(self, module: nn.Module, tensors: Sequence[torch.Tensor]) -> None:
         mode = Mode.TRAIN if torch.is_grad_enabled() else Mode.EVAL
         call = self._calls[id(module)] = self._calls.get(id(module), -1) + 1
-        for index, tensor in tensors:
+        for index, tensor in enumerate(tensors):
             if not is_plain(tensor):
                 continue
             tensor_id = self._tensor_id(module, index if len(tensors) > 1 else -1, call, tensor)
@@ -219,7 +220,7 @@ class ForwardWatch:
         key = (index, call)
         if key in ids:
             return ids[key]
-        book = self._tracer.book
+        book = self._job.book
         if book.root_of(module) is None:
             book.refresh()
         path = book.module_name(module)
@@ -239,12 +240,8 @@ class ForwardWatch:
         return ids[key]
 
 
-def _tensors(output: Any) -> Iterator[tuple[int, torch.Tensor]]:
-    """Tensors of an output with their position; containers two levels deep."""
-    return enumerate(_flat(output, levels=2))
-
-
 def _flat(output: Any, levels: int) -> Iterator[torch.Tensor]:
+    """Tensors of an output in order; containers so many levels deep."""
     if isinstance(output, torch.Tensor):
         yield output
     elif levels and isinstance(output, tuple | list | dict):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.readable import has_own_values, is_readable
 
 HELD_BYTES = 64 * 2**20
 """Outputs whose values are kept alive; beyond it they live as long as the training wants.
@@ -45,7 +45,7 @@ class HeldOutputs:
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""
         kept: torch.Tensor | weakref.ref[torch.Tensor] = weakref.ref(output)
-        if is_plain(output):
+        if has_own_values(output):
             size = output.numel() * output.element_size()
             if self._bytes + size <= HELD_BYTES:
                 self._bytes += size
@@ -60,6 +60,8 @@ class HeldOutputs:
         """Modules with their outputs; no module for an input of a root, no tensor when gone."""
         for owner, kept in self._entries:
             tensor = kept() if isinstance(kept, weakref.ref) else kept
+            if tensor is not None and not is_readable(tensor):
+                tensor = None
             module = owner() if owner is not None else None
             if owner is None or module is not None:
                 yield module, tensor

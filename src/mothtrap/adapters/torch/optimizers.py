@@ -16,7 +16,7 @@ from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.job import Job
 
 SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
@@ -53,9 +53,9 @@ class Known:
 class OptimizerWatch:
     """Knows every optimizer made since the start (or handed over)."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-        self._recorder = tracer.recorder
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._recorder = job.recorder
         self._known: ByIdentity[Optimizer, Known] = ByIdentity()
         self._made: dict[str, int] = {}
         self._owned: set[int] = set()
@@ -75,7 +75,7 @@ class OptimizerWatch:
             return known
         label = type(optimizer).__name__
         number = self._made[label] = self._made.get(label, -1) + 1
-        known = Known(f"{label}#{number}" if number else label, self._tracer.book.births)
+        known = Known(f"{label}#{number}" if number else label, self._job.book.births)
         self._known[optimizer] = known
         self.refresh(optimizer)
         return known
@@ -212,7 +212,7 @@ class OptimizerWatch:
 
     def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
         """Qualified name and module path; a bare tensor goes by its optimizer and place."""
-        named = self._tracer.book.parameter_name(parameter)
+        named = self._job.book.parameter_name(parameter)
         if named is not None:
             return named
         optimizer = self.owner(parameter)
@@ -242,7 +242,7 @@ class OptimizerWatch:
         if known is not None:
             return known.number
         name, path = self.name_of(parameter)
-        book = self._tracer.book
+        book = self._job.book
         module = book.module_called(path) if path else None
         info = TensorInfo(
             kind=kind,

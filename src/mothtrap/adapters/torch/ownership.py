@@ -11,12 +11,13 @@ from torch import nn
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root
-from mothtrap.adapters.torch.optimizers import parameters
+from mothtrap.adapters.torch.optimizers import OptimizerWatch, parameters
 from mothtrap.core.observations import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.forwards import ForwardWatch
+    from mothtrap.adapters.torch.job import Job
 
 TOLD_AT = 20
 """Steps after which it is told first; the rule wants so many."""
@@ -36,8 +37,8 @@ class _Watched:
 class OwnershipWatch:
     """Counts in how many steps an unowned parameter got a gradient."""
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
+        self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
         self._roots_seen = -1
         self._steps = 0
@@ -54,20 +55,20 @@ class OwnershipWatch:
         self._steps += 1
         tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0
         if self._steps == 2 or tells:
-            self._tracer.book.refresh()
+            self._job.book.refresh()
             self._find()
         if tells:
             self._tell(step)
 
     def _look_for_new_roots(self) -> None:
-        roots = self._tracer.book.roots_seen
+        roots = self._job.book.roots_seen
         if roots != self._roots_seen:
             self._roots_seen = roots
             self._find()
 
     def _find(self) -> None:
-        optimizers = self._tracer.optimizers
-        for root in self._tracer.book.roots:
+        optimizers = self._optimizers
+        for root in self._job.book.roots:
             module = root.module()
             if module is None or not optimizers.owns_root(root):
                 continue
@@ -79,13 +80,13 @@ class OwnershipWatch:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
 
     def _tell(self, step: int) -> None:
-        optimizers, book = self._tracer.optimizers, self._tracer.book
+        optimizers, book = self._optimizers, self._job.book
         for parameter, watched in self._watched.items():
             if optimizers.owner(parameter) is not None:
                 continue
             name, path = optimizers.name_of(parameter)
             module = book.module_called(path)
-            self._tracer.recorder.observe(
+            self._job.recorder.observe(
                 UnownedParameter(
                     step=step,
                     name=name,
@@ -102,25 +103,25 @@ class OwnershipWatch:
 
     def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
         """Whether the module was built after an optimizer of its root."""
-        birth = self._tracer.book.birth(module) if module is not None else None
+        birth = self._job.book.birth(module) if module is not None else None
         whole = root.module()
         if birth is None or whole is None:
             return False
         own = {id(p) for p in whole.parameters()}
         return any(
             known.births < birth and any(id(p) in own for p in parameters(optimizer))
-            for known, optimizer in self._tracer.optimizers.alive()
+            for known, optimizer in self._optimizers.alive()
         )
 
     def _orphan_like(self, parameter: torch.Tensor) -> str | None:
         """A parameter of an optimizer that no living module has, of the same shape."""
         in_models = {
             id(p)
-            for root in self._tracer.book.roots
+            for root in self._job.book.roots
             if (module := root.module()) is not None
             for p in module.parameters()
         }
-        for known, optimizer in self._tracer.optimizers.alive():
+        for known, optimizer in self._optimizers.alive():
             for place, held in enumerate(parameters(optimizer)):
                 if held.shape == parameter.shape and id(held) not in in_models:
                     return f"{known.name}.parameters[{place}]"
@@ -128,11 +129,11 @@ class OwnershipWatch:
 
     def _is_downstream(self, path: str, root: Root) -> bool:
         """Whether a module with trained parameters ran before this one in the forward."""
-        order = self._tracer.forwards.order
+        order = self._forwards.order
         whole = root.module()
         if path not in order or whole is None:
             return False
-        optimizers, book = self._tracer.optimizers, self._tracer.book
+        optimizers, book = self._optimizers, self._job.book
         return any(
             order.get(book.module_name(module), len(order)) < order[path]
             and any(optimizers.owner(p) is not None for p in module.parameters(recurse=False))

@@ -18,6 +18,15 @@ def is_readable(tensor: torch.Tensor) -> bool:
     )
 
 
+def has_own_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be kept to be read later: the quick part of `is_plain`."""
+    return (
+        type(tensor) is torch.Tensor
+        and not tensor.is_nested
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether a tensor is readable, has a shape, and is of no subclass with ways of its own."""
     return (

@@ -3,97 +3,47 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
-from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.backwards import LossWatch
 from mothtrap.adapters.torch.forwards import ForwardWatch
+from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.capture.grouper import (
-    BackwardBegan,
     BackwardEnded,
     ClosedStep,
     Ended,
-    Event,
     GradientsZeroed,
-    Grouper,
-    RootCalled,
     StepBegan,
     StepEnded,
     StepSkipped,
 )
 from mothtrap.capture.recorder import Recorder
 
-T = TypeVar("T")
 
-
-class Tracer:
+class Tracer(Job):
     """Takes what hooks see, feeds the grouper, and closes steps.
 
     Hooks call the methods of the section "Witnesses"; nothing that goes wrong in them
     reaches the training.
-
-    Attributes:
-        live: False once the process forked, ended, or the tracer failed as a whole.
     """
 
     def __init__(
         self, recorder: Recorder[torch.Tensor], book: NameBook | None = None, first_step: int = 0
     ) -> None:
-        self.live = True
-        self.recorder = recorder
-        self.book = book or NameBook()
-        self.grouper = Grouper(first_step)
+        super().__init__(recorder, book, first_step)
         self.optimizers = OptimizerWatch(self)
-        self.forwards = ForwardWatch(self)
-        self.losses = LossWatch(self)
-        self._ownership = OwnershipWatch(self)
+        self.forwards = ForwardWatch(self, self.optimizers)
+        self.losses = LossWatch(self, self.forwards)
+        self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._backward_depth = 0
         self._nonfinite_step = -2
-        self._step_code: CodeType | None = None
-        self._depth = 0
-
-    # Containment
-
-    def contain(self, act: Callable[..., T], *args: Any) -> T | None:
-        """Run a witness: timed, and switched off as a whole when it fails."""
-        if not self.live:
-            return None
-        began = time.perf_counter()
-        self._depth += 1
-        try:
-            return act(*args)
-        except Exception as err:
-            self.live = False
-            self._report("observation of the training", err)
-            return None
-        finally:
-            self._depth -= 1
-            if self._depth == 0:  # an outer witness counts the time of an inner one
-                self.recorder.own_s += time.perf_counter() - began
-
-    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run something that can fail alone without taking the rest with it."""
-        if self.recorder.containment.is_off(part):
-            return
-        try:
-            act(*args)
-        except Exception as err:
-            self._report(part, err)
-
-    def _report(self, part: str, err: Exception) -> None:
-        failure = self.recorder.containment.report(part, err, step=self.grouper.step)
-        if failure is not None:
-            self.recorder.observe(failure)
-            self.recorder.blind(self.grouper.step, part, f"failed: {failure.error}")
 
     # Witnesses
 
@@ -143,20 +93,6 @@ class Tracer:
         """Nothing more will come."""
         self.contain(lambda: self.feed(Ended()))
         self.live = False
-
-    def feed(self, event: Event) -> None:
-        """Give the grouper an event; close the step that it ends."""
-        if isinstance(event, BackwardBegan | RootCalled):
-            self._forget_failed_step()
-        closed = self.grouper.feed(event)
-        if closed is not None:
-            self._close(closed)
-
-    def _forget_failed_step(self) -> None:
-        """End a step that raised: no hook tells of it, but it has left the stack."""
-        optimizer = self.grouper.stepping
-        if optimizer is not None and not _is_on_stack(self._step_code):
-            self.feed(StepEnded(optimizer))
 
     # What they do
 
@@ -243,7 +179,8 @@ class Tracer:
         if found is not None:
             self.recorder.observe(found)
 
-    def _close(self, closed: ClosedStep) -> None:
+    def close(self, closed: ClosedStep) -> None:
+        """Let every witness add what it has, and hand the step on."""
         self.contain_part("losses", self.losses.close, closed)
         self.contain_part("activations", self.forwards.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
@@ -254,10 +191,3 @@ class Tracer:
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
     return optimizer.param_groups[0]["params"][:4] if optimizer.param_groups else []
-
-
-def _is_on_stack(code: CodeType | None) -> bool:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return frame is not None
