@@ -151,9 +151,7 @@ class Run:
                 own_s += _sum(self._history(rank, None, ()), "own_s")
                 wall_s += _sum(self._history(rank, None, ()), "step_s")
         ratio = own_s / wall_s if wall_s > 0 else 0.0
-        return Overhead(
-            ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed)
-        )
+        return Overhead(ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed))
 
     @property
     def damage(self) -> tuple[str, ...]:
