@@ -24,9 +24,9 @@ def classes(count=4, *, features=12, spread=1.0):
         yield centers[labels] + spread * torch.randn(32, features), labels
 
 
-def curve(*, features=6):
-    """Yield batches of 32 rows without end: inputs (32, features), targets (32, 1)."""
+def curve(*, features=6, rows=32):
+    """Yield batches without end: inputs (rows, features), targets (rows, 1)."""
     direction = torch.randn(features, 1) / features**0.5
     while True:
-        inputs = torch.randn(32, features)
-        yield inputs, torch.tanh(inputs @ direction) + 0.1 * torch.randn(32, 1)
+        inputs = torch.randn(rows, features)
+        yield inputs, torch.tanh(inputs @ direction) + 0.1 * torch.randn(rows, 1)

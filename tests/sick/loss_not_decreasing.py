@@ -8,7 +8,7 @@ options = arguments()
 model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2 if options.healthy else 1e-9)
 criterion = nn.MSELoss()
-for step, (x, y) in zip(range(600), curve(), strict=False):
+for step, (x, y) in zip(range(600), curve(rows=512), strict=False):
     loss = criterion(model(x), y)  # <- here
     optimizer.zero_grad()
     loss.backward()
