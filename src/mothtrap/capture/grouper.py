@@ -87,9 +87,13 @@ class SeriesLosses(msgspec.Struct, frozen=True):
 
 
 class ClosedStep(msgspec.Struct, frozen=True):
-    """One finished step. `micro_batches`: the most backwards that any call site had."""
+    """One finished step. `micro_batches`: the most backwards that any call site had.
+
+    `owners` names the optimizers in few words, as the labels of series do.
+    """
 
     step: int
+    owners: str
     optimizers: tuple[str, ...]
     skipped: bool
     series: tuple[SeriesLosses, ...]
@@ -253,6 +257,7 @@ class Grouper:
                 by_site.setdefault(pending.site, []).append(pending.loss)
         closed = ClosedStep(
             step=self.step,
+            owners=owners,
             optimizers=tuple(dict.fromkeys((*group.applied, *group.skipped))),
             skipped=not group.applied,
             series=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -99,7 +100,8 @@ def watch(
     running = startup.process_watch()
     if running is not None:
         worker, tracer = running
-        return Watch(tracer.step_given, worker.log, lambda: None, lambda: worker.path)
+        step = functools.partial(tracer.step_given, counts=not optimizer)
+        return Watch(step, worker.log, lambda: None, lambda: worker.path)
     known = Config.__struct_fields__
     for setting in settings:
         if setting not in known:
@@ -124,7 +126,9 @@ def watch(
     handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
     worker.holds(handle)
     startup.keep(worker, handle)
-    return Watch(handle.step, worker.log, worker.close, lambda: worker.path)
+    return Watch(
+        handle.step, worker.log, lambda: startup.finish(worker), lambda: worker.path
+    )
 
 
 def _adapter_of(model: Any) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from mothtrap.adapters.torch import frames, graph, lossvalues
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
 from mothtrap.core.observations import LossCall, LossSeries
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
 """Backwards of a call site whose graph is read: the first few, then one in so many."""
+MAX_CALLS = 256
+"""Readings of graphs kept for the step in progress."""
 VALUES_EVERY = 8
 """Backwards of a call site at which labels and predictions are looked at: one in so many."""
 
@@ -42,15 +45,20 @@ class LossWatch:
         self._seen: dict[str, int] = {}
         self._places: dict[str, str | None] = {}
         self._calls: list[tuple[str, LossCall]] = []
-        self._scaled: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
+        self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
+        self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
         self._series: set[str] = set()
         self._given: tuple[str, float] | None = None
         self._candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
 
-    def scaled(self, original: Any, result: Any) -> None:
-        """Remember which loss a gradient scaler has multiplied."""
-        if isinstance(original, torch.Tensor) and isinstance(result, torch.Tensor):
-            self._scaled = (weakref.ref(result), original.detach())
+    def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
+        """Remember which losses a gradient scaler has multiplied."""
+        self._scaler = weakref.ref(scaler)
+        if isinstance(originals, torch.Tensor):
+            originals, results = [originals], [results]
+        for original, result in zip(originals, results, strict=False):
+            if isinstance(original, torch.Tensor) and isinstance(result, torch.Tensor):
+                self._scaled[result] = original.detach()
 
     def began(self, tensors: Any) -> tuple[BackwardBegan, torch.Tensor | None]:
         """Note the root of a backward.
@@ -105,14 +113,16 @@ class LossWatch:
     def close(self, closed: ClosedStep) -> None:
         """Hand the losses of a closed step to the recorder."""
         self._resolve()
-        for series in closed.series:
-            total = sum(self._values[key] for key in series.losses if key in self._values)
-            self._add(closed, series.series, series.site, total)
-        if self._given is not None:
-            site, value = self._given
-            self._add(closed, f"{site} {'+'.join(closed.optimizers)}", site, value)
-            self._given = None
         labels = {series.site: series.series for series in closed.series}
+        if self._given is not None:  # what the user says overrides what was seen
+            site, value = self._given
+            labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
+            self._add(closed, labels[site], site, value)
+            self._given = None
+        else:
+            for series in closed.series:
+                total = sum(self._values[key] for key in series.losses if key in self._values)
+                self._add(closed, series.series, series.site, total)
         for site, call in self._calls:
             self._recorder.observe(
                 msgspec.structs.replace(call, step=closed.step, series=labels.get(site))
@@ -136,9 +146,18 @@ class LossWatch:
             )
 
     def _unscaled(self, root: torch.Tensor) -> torch.Tensor | float:
-        value = root.detach()
-        if self._scaled is not None and self._scaled[0]() is root:
-            value, self._scaled = self._scaled[1], None
+        """Value of a root as it was before a gradient scaler multiplied it.
+
+        A root that is not itself the scaler's result but comes after a call of it, such as
+        a sum of scaled losses, is divided by the scale.
+        """
+        scaler = self._scaler() if self._scaler is not None else None
+        value = self._scaled.get(root)
+        if value is None:
+            value = root.detach()
+            if scaler is not None:
+                value = value / scaler.get_scale()
+        self._scaler = None
         return float(value) if value.device.type == "cpu" else value.clone()
 
     def _keep(self, key: int, value: torch.Tensor | float) -> None:
@@ -179,6 +198,7 @@ class LossWatch:
                 f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
             )
         for term in terms:
+            del self._calls[:-MAX_CALLS]  # no step ever came
             self._calls.append((site, self._call(site, term, wants_values)))
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:

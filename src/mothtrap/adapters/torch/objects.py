@@ -11,10 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.tracer import Tracer
-from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, StepBegan, StepEnded
-
-BY_HAND = "by hand"
-"""Stands for the optimizer where there is none and `step` is called instead."""
+from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
 
 FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 """Modules that compute differently, and not to the same bits, when they bear hooks."""
@@ -68,14 +65,7 @@ class ObjectWitness:
 
         Where there is no optimizer, the call itself counts a step.
         """
-        self.tracer.contain(self._step, loss, scalars)
-
-    def _step(self, loss: Any, scalars: dict[str, float]) -> None:
-        tracer = self.tracer
-        tracer.step_given(loss, scalars)
-        if not self._has_optimizer:
-            tracer.feed(StepBegan(BY_HAND))
-            tracer.feed(StepEnded(BY_HAND))
+        self.tracer.step_given(loss, scalars, counts=not self._has_optimizer)
 
     def _hook_modules(self) -> None:
         before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())

@@ -40,6 +40,7 @@ class Known:
         clean: a backward has begun with clean gradients since.
         backward: a backward has begun at all since.
         births: how many modules existed when it was made.
+        held: ids of its parameters.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Known:
     clean: bool = False
     backward: bool = False
     marks: list[GradientMark] = field(default_factory=list)
+    held: set[int] = field(default_factory=set)
 
 
 class OptimizerWatch:
@@ -90,6 +92,9 @@ class OptimizerWatch:
         own = weakref.ref(optimizer)
         for parameter in parameters(optimizer):
             self._owned_by[parameter] = own
+        known = self._known.get(optimizer)
+        if known is not None:
+            known.held = {id(p) for p in parameters(optimizer)}
 
     def alive(self) -> Iterator[tuple[Known, Optimizer]]:
         """Every known optimizer that still exists."""
@@ -101,13 +106,20 @@ class OptimizerWatch:
         if reference is None:
             return None
         latest = reference()
-        if latest is not None and any(p is parameter for p in parameters(latest)):
+        if latest is not None and self._holds(latest, parameter):
             return latest
         for _, optimizer in self.alive():  # the latest one that took it in is gone
-            if any(p is parameter for p in parameters(optimizer)):
+            if self._holds(optimizer, parameter):
                 self._owned_by[parameter] = weakref.ref(optimizer)
                 return optimizer
         return None
+
+    def _holds(self, optimizer: Optimizer, parameter: torch.Tensor) -> bool:
+        known = self.add(optimizer)
+        size = sum(len(group["params"]) for group in optimizer.param_groups)
+        if len(known.held) != size:
+            known.held = {id(p) for p in parameters(optimizer)}
+        return id(parameter) in known.held
 
     def owns_root(self, root: Root) -> bool:
         """Whether a live optimizer holds a parameter of a root (remembered once true)."""

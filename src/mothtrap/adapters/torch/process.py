@@ -148,7 +148,7 @@ class ProcessWitness:
                 except BaseException as err:
                     _drop_own_frame(err)
                     raise
-                tracer.contain(tracer.losses.scaled, outputs, result)
+                tracer.contain(tracer.losses.scaled, self, outputs, result)
                 return result
 
             return scale
@@ -157,14 +157,14 @@ class ProcessWitness:
             def step(self: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
                 before = tracer.optimizers.steps_of(optimizer)
                 try:
-                    return original(self, optimizer, *args, **kwargs)
+                    result = original(self, optimizer, *args, **kwargs)
                 except BaseException as err:
                     _drop_own_frame(err)
                     raise
-                finally:
-                    if self.is_enabled():
-                        skipped = tracer.optimizers.steps_of(optimizer) == before
-                        tracer.scaler_stepped(self, optimizer, skipped)
+                if self.is_enabled():
+                    skipped = tracer.optimizers.steps_of(optimizer) == before
+                    tracer.scaler_stepped(self, optimizer, skipped)
+                return result
 
             return step
 

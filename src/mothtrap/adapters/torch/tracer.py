@@ -26,6 +26,9 @@ from mothtrap.capture.grouper import (
 )
 from mothtrap.capture.recorder import Recorder
 
+BY_HAND = "by hand"
+"""Stands for the optimizer where there is none and `step_given` is called instead."""
+
 
 class Tracer(Job):
     """Takes what hooks see, feeds the grouper, and closes steps.
@@ -85,9 +88,15 @@ class Tracer(Job):
         """`optimizer.zero_grad` was called."""
         self.contain(lambda: self.feed(GradientsZeroed(self.optimizers.add(optimizer).name)))
 
-    def step_given(self, loss: Any, scalars: dict[str, float]) -> None:
-        """The user attaches a loss and numbers to the optimizer step just done."""
-        self.contain(self._step_given, loss, scalars)
+    def step_given(self, loss: Any, scalars: dict[str, float], *, counts: bool = False) -> None:
+        """The user attaches a loss and numbers to the optimizer step just done.
+
+        Args:
+            loss: a number or a one-element tensor, or None.
+            scalars: more numbers by name.
+            counts: there is no optimizer: the call itself is a step.
+        """
+        self.contain(self._step_given, loss, scalars, counts)
 
     def ended(self) -> None:
         """Nothing more will come."""
@@ -125,7 +134,7 @@ class Tracer(Job):
         if applies_nothing(optimizer):
             return
         known = self.optimizers.add(optimizer)
-        if not self.grouper.step:
+        if not self.grouper.step and not self._backward_depth:
             self.forwards.bind_thread()
         candidate = self.losses.take_candidate()
         if candidate is not None and self.grouper.knows_no_loss:
@@ -140,7 +149,13 @@ class Tracer(Job):
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
 
-    def _step_given(self, loss: Any, scalars: dict[str, float]) -> None:
+    def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
+        self.contain_part("what was given to step()", self._take_given, loss, scalars)
+        if counts:
+            self.feed(StepBegan(BY_HAND))
+            self.feed(StepEnded(BY_HAND))
+
+    def _take_given(self, loss: Any, scalars: dict[str, float]) -> None:
         for name, value in scalars.items():
             self.recorder.scalar(name, "", float(value))
         if loss is not None:
