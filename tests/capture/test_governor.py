@@ -93,3 +93,19 @@ def test_a_stream_that_became_dearer_is_thinned_more() -> None:
 def test_no_limit_admits_everything(cost: float) -> None:
     runs, _ = spend(Governor(0.0), {"norms": cost}, steps=100, step_s=0.01)
     assert runs == {"norms": 100}
+
+
+def test_a_cheap_stream_starves_no_dear_one() -> None:
+    costs = {"means": 0.003, "histograms": 0.020}
+    runs, spent_s = spend(Governor(0.02), costs, steps=1000, step_s=0.1)
+    wall_s = 1000 * 0.1 + sum(runs[stream] * costs[stream] for stream in costs)
+    assert runs["histograms"] >= 45  # half of 2 ms a step, 20 ms each: one in twenty
+    assert runs["means"] >= 300
+    assert spent_s <= 0.02 * wall_s
+
+
+def test_what_a_cheap_stream_leaves_goes_to_a_dear_one() -> None:
+    costs = {"norms": 0.0001, "histograms": 0.020}
+    runs, _ = spend(Governor(0.02), costs, steps=1000, step_s=0.1)
+    assert runs["norms"] == 1000
+    assert runs["histograms"] >= 90  # 1.9 of 2 ms a step

@@ -14,7 +14,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import Stream, streams
 from mothtrap.core.config import Config
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Blind, ToolError, WorkerEnded
+from mothtrap.core.observations import Blind, Dropped, ToolError, WorkerEnded
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -113,7 +113,14 @@ class Job:
     def close(self, step: int, *, skipped: bool = False, after_s: float = 0.5) -> StepRecord:
         self.clock.now_s += after_s
         self.recorder.close_step(
-            ClosedStep(step=step, optimizers=("Adam",), skipped=skipped, series=(), micro_batches=2)
+            ClosedStep(
+                step=step,
+                owners="Adam",
+                optimizers=("Adam",),
+                skipped=skipped,
+                series=(),
+                micro_batches=2,
+            )
         )
         return self.sink.records[-1]
 
@@ -337,7 +344,14 @@ def test_a_process_that_never_stepped_says_nothing(job: Job) -> None:
 def test_a_process_that_left_opens_nothing(job: Job) -> None:
     job.recorder.leave()
     job.recorder.close_step(
-        ClosedStep(step=0, optimizers=("Adam",), skipped=False, series=(), micro_batches=1)
+        ClosedStep(
+            step=0,
+            owners="Adam",
+            optimizers=("Adam",),
+            skipped=False,
+            series=(),
+            micro_batches=1,
+        )
     )
     assert job.opened == 0
 
@@ -353,3 +367,34 @@ def test_a_sink_that_fails_is_left_out_and_the_others_are_told() -> None:
     assert (failure.part, failure.error) == ("queue", "RuntimeError: no lock")
     assert [item.key.step for item in job.sink.records] == [0, 1]
     assert len(job.said) == 1
+
+
+def test_outputs_that_no_step_takes_are_given_up_and_told() -> None:
+    job = Job(streams(Config(capture="everything"), []))
+    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    assert number is not None
+    job.close(0)
+    for _ in range(300):
+        job.recorder.begin_forward()
+        if job.recorder.statistics(number):
+            job.recorder.reduce("activation", [number], [[1.0]])
+        job.recorder.commit_forward(StepKey(step=1))
+    assert len(job.arithmetic.calls) == 256
+    assert not job.recorder.is_due("activation")
+    assert job.recorder.is_due("gradient")
+    assert job.recorder.statistics(number, Mode.EVAL)
+    record = job.close(1)
+    assert record.summary_TF[0, COLUMN["count"]] == 256
+    (told,) = record.observations
+    assert isinstance(told, Dropped)
+    assert (told.what, told.count) == ("forwards", 44)
+    assert job.recorder.is_due("activation")
+
+
+def test_time_after_the_last_step_counts_as_own_time_does() -> None:
+    job = Job([])
+    job.close(0)
+    job.close(1, after_s=2)
+    job.clock.now_s += 50.0
+    job.recorder.own_s += 3.0
+    assert job.recorder.wall_s == pytest.approx(52.0)

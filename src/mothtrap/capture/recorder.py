@@ -14,7 +14,7 @@ from mothtrap.capture.containment import Containment
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.selection import ESSENTIAL, Selection, Stream
-from mothtrap.core.observations import AnyObservation, Blind, WorkerEnded
+from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -23,6 +23,9 @@ from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 Rows = npt.NDArray[np.float64]
 NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
+_OPEN_FORWARDS = 256
+"""Training forwards of one step whose outputs are kept: more are no accumulation but
+inference, or steps that no optimizer makes; chosen by hand."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -79,6 +82,7 @@ class Recorder(Generic[ArrayT]):
         self._spent_s: dict[str, float] = {}
         self._active: dict[Mode, tuple[Stream, ...]] = {}
         self._blind: set[str] = set()
+        self._forwards = 0
         self._nonfinite = False
         self._opened = self._left = False
         self._steps = 0
@@ -93,8 +97,8 @@ class Recorder(Generic[ArrayT]):
 
     @property
     def wall_s(self) -> float:
-        """Seconds from the first step's end to the last one's."""
-        return self._closed_s - self._started_s
+        """Seconds since the first step's end, evaluations included, as in `own_s`."""
+        return self._clock() - self._started_s
 
     @property
     def shed(self) -> tuple[str, ...]:
@@ -127,10 +131,14 @@ class Recorder(Generic[ArrayT]):
 
     def is_due(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
         """Whether anything of a kind is captured in this step."""
+        if kind == "activation" and self._has_enough(mode):
+            return False
         return any(kind in s.kinds for s in self._active[mode])
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
         """The statistics of a tensor that are due in this step."""
+        if self._tensors[tensor_id].kind == "activation" and self._has_enough(mode):
+            return frozenset()
         return self._selection.statistics(tensor_id, self._active_names[mode])
 
     def reduce(self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT]) -> None:
@@ -171,7 +179,9 @@ class Recorder(Generic[ArrayT]):
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
         if key.mode is Mode.TRAIN:
-            self._rows += self._forward_rows
+            self._forwards += 1
+            if self._forwards <= _OPEN_FORWARDS:
+                self._rows += self._forward_rows
         elif self._forward_rows and self._opened:
             self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False)
         self._forward_rows = []
@@ -211,6 +221,7 @@ class Recorder(Generic[ArrayT]):
         step_s, self._closed_s = now - self._closed_s, now
         own_s, self._own_before_s = self.own_s - self._own_before_s, self.own_s
         self.own_s -= opening_s  # the hook that is running will add it when it ends
+        self._tell_forwards()
         self.scalar("skipped", "", float(closed.skipped))
         self.scalar("micro_batches", "", float(closed.micro_batches))
         self.scalar("step_s", "", step_s)
@@ -237,6 +248,7 @@ class Recorder(Generic[ArrayT]):
     def finish(self, ending: WorkerEnded) -> None:
         """Hand on the last facts; nothing is said of a process that never stepped."""
         if self._opened:
+            self._tell_forwards()
             facts = (*self._observations, ending)
             key = StepKey(step=self._steps, mode=Mode.PREDICT)
             self._emit(key, [], (), facts, optimizers=(), skipped=False)
@@ -278,6 +290,16 @@ class Recorder(Generic[ArrayT]):
                 failure = self.containment.report("queue", err, step=key.step)
                 if failure is not None:
                     self.observe(failure)
+
+    def _has_enough(self, mode: Mode) -> bool:
+        return mode is Mode.TRAIN and self._forwards >= _OPEN_FORWARDS
+
+    def _tell_forwards(self) -> None:
+        """Say how many forwards since the last step were not captured."""
+        unseen, self._forwards = self._forwards - _OPEN_FORWARDS, 0
+        if unseen > 0 and any("activation" in s.kinds for s in self._selection.streams):
+            reason = f"more than {_OPEN_FORWARDS} forwards without an optimizer step"
+            self.observe(Dropped(step=self._steps, what="forwards", count=unseen, reason=reason))
 
     def _summarize(self, tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
         if wanted <= ESSENTIAL:

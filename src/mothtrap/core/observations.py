@@ -138,7 +138,7 @@ class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
 
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
-    step to the last, `shed` what the governor thinned.
+    step to the end, `shed` what the governor thinned.
     """
 
     steps: int
