@@ -269,3 +269,25 @@ def test_a_consumer_that_raises_lets_a_waiting_training_go() -> None:
     training.join(PATIENCE_S)
     assert not training.is_alive()
     assert channel.close()
+
+
+def test_drops_can_be_told_to_somebody_else(consumer: Consumer) -> None:
+    told: list[Dropped] = []
+    channel = Channel(
+        "rules",
+        consumer,
+        consumer.errors.append,
+        limit_bytes=BYTES,
+        on_full="drop",
+        poll_s=NEVER_S,
+        on_dropped=told.append,
+    )
+    busy(consumer, channel)
+    for step in range(1, 4):
+        channel.put(record(step))
+    consumer.let_go()
+    assert channel.close()
+    assert [(fact.what, fact.count, fact.reason) for fact in told] == [
+        ("steps", 2, "rules queue full")
+    ]
+    assert all(dropped(item) == {} for item in consumer.records)

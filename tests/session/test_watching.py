@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -322,3 +324,14 @@ def test_inside_an_observed_job_a_watch_joins_it(tmp_path: Path) -> None:
     (accuracy,) = stored.scalars("accuracy")
     assert len(accuracy) == 13
     assert len(stored.scalars("loss")) == 1
+
+
+def test_a_watch_that_was_closed_keeps_no_model_alive(tmp_path: Path) -> None:
+    setup = made()
+    watch = mothtrap.watch(*setup, runs_dir=str(tmp_path))
+    train(setup, 3, watch.step)
+    model = weakref.ref(setup[0])
+    watch.close()
+    del watch, setup
+    gc.collect()
+    assert model() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.harness.running import observed, run
@@ -17,6 +18,7 @@ from mothtrap.core.observations import ToolError, WorkerEnded, WorkerStarted
 from mothtrap.session import launch
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
+from mothtrap.store.finding_log import FindingLog
 
 
 class Adapter:
@@ -72,7 +74,14 @@ def make(attempt: Path, said: list[str]) -> Iterator[Callable[..., Worker]]:
 def step(worker: Worker, number: int, loss: float = 1.0) -> None:
     worker.recorder.scalar("loss", "main", loss)
     worker.recorder.close_step(
-        ClosedStep(step=number, optimizers=("Adam",), skipped=False, series=(), micro_batches=1)
+        ClosedStep(
+            step=number,
+            owners="Adam",
+            optimizers=("Adam",),
+            skipped=False,
+            series=(),
+            micro_batches=1,
+        )
     )
 
 
@@ -224,14 +233,60 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_rules_go_on(said: list[st
     assert len(said) == 2
 
 
-def test_an_abandoned_worker_stores_nothing_more(
+def test_a_worker_goes_on_in_a_child_only_before_its_first_step(
     make: Callable[..., Worker], attempt: Path
 ) -> None:
+    early, late = make(), make()
+    step(late, 0)
+    assert early.forked()
+    sinks = list(late.recorder.sinks)
+    assert not late.forked()
+    assert sinks
+    assert late.recorder.sinks == []
+    step(early, 0)
+    assert layout.workers(attempt) == [0, 1]
+
+
+def test_a_logged_value_that_is_no_number_is_left_out_and_said_once(
+    make: Callable[..., Worker], attempt: Path, said: list[str]
+) -> None:
     worker = make()
-    worker.abandon()
+    for value in ("high", None, 0.5):
+        worker.log("lr", value)  # type: ignore[arg-type]
     step(worker, 0)
     worker.close()
-    assert layout.workers(attempt) == []
+    assert said == ["mothtrap: log: 'lr' got a str, not a number"]
+    stored = mothtrap.open_run(attempt.parent)
+    (series,) = stored.scalars("lr")
+    assert series.values_S.tolist() == [0.5]
+    (blind,) = stored.blind
+    assert blind.what == "values of lr"
+    assert stored.tool_errors == ()
+
+
+def test_findings_that_the_disk_refused_are_written_with_the_next(
+    make: Callable[..., Worker],
+    attempt: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append, refused = FindingLog.append, []
+
+    def refuse_once(log: FindingLog, findings: Any = (), statuses: Any = ()) -> None:
+        if findings and not refused:
+            refused.append(list(findings))
+            raise OSError(28, "No space left on device")
+        append(log, findings, statuses)
+
+    monkeypatch.setattr(FindingLog, "append", refuse_once)
+    worker = make(Config(select=("NUM",)))
+    step(worker, 0, loss=float("nan"))
+    worker.close()
+    assert refused
+    assert sum("findings failed, and will be tried again" in line for line in said) == 1
+    stored = mothtrap.open_run(attempt.parent)
+    assert [finding.name for finding in stored.findings] == ["nonfinite_loss"]
+    assert [error.part for error in stored.tool_errors] == ["findings"]
 
 
 FORKING = """
@@ -257,17 +312,49 @@ print("parent", os.waitstatus_to_exitcode(status))
 
 
 @pytest.mark.parametrize("before", [0, 4])
-def test_a_forked_child_switches_itself_off(before: int, tmp_path: Path) -> None:
+def test_a_forked_child_is_watched_where_its_parent_made_no_step(
+    before: int, tmp_path: Path
+) -> None:
     script = tmp_path / "train.py"
     script.write_text(FORKING.format(before=before), encoding="utf-8")
     seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
     assert seen.stdout == "child\nparent 5\n"
     assert "failed" not in seen.stderr
     stored = mothtrap.open_run(tmp_path / "seen")
-    assert (stored.steps, stored.workers, stored.state) == (before + 3, (0,), "finished")
-    assert len(stored.observations(WorkerEnded)) == 1
+    watched = [before + 3] if before else [3, 9]
+    assert sorted(ended.steps for ended in stored.observations(WorkerEnded)) == watched
+    assert (stored.workers, stored.state) == (tuple(range(len(watched))), "finished")
     assert stored.tool_errors == ()
     assert stored.damage == ()
+
+
+POOL = """
+import multiprocessing, torch
+def train(steps):
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.ones(8, 4)).mean().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    context = multiprocessing.get_context("{method}")
+    job = context.Process(target=train, args=(7,))
+    job.start()
+    job.join()
+    print(job.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_closes_its_record(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(POOL.format(method=method), encoding="utf-8")
+    seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
+    assert seen.stdout == "0\n", seen.stderr
+    stored = mothtrap.open_run(tmp_path / "seen")
+    assert (stored.steps, stored.workers, stored.state) == (7, (0,), "finished")
+    (ended,) = stored.observations(WorkerEnded)
+    assert ended.steps == 7
 
 
 TWO = """

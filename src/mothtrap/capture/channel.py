@@ -34,6 +34,8 @@ class Channel:
         name: of the thread.
         consume: called with all waiting records, oldest first.
         on_error: called with what `consume` raised; after that the channel is closed.
+        on_dropped: gets the `Dropped` observations, in `put` or `close`, in place of the
+            next record.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Channel:
         limit_bytes: float,
         on_full: Literal["degrade", "drop", "block"] = "degrade",
         poll_s: float = 0.05,
+        on_dropped: Callable[[Dropped], None] | None = None,
     ) -> None:
+        self._on_dropped = on_dropped
         self._name, self._consume, self._on_error = name, consume, on_error
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
@@ -136,6 +140,10 @@ class Channel:
             for what, count in self._dropped.items()
         )
         self._dropped.clear()
+        if self._on_dropped is not None:
+            for fact in told:
+                self._on_dropped(fact)
+            return record
         return replace(record, observations=(*record.observations, *told))
 
     def _take(self) -> tuple[list[StepRecord], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 from contextlib import suppress
@@ -16,6 +17,9 @@ from mothtrap.session.worker import Worker
 
 _process: list[tuple[Worker, Any]] = []
 """The worker and tracer of this process, once `attach` was called: a process has one."""
+
+_kept: dict[Worker, Any] = {}
+"""Workers that are not closed yet, with the handles of their adapters."""
 
 
 def attach(framework: str) -> None:
@@ -36,18 +40,44 @@ def process_watch() -> tuple[Worker, Any] | None:
 
 
 def keep(worker: Worker, handle: Any) -> None:
-    """Close the worker when the process ends; switch it off in forked children."""
+    """Close the worker when the process ends; see to it in forked children."""
+    _kept[worker] = handle
+    _listen()
 
-    def abandon() -> None:
-        handle.tracer.live = False
-        worker.abandon()
 
-    def close() -> None:
-        worker.close()
-        _keep_interrupt()
+def finish(worker: Worker) -> None:
+    """Close a worker before the process ends, and keep nothing of it."""
+    worker.close()
+    _kept.pop(worker, None)
 
-    os.register_at_fork(after_in_child=abandon)
-    atexit.register(close)
+
+@functools.cache
+def _listen() -> None:
+    """Hear of forks and of the end of this process: once, since no fork hook can be removed."""
+    from multiprocessing import util  # importing it registers things at exit
+
+    def close_with_multiprocessing(_: object = None) -> None:
+        util.Finalize(None, _close_all, exitpriority=-100)
+
+    os.register_at_fork(after_in_child=_forked)
+    atexit.register(_close_all)
+    # Children of multiprocessing (fork, forkserver) end by os._exit, which skips atexit;
+    # each child forgets the finalizers of its parent.
+    close_with_multiprocessing()
+    util.register_after_fork(_close_all, close_with_multiprocessing)
+
+
+def _forked() -> None:
+    for worker, handle in list(_kept.items()):
+        if not worker.forked():
+            handle.tracer.live = False
+            del _kept[worker]
+
+
+def _close_all() -> None:
+    for worker in list(_kept):
+        finish(worker)
+    _keep_interrupt()
 
 
 def _keep_interrupt() -> None:

@@ -126,9 +126,7 @@ def watch(
     handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
     worker.holds(handle)
     startup.keep(worker, handle)
-    return Watch(
-        handle.step, worker.log, lambda: startup.finish(worker), lambda: worker.path
-    )
+    return Watch(handle.step, worker.log, lambda: startup.finish(worker), lambda: worker.path)
 
 
 def _adapter_of(model: Any) -> Any:

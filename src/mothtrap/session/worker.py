@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +16,7 @@ from mothtrap.capture.selection import streams
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.findings import Finding
-from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RuleStatus
@@ -68,6 +67,7 @@ class Worker:
         self._rank = 0
         self._opened = False
         self._alive = True
+        self._unlogged: set[str] = set()
         self._pid = os.getpid()
         reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
         self.recorder: Recorder[Any] = Recorder(
@@ -84,18 +84,35 @@ class Worker:
         return self._folder.parent if self._folder is not None else None
 
     def log(self, name: str, value: float) -> None:
-        """Add a number to the step in progress."""
-        self.recorder.scalar(name, "", float(value))
+        """Add a number to the step in progress; what is no number is left out, and told once."""
+        try:
+            number = float(value)
+        except Exception as err:  # whatever an object of the user's raises
+            if name not in self._unlogged:
+                self._unlogged.add(name)
+                self._say(f"mothtrap: log: {name!r} got a {type(value).__name__}, not a number")
+                reason = f"a value was no number ({type(err).__name__}: {err})"
+                self.recorder.blind(self.recorder.steps, f"values of {name}", reason)
+            return
+        self.recorder.scalar(name, "", number)
 
     def holds(self, handle: Handle) -> None:
         """Take over a handle of the adapter; it is detached at the end."""
         self._handle = handle
 
-    def abandon(self) -> None:
-        """Forget everything in a forked child: threads and locks did not come along."""
+    def forked(self) -> bool:
+        """Go on in a forked child, or give up there: whether it is still in use.
+
+        Before the first step there are no threads, locks or files yet, so that a child
+        that trains can become a worker of its own. Later they did not come along.
+        """
+        if self._alive and not self._opened and not self._containment.failures:
+            self._pid = os.getpid()
+            return True
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
+        return False
 
     def close(self) -> None:
         """Close the last step, let the queues run dry, seal the files."""
@@ -104,17 +121,19 @@ class Worker:
         self._alive = False
         if self._handle is not None:
             self._contained("closing", self._handle.detach)
+            self._handle = None
+        ending = self._ending()  # before the queues run dry: that is no training time
         if not self._opened and self._containment.failures and self._config.capture != "off":
-            self._contained("run folder", self._store_failures)
+            self._contained("run folder", lambda: self._store_failures(ending))
         self._close_part("rules")  # what fails there is still told in the last record
-        self._contained("closing", lambda: self.recorder.finish(self._ending()))
+        self._contained("closing", lambda: self.recorder.finish(ending))
         self._close_part("writer")
 
-    def _store_failures(self) -> None:
+    def _store_failures(self, ending: WorkerEnded) -> None:
         attempt = self._folder = self._attempt()
         if attempt is not None:
             rank, _ = self._adapter.ranks()
-            store_failures(attempt, rank, self._containment.failures, self._ending())
+            store_failures(attempt, rank, self._containment.failures, ending)
 
     def _close_part(self, part: str) -> None:
         if part not in self._parts:
@@ -171,16 +190,22 @@ class Worker:
         self._add_part("writer", log.append, log.close)
 
     def _open_monitor(self, attempt: Path | None) -> None:
-        judge = Judge(Monitor(self._rules, self._rank), self._say if self._rank == 0 else None)
+        judge = Judge(
+            Monitor(self._rules, self._rank),
+            self._say if self._rank == 0 else None,
+            lambda err: self._failed("findings", err, retried=True),
+        )
         if attempt is not None:
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
-        self._add_part("rules", judge.consume, judge.close)
+        # What the rules missed is a fact of the run: it goes where the writer gets it.
+        self._add_part("rules", judge.consume, judge.close, self.recorder.observe)
 
     def _add_part(
         self,
         part: str,
         consume: Callable[[Sequence[StepRecord]], None],
         close: Callable[[], None],
+        on_dropped: Callable[[Dropped], None] | None = None,
     ) -> None:
         channel = Channel(
             part,
@@ -188,12 +213,13 @@ class Worker:
             lambda err: self._failed(part, err),
             limit_bytes=self._config.queue_mb * 2**20,
             on_full=self._config.on_full,
+            on_dropped=on_dropped,
         )
         self._parts[part] = channel, close
         self.recorder.sinks.append(channel)
 
-    def _failed(self, part: str, err: BaseException) -> None:
-        failure = self._containment.report(part, err, step=self.recorder.steps)
+    def _failed(self, part: str, err: BaseException, *, retried: bool = False) -> None:
+        failure = self._containment.report(part, err, step=self.recorder.steps, retried=retried)
         if failure is not None:
             self.recorder.observe(failure)
 
@@ -206,10 +232,22 @@ class Worker:
 
 
 class Judge:
-    """Runs the rules on records as they come; says and keeps what they find."""
+    """Runs the rules on records as they come; says and keeps what they find.
 
-    def __init__(self, monitor: Monitor, say: Callable[[str], None] | None) -> None:
-        self._monitor, self._say = monitor, say
+    Args:
+        monitor: the rules.
+        say: prints one line for the user; None = say nothing.
+        on_error: told what kept findings from the disk; they are written with the next.
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        say: Callable[[str], None] | None,
+        on_error: Callable[[OSError], None],
+    ) -> None:
+        self._monitor, self._say, self._on_error = monitor, say, on_error
+        self._unsaved: list[Finding] = []
         self._log: Any = None
         self._said: set[str] = set()
         self._failures = 0
@@ -248,7 +286,14 @@ class Judge:
                     f"({failure.error})"
                 )
         statuses = [s for s in self._monitor.statuses() if self._kept.get(s.code) != s]
-        if self._log is not None and (findings or statuses):
-            with suppress(OSError):  # a full disk does not blind the rules
-                self._log.append(findings, statuses)
-                self._kept.update({s.code: s for s in statuses})
+        if self._log is None:
+            return
+        self._unsaved += findings
+        if self._unsaved or statuses:
+            try:
+                self._log.append(self._unsaved, statuses)
+            except OSError as err:  # a full disk does not blind the rules
+                self._on_error(err)
+                return
+            self._unsaved.clear()
+            self._kept.update({s.code: s for s in statuses})
