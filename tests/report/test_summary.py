@@ -71,6 +71,10 @@ def test_a_note_is_no_illness() -> None:
             "judged in 120 steps: mothtrap failed in rules (x)",
         ),
         (HandMadeRun(steps=0, workers=()), "Nothing was observed: no process of the job"),
+        (
+            HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0)),
+            "Nothing was observed: the job ended with exit code 1 before its first optimizer step.",
+        ),
         (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none of them"),
         (
             HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),

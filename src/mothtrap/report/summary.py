@@ -130,14 +130,20 @@ def _why_nothing(run: Run) -> str:
     if run.tool_errors:
         error = run.tool_errors[0]
         return f"mothtrap failed in {error.part} ({error.error})"
+    stepped = bool(run.workers or run.rules)  # a monitor, too, opens at the first step
+    if run.end is not None and run.end.exit_code != 0 and not stepped:
+        return f"the job {_ending(run)} before its first optimizer step"
     if run.blind:
         return run.blind[0].reason.rstrip(".")
     if run.damage:
         return "what was stored cannot be read"
     if run.state == "running":
         return "no optimizer step has been made so far"
-    if run.workers or run.rules:  # a monitor, too, opens at the first step
-        return "a process made steps, but none of them was stored: mothtrap's writer failed there"
+    if stepped:
+        return (
+            "a process made steps, but none of them was stored: "
+            "mothtrap could not write there, or was ended before it did"
+        )
     if run.state == "crashed":
         return f"the job {_ending(run)} before its first optimizer step"
     return "no process of the job made an optimizer step of a framework that mothtrap knows"
