@@ -75,7 +75,8 @@ class Window:
     `steps_S` are all train steps closed so far that are still in the window, captured
     or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
     steps since the start. `now_s` is Unix time: rules have no clock. `reference` is
-    another run, or None. `observations` keeps the latest of each type, oldest first.
+    another run, or None. `observations` keeps the first 16 and the latest 256 of each
+    type, oldest first.
     """
 
     now_s: float
