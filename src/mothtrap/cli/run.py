@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mothtrap.cli._group import Refusal
 from mothtrap.cli._target import TARGET, RunCommand, command_of
 
 
@@ -21,9 +22,9 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 )
 @click.option(
     "--overhead",
-    type=click.FloatRange(min=0),
     metavar="SHARE",
-    help="Share of the training time that mothtrap may cost; 0 = no limit [default: 0.02].",
+    help="Share of the training time that mothtrap may cost, below 1; 0 = no limit "
+    "[default: 0.02, which is 2 %].",
 )
 @click.pass_context
 def command(ctx: click.Context, /, name: str | None, **overrides: Any) -> None:
@@ -37,9 +38,20 @@ def command(ctx: click.Context, /, name: str | None, **overrides: Any) -> None:
     mothtrap run --name lr-3e-4 -m package.train
     mothtrap run -- torchrun --nproc-per-node 2 train.py
     """
+    if name is not None:
+        _check_name(name)
     arguments = command_of(ctx.meta[TARGET])
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     ctx.exit(launch(arguments, config=config, name=name, warnings=warnings))
+
+
+def _check_name(name: str) -> None:
+    # A name with a leading dot would make a folder that `mothtrap ls` passes over.
+    if not name or name.startswith(".") or set(name) & set("/\\"):
+        raise Refusal(
+            f"--name {name!r} cannot name a run; expected the name of one folder: without / "
+            "and \\, and not beginning with a dot; say where runs are kept with --runs-dir"
+        )
