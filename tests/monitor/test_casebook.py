@@ -96,3 +96,23 @@ def test_another_mode_is_another_case_and_the_worst_comes_first() -> None:
     book.add(found(3, 4), window(steps=5))
     assert [f.mode for f in book.findings] == ["train", "eval"]
     assert book.severities() == {"GRD101": [WARNING, ERROR]}
+
+
+def test_what_has_passed_is_an_info_and_an_error_again_when_it_returns() -> None:
+    # A healthy language model left its plateau; the verdict still called it stuck.
+    book = Casebook()
+    book.add(found(3, 9), window(steps=10))
+    book.passed("GRD101", 40)
+    [case] = book.findings
+    assert case.severity is Severity.INFO
+    assert case.message.endswith("this had passed by step 40")
+    assert case.evidence["passed_at_step"] == 40
+    book.add(found(60, 70), window(steps=80))
+    assert book.findings[0].severity is ERROR
+
+
+def test_only_the_rule_that_looked_again_says_so() -> None:
+    book = Casebook()
+    book.add(found(3, 9), window(steps=10))
+    book.passed("LOS407", 40)
+    assert book.findings[0].severity is ERROR

@@ -70,7 +70,7 @@ def test_rows_without_a_value_are_left_out() -> None:
 
 
 def test_does_not_apply_without_rectifiers() -> None:
-    with pytest.raises(NotApplicable, match="rectifier"):
+    with pytest.raises(NotApplicable, match="ReLU module"):
         DeadUnits().check(window(steps=30))
     with pytest.raises(NotEnoughData):
         DeadUnits().check(window(steps=2))

@@ -82,6 +82,16 @@ def test_does_not_apply_to_the_losses_of_a_gan() -> None:
         )
 
 
+def test_optimizers_that_follow_one_another_play_no_game() -> None:
+    # Pretraining, then fine-tuning with another optimizer, was taken for a GAN.
+    steps = np.arange(N)
+    findings = check(
+        loss(FLAT, of="tune.py:5", optimizers=("A",), steps=steps),
+        loss(FLAT, of="tune.py:9", optimizers=("B",), steps=steps + N),
+    )
+    assert findings
+
+
 def test_judges_the_series_that_it_can() -> None:
     [finding] = check(loss(noise(N), of="policy.py:1"), loss(FLAT, of="value.py:2"))
     assert finding.evidence["series"] == "value.py:2"

@@ -25,7 +25,8 @@ def expected(values: np.ndarray) -> Floats:
     row["deviation_l2"] = row["abs_sum"] = row["l2"] = 0.0
     if finite:
         row["min"], row["max"] = min(finite), max(finite)
-        row["mean"] = math.fsum(v / len(finite) for v in finite)
+        scale = max(map(abs, finite)) or 1.0  # sums of values next to the largest overflow
+        row["mean"] = scale * (math.fsum(v / scale for v in finite) / len(finite))
         row["deviation_l2"] = math.hypot(*(v - row["mean"] for v in finite))
         row["abs_sum"] = _sum(abs(v) for v in finite)
         row["l2"] = math.hypot(*finite)

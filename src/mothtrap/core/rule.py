@@ -16,12 +16,14 @@ class Rule(abc.ABC):
 
     A rule has no state, I/O, clock or framework. Its docstring is its documentation
     (headings: see `core.ruledoc`); its file name is its name.
-    `explains` names the rules whose findings this one causes.
+    `explains` names the rules whose findings this one causes. With `passes`, a finding
+    becomes an info when the rule later judges and finds it no more.
     """
 
     code: ClassVar[str]
     needs: ClassVar[tuple[Need, ...]] = ()
     explains: ClassVar[tuple[str, ...]] = ()
+    passes: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, window: Window) -> list[Finding]:

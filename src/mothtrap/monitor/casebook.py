@@ -11,8 +11,9 @@ from mothtrap.core.window import Window
 class Casebook:
     """Merges what a rule says of successive windows into one finding.
 
-    A case keeps its first fingerprint and its earliest onset. Its severity may rise and
-    never falls; message and evidence are those of the first window that was as bad.
+    A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
+    falls only when it is said to have passed; message and evidence are those of the first
+    window that was as bad.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,17 @@ class Casebook:
         key = finding.code, finding.mode
         old = self._cases.get(key)
         self._cases[key] = finding if old is None else _revised(old, finding, window)
+
+    def passed(self, code: str, step: int) -> None:
+        """Make infos of the cases of a rule that found them no more at `step`."""
+        for key, case in self._cases.items():
+            if case.code == code and case.severity is not Severity.INFO:
+                self._cases[key] = msgspec.structs.replace(
+                    case,
+                    severity=Severity.INFO,
+                    message=f"{case.message}; this had passed by step {step}",
+                    evidence={**case.evidence, "passed_at_step": step},
+                )
 
     def take_worse(self) -> list[Finding]:
         """Return the cases that were opened or became worse since they were last taken."""

@@ -167,6 +167,8 @@ class Monitor:
             )
             return
         self._outcomes[rule.code] = (RuleState.OK, "")
+        if rule.passes and not found:
+            self._cases.passed(rule.code, window.last_step)
         for finding in found:
             self._cases.add(finding, window)
 

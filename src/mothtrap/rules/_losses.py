@@ -38,12 +38,21 @@ def loss_series(window: Window) -> tuple[Series, ...]:
 
 
 def has_players(window: Window) -> bool:
-    """Whether several losses are minimised by optimizers that share none: a game.
+    """Whether several losses are minimised in turn by optimizers that share none: a game.
 
     In a game (GAN, actor and critic) no single loss tells whether training goes well.
+    Optimizers that follow one another (pretraining, then fine-tuning) play none.
     """
-    owners = [set(s.optimizers) for s in window.scalars("loss") if s.optimizers]
-    return any(not a & b for i, a in enumerate(owners) for b in owners[i + 1 :])
+    players = [s for s in window.scalars("loss") if s.optimizers and len(s)]
+    return any(
+        not set(a.optimizers) & set(b.optimizers) and _in_turn(a, b)
+        for i, a in enumerate(players)
+        for b in players[i + 1 :]
+    )
+
+
+def _in_turn(a: Series, b: Series) -> bool:
+    return bool(a.steps_S[0] <= b.steps_S[-1] and b.steps_S[0] <= a.steps_S[-1])
 
 
 def loss_location(window: Window, optimizer: str) -> str | None:

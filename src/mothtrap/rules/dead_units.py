@@ -91,8 +91,8 @@ class DeadUnits(Rule):
         inactive = window.matrix("activation", "inactive")
         if inactive is None or not inactive.tensors:
             if window.total_steps < MEMORY_SAMPLES:
-                raise NotEnoughData("no activation was seen")
-            raise NotApplicable("no rectifier was seen")
+                raise NotEnoughData("no output of a module was seen")
+            raise NotApplicable("no ReLU module was seen (functional relu cannot be)")
         columns = range(len(inactive.tensors))
         if not any(self._judged(inactive, column).any() for column in columns):
             raise NotEnoughData(f"fewer than {self.min_examples} examples passed the rectifiers")

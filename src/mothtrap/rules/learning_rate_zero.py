@@ -100,6 +100,8 @@ class LearningRateZero(Rule):
             count=length,
             message=f"the learning rate of {_named(series)} is 0 for {length} steps",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
+            # Never above 0: no schedule has brought it there.
+            fixes=self.doc().fixes[::-1] if whole and series.first == 0 else None,
             location=loss_location(window, series.of),
         )
 

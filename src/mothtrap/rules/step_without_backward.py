@@ -99,6 +99,9 @@ class StepWithoutBackward(Rule):
         held = np.flatnonzero(mask_S)
         step = int(series.steps_S[held[0]])
         again = " again, without a backward between" if did.endswith("same") else " at all"
+        fixes = self.doc().fixes
+        if any(series.of in s.optimizers for s in window.scalars("loss")):
+            fixes = (fixes[1], fixes[0], *fixes[2:])  # a backward did run, but not to here
         return self.finding(
             window,
             severity=severity,
@@ -107,5 +110,6 @@ class StepWithoutBackward(Rule):
             count=len(held),
             message=f"{series.of or 'the optimizer'} {did} gradients{again}, from step {step}",
             evidence={"optimizer": series.of, "steps": len(held), "absent": did == "has no"},
+            fixes=fixes,
             location=loss_location(window, series.of),
         )

@@ -80,6 +80,7 @@ class StuckAtChance(Rule):
 
     code = "LOS407"
     explains = ("loss_not_decreasing",)
+    passes = True
 
     num_steps: int = threshold(200, unit="steps of the series running", source="chosen by hand")
     below_ratio: float = threshold(
@@ -139,8 +140,8 @@ class StuckAtChance(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S) - begin,
             message=(
-                f"the loss has been {level:.4g} for {len(loss_S) - begin} steps, what guessing "
-                f"among {classes} classes gives ({guess:.4g}){words}"
+                f"the loss has been {level:.4g} for {len(loss_S) - begin} steps; guessing by the "
+                f"frequencies of {classes} classes gives {guess:.4g}{words}"
             ),
             evidence={
                 "value": level,

@@ -57,7 +57,9 @@ def passes_for(columns: Collection[str]) -> tuple[str, ...]:
     passes = {name for name in ("min", "max", "abs_sum", "l2", "zero") if name in columns}
     if "deviation_l2" in columns:
         passes |= {"sum", "l2"}
-    if "mean" in columns or ("nan" in columns and not passes - {"zero"}):
+    # One side alone does not meet an infinity of the other.
+    meets_all = passes & {"abs_sum", "l2"} or {"min", "max"} <= passes
+    if "mean" in columns or ("nan" in columns and not meets_all):
         passes.add("sum")
     return tuple(name for name in _REDUCE if name in passes)
 

@@ -20,6 +20,8 @@ _SMALL: Final = 4 * HOST_CHUNK
 """Elements up to which a whole tensor is one float32 norm, off by at most 8e-6 (measured
 on constant tensors, the worst case)."""
 
+_LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
+
 _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -44,11 +46,29 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
         rows_TF[quick, COLUMN["count"]] = counts
         rows_TF[quick, COLUMN["nan"]] = rows_TF[quick, COLUMN["inf"]] = 0.0
         rows_TF[quick, COLUMN["l2"]] = l2
-        slow = [i for i, fine in zip(quick, good, strict=True) if not fine]
+        wrong = [i for i, fine in zip(quick, good, strict=True) if not fine]
+        for index in wrong:
+            rows_TF[index, _LOOKED_AT] = _finite_part(tensors[index])
+        slow = [i for i in wrong if not _is_sure(rows_TF[i])]
         slow += sorted(set(range(len(tensors))) - set(quick))
         if slow:
             rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
+
+
+def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
+    """Count NaN and Inf, and take the norm of the rest: a job may be NaN for hours."""
+    finite = tensor.detach().float().nan_to_num(0.0, 0.0, 0.0)
+    nan = int(tensor.isnan().sum())
+    inf = int(tensor.isinf().sum())
+    return nan, inf, float(_quick_norms([finite])[0])
+
+
+def _is_sure(row_F: Floats) -> bool:
+    """Whether the norm of the finite elements met neither over- nor underflow."""
+    nan, inf, l2 = row_F[_LOOKED_AT]
+    all_wrong = nan + inf == row_F[COLUMN["count"]]
+    return bool(nan + inf > 0 and np.isfinite(l2) and (all_wrong or l2 > UNDERFLOW_RMS))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
