@@ -66,10 +66,17 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('capture = "al"', "Invalid enum value 'al'"),
-        ('overhead = "much"', "overhead"),
-        ("overhead = -1", "0 or more"),
-        ("queue_mb = 0", "more than 0"),
+        ('capture = "al"', "toml: capture cannot be 'al'"),
+        ('overhead = "much"', "toml: overhead must be a number such as 0.02, not 'much'"),
+        ("overhead = -1", "overhead cannot be -1: .* at least 0"),
+        ("overhead = 1", "share of the training time: 0.02 is 2 %"),
+        ("overhead = 2", "overhead cannot be 2: "),
+        ("overhead = nan", "overhead cannot be nan: "),
+        ("queue_mb = 0", "queue_mb must be more than 0"),
+        ("queue_mb = inf", "queue_mb must be more than 0 and finite"),
+        ("[collections.a]\ntensors = ['x']\nevery = 0", "collections.a.every must be 1 step"),
+        ("[tool]\nmothtrap = 3", "must be a table, not 3"),
+        ("[tool.other]\nx = 1", "unknown key 'tool'"),
         ("overhead = = 1", "cannot be read as TOML"),
         ("[collections.a]\nevery = 1", "tensors"),
         ("[collections.a]\ntensors = ['x']\nevry = 1", "evry"),
@@ -82,8 +89,33 @@ def test_a_bad_value_says_where_and_what(tmp_path: Path, text: str, complaint: s
 
 
 def test_a_bad_variable_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="MOTHTRAP_OVERHEAD"):
-        load_config(start=tmp_path, environ={"MOTHTRAP_OVERHEAD": "lots"})
+    with pytest.raises(ConfigError, match=r"^MOTHTRAP_OVERHEAD: overhead must be a number"):
+        load_config(start=tmp_path, environ={"MOTHTRAP_OVERHEAD": "2%"})
+
+
+def test_an_override_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text("overhead = 0.1\n")
+    with pytest.raises(ConfigError, match=r"^overhead cannot be 2: "):
+        load_config(start=tmp_path, environ={}, overrides={"overhead": 2})
+
+
+def test_a_mothtrap_toml_may_have_its_keys_in_the_table_of_a_pyproject(tmp_path: Path) -> None:
+    text = 'capture = "off"\n[tool.mothtrap]\nruns-dir = "x"\n[tool.mothtrap.rules.GRD101]\na = 1\n'
+    (tmp_path / "mothtrap.toml").write_text(text)
+    config, _ = load_config(start=tmp_path, environ={})
+    assert config == Config(capture="off", runs_dir="x", rules={"GRD101": {"a": 1}})
+
+
+def test_a_key_at_both_places_of_a_mothtrap_toml_is_refused(tmp_path: Path) -> None:
+    text = "overhead = 0.1\n[tool.mothtrap]\noverhead = 0.2\n"
+    (tmp_path / "mothtrap.toml").write_text(text)
+    with pytest.raises(ConfigError, match="overhead stands at the top and in"):
+        load_config(start=tmp_path, environ={})
+
+
+def test_a_pyproject_whose_tool_is_no_table_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("tool = 3\n")
+    assert find_file(tmp_path) != tmp_path / "pyproject.toml"
 
 
 def test_rules_are_selected_and_ignored_by_prefix() -> None:

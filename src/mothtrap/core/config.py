@@ -1,20 +1,22 @@
 """Settings: from a file, then the environment, then the command line.
 
 The file is the nearest `mothtrap.toml`, or `pyproject.toml` with a `[tool.mothtrap]`
-table, from the working directory upward; in one folder `mothtrap.toml` wins.
+table, from the working directory upward; in one folder `mothtrap.toml` wins. In
+`mothtrap.toml` keys stand at the top or in `[tool.mothtrap]`.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
@@ -35,11 +37,11 @@ class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a user can set.
 
-    `overhead` is the share of training time that the governor keeps captures within;
-    0 turns the governor off. `queue_mb` bounds the memory of captured data on its way
-    to the disk; `on_full` says what gives when it is full: `degrade` thins statistics,
-    `drop` drops whole steps, `block` waits. `rules` holds thresholds by rule code.
-    `source` says where each setting came from, for messages.
+    `overhead` is the share of training time, at least 0 and below 1, that the governor
+    keeps captures within; 0 turns the governor off. `queue_mb` bounds the memory of
+    captured data on its way to the disk; `on_full` says what gives when it is full:
+    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `rules` holds
+    thresholds by rule code.
     """
 
     runs_dir: str = "runs"
@@ -64,7 +66,7 @@ def find_file(start: Path) -> Path | None:
         own, project = folder / "mothtrap.toml", folder / "pyproject.toml"
         if own.is_file():
             return own
-        if project.is_file() and "mothtrap" in _parse(project).get("tool", {}):
+        if project.is_file() and _tool_table(_parse(project)) is not None:
             return project
     return None
 
@@ -80,13 +82,13 @@ def load_config(
     Args:
         start: the folder to look for a file from.
         environ: the environment.
-        overrides: settings of the command line; None values are left out.
+        overrides: settings of the command line or a call; None values are left out.
 
     Returns:
         The configuration, and warnings about variables that mean nothing.
 
     Raises:
-        ConfigError: an unknown key, a value of the wrong type, or a file that is no TOML.
+        ConfigError: an unknown key, a value that cannot be, or a file that is no TOML.
     """
     path = find_file(start)
     values = dict(_read(path)) if path else {}
@@ -99,48 +101,69 @@ def load_config(
             values[key] = (
                 tuple(filter(None, raw.split(","))) if key in ("select", "ignore") else raw
             )
-            _convert({key: values[key]}, f"environment variable {variable}")
+            _checked({key: values[key]}, variable)
         elif variable.removeprefix(ENV_PREFIX) not in ENV_OTHER:
             names = [ENV_PREFIX + name.upper() for name in known]
             warnings.append(f"{variable} means nothing to mothtrap{nearest(variable, names)}")
-    values |= {k: v for k, v in (overrides or {}).items() if v is not None}
-    return _convert(values, str(path) if path else "configuration"), tuple(warnings)
+    given = {k: v for k, v in (overrides or {}).items() if v is not None}
+    _checked(given, "")
+    return _checked(values | given, ""), tuple(warnings)
 
 
-def _parse(path: Path) -> dict[str, dict[str, object]]:
+def _parse(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as err:
         raise ConfigError(f"{path}: cannot be read as TOML: {err}") from err
 
 
+def _tool_table(content: Mapping[str, object]) -> object:
+    """Return what stands at `[tool.mothtrap]`, or None."""
+    tool = content.get("tool")
+    return tool.get("mothtrap") if isinstance(tool, dict) else None
+
+
 def _read(path: Path) -> dict[str, object]:
-    table: object = _parse(path)
-    if path.name == "pyproject.toml":
-        table = _parse(path).get("tool", {}).get("mothtrap", {})
-    if not isinstance(table, dict):
+    content = _parse(path)
+    table = _tool_table(content)
+    if not isinstance(table, dict | None):
         raise ConfigError(f"{path}: [tool.mothtrap] must be a table, not {table!r}")
-    values = {key.replace("-", "_"): value for key, value in table.items()}
-    _check_keys(values, Config.__struct_fields__, str(path))
+    values = _with_underscores(table or {})
+    if path.name == "mothtrap.toml":
+        # A `tool` without our table stays, and is refused as an unknown key.
+        own = {k: v for k, v in content.items() if k != "tool" or table is None}
+        top = _with_underscores(own)
+        if twice := sorted(top.keys() & values.keys()):
+            raise ConfigError(
+                f"{path}: {twice[0]} stands at the top and in [tool.mothtrap]; keep one of them"
+            )
+        values |= top
+    for key in values:
+        if key not in Config.__struct_fields__:
+            raise fault(str(path), unknown_key(key, Config.__struct_fields__))
+    _checked(values, str(path))
     return values
 
 
-def _check_keys(values: Iterable[str], known: Iterable[str], where: str) -> None:
-    names = sorted(known)
-    for key in values:
-        if key not in names:
-            raise ConfigError(
-                f"{where}: unknown key {key!r}{nearest(key, names)}; known keys: {', '.join(names)}"
+def _with_underscores(table: Mapping[str, object]) -> dict[str, object]:
+    return {key.replace("-", "_"): value for key, value in table.items()}
+
+
+def _checked(values: Mapping[str, object], where: str) -> Config:
+    config = to_struct(values, Config, where)
+    if not 0 <= config.overhead < 1:
+        raise fault(
+            where,
+            f"overhead cannot be {config.overhead:g}: overhead is a share of the training time: "
+            "0.02 is 2 %; it must be at least 0 (no limit) and below 1",
+        )
+    if not 0 < config.queue_mb < float("inf"):
+        raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
+    for name, collection in config.collections.items():
+        if collection.every < 1:
+            raise fault(
+                where, f"collections.{name}.every must be 1 step or more, not {collection.every}"
             )
-
-
-def _convert(values: Mapping[str, object], where: str) -> Config:
-    try:
-        config = msgspec.convert(dict(values), type=Config, strict=False)
-    except msgspec.ValidationError as err:
-        raise ConfigError(f"{where}: {err}") from err
-    if config.overhead < 0 or config.queue_mb <= 0:
-        raise ConfigError(f"{where}: overhead must be 0 or more, queue_mb more than 0")
     return config
 
 

@@ -1,0 +1,96 @@
+"""Plain values become a struct of settings; one that does not fit is named in words."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar
+
+import msgspec
+
+from mothtrap.core.errors import ConfigError, nearest
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+WORDS: dict[object, str] = {
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    tuple: "a list of texts",
+}
+
+
+def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
+    """Make a struct of plain values, whose numbers may be texts (`"0.02"`).
+
+    Args:
+        values: by field; tables are mappings, lists are sequences.
+        kind: the struct, of texts, numbers, literals, lists, tables and further structs.
+        where: what the values come from, e.g. a file; "" where that is plain.
+
+    Raises:
+        ConfigError: a value does not fit; says the key, the value and what is possible.
+    """
+    try:
+        return msgspec.convert(dict(values), type=kind, strict=False)
+    except msgspec.ValidationError as err:
+        raise fault(where, _misfit(kind, values, "", None) or str(err)) from err
+
+
+def fault(where: str, complaint: str) -> ConfigError:
+    """Return the error that says `complaint` of what comes from `where`."""
+    return ConfigError(f"{where}: {complaint}" if where else complaint)
+
+
+def unknown_key(key: str, known: Iterable[str], table: str = "") -> str:
+    """Return the complaint about a key that a table (dotted; "" = the top) does not have."""
+    names = sorted(known)
+    name = key.rpartition(".")[2]
+    whole = f"{table}.{name}" if table else name
+    return f"unknown key {whole!r}{nearest(name, names)}; known keys: {', '.join(names)}"
+
+
+def _misfit(kind: object, value: object, key: str, default: object) -> str | None:
+    """Return what is wrong with `value` at the dotted `key`; None when it fits."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _misfit_in_struct(kind, value, key)
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            return f"{key} must be a table, not {value!r}"
+        within = (_misfit(arguments[1], v, f"{key}.{k}", None) for k, v in value.items())
+        return next(filter(None, within), None)
+    if origin is Literal:
+        if value in arguments:
+            return None
+        hint = nearest(str(value), arguments)
+        return f"{key} cannot be {value!r}{hint}; possible: {', '.join(arguments)}"
+    try:
+        msgspec.convert(value, type=kind, strict=False)
+    except msgspec.ValidationError:
+        example = f" such as {default!r}" if default else ""
+        wanted = WORDS.get(origin or kind) or ", ".join(WORDS[part] for part in arguments)
+        return f"{key} must be {wanted}{example}, not {value!r}"
+    return None
+
+
+def _misfit_in_struct(kind: type[msgspec.Struct], value: object, key: str) -> str | None:
+    if not isinstance(value, Mapping):
+        return f"{key} must be a table, not {value!r}"
+    types = typing.get_type_hints(kind)
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in value:
+            wanted = WORDS.get(typing.get_origin(types[field.name]) or types[field.name])
+            return f"{key} lacks the key {field.name!r}, {wanted or 'which has no default'}"
+    defaults = {f.name: f.default for f in msgspec.structs.fields(kind) if not f.required}
+    for name, inner in value.items():
+        if name not in types:
+            return unknown_key(name, types, key)
+        dotted = f"{key}.{name}" if key else name
+        default = defaults.get(name)
+        shown = default if isinstance(default, float | int | str) else None
+        complaint = _misfit(types[name], inner, dotted, shown)
+        if complaint:
+            return complaint
+    return None
