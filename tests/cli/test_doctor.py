@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,24 @@ def test_being_switched_off_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> Non
     assert doctor().exit_code == 1
 
 
-def test_a_runs_folder_that_cannot_be_written_is_a_problem(folder: Path) -> None:
-    (folder / "file").write_text("")
-    done = doctor("--runs-dir", str(folder / "file" / "runs"))
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_file_in_the_place_of_the_runs_folder_is_a_problem(folder: Path, below: str) -> None:
+    (folder / "runs").write_text("")
+    done = doctor("--runs-dir", str(Path("runs") / below))
+    assert done.exit_code == 1
+    assert "runs is a file, not a folder" in done.output
+    assert "--runs-dir" in done.output
+
+
+def test_a_runs_folder_that_cannot_be_written_is_a_problem(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> None:  # noqa: A002  # the name that the caller uses
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    # Modes of a folder do not stop the superuser, as whom tests may run.
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    done = doctor("--runs-dir", str(folder / "runs"))
     assert done.exit_code == 1
     assert "cannot be written to" in done.output
     assert "choose --runs-dir" in done.output

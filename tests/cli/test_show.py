@@ -105,6 +105,19 @@ def test_ls_passes_over_what_is_no_run(runs: Path) -> None:
     assert len(mothtrap("ls").stdout.splitlines()) == 2
 
 
+def test_ls_says_that_a_file_is_no_folder(runs: Path) -> None:
+    (runs / "file.txt").write_text("x")
+    done = mothtrap("ls", str(runs / "file.txt"))
+    assert done.exit_code == 2
+    assert "file.txt is a file, not a folder" in done.stderr
+
+
+def test_ls_of_an_empty_folder_says_that_it_holds_no_runs(tmp_path: Path) -> None:
+    done = mothtrap("ls", str(tmp_path))
+    assert done.exit_code == 0
+    assert f"no runs in {tmp_path}" in done.stderr
+
+
 def test_names_of_a_run_cannot_steer_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

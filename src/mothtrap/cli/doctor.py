@@ -91,6 +91,10 @@ def _rules(config: Config) -> Iterator[Check]:
 
 def _runs_folder(folder: Path) -> Iterator[Check]:
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        finding = f"{existing} is a file, not a folder; choose another folder with --runs-dir"
+        yield Check("problem", "runs folder", finding)
+        return
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mothtrap.cli._group import Refusal
+
 if TYPE_CHECKING:
     from mothtrap.report.summary import RunSummary
 
@@ -26,6 +28,13 @@ def command(runs_dir: str | None, form: str) -> None:
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     folder = Path(config.runs_dir)
+    if folder.exists() and not folder.is_dir():
+        raise Refusal(f"{folder} is a file, not a folder; give the folder where runs are kept")
+    if runs_dir is not None and not folder.exists():
+        raise Refusal(
+            f"the folder {runs_dir} does not exist in {Path.cwd()}; "
+            "give the folder where runs are kept"
+        )
     summaries = _summaries(folder)
     if form == "json":
         click.echo(jsonable.encode([{"run": s.run, "verdict": s.verdict} for s in summaries]))

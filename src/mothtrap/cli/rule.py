@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+from mothtrap.cli._group import Refusal
+from mothtrap.core.errors import nearest
+
 
 @click.command(name="rule")
 @click.argument("rule", metavar="CODE|NAME")
@@ -12,9 +15,12 @@ def command(rule: str) -> None:
 
     CODE is the rule's code in capitals or not, NAME its name: STR701, dead_units.
     """
-    from mothtrap.monitor.catalogue import find_rule
+    from mothtrap.monitor.catalogue import rule_classes
     from mothtrap.report.rulepage import rule_text
 
+    known = {word: found for found in rule_classes() for word in (found.code, found.name())}
     is_code = any(character.isdigit() for character in rule)
     wanted = rule.upper() if is_code else rule.lower().replace("-", "_")
-    click.echo(rule_text(find_rule(wanted)))
+    if wanted not in known:
+        raise Refusal(f"no rule {rule!r}{nearest(wanted, known)}; `mothtrap rules` lists them")
+    click.echo(rule_text(known[wanted]))
