@@ -60,7 +60,7 @@ def test_every_stream_runs_twice_before_it_is_thinned() -> None:
     governor = Governor(0.02)
     runs, _ = spend(governor, {"histograms": 10.0}, steps=50, step_s=0.01)
     assert runs == {"histograms": 2}
-    assert governor.shed == ("histograms statistics: 48 of 50 captures skipped",)
+    assert governor.shed == ("histograms: 48 of 50 captures skipped",)
 
 
 def test_a_first_capture_that_paid_for_imports_is_forgotten() -> None:

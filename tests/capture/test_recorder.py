@@ -321,7 +321,7 @@ def test_a_stream_that_costs_too_much_is_thinned_and_norms_are_not() -> None:
         job.close(step, after_s=0.1)
     assert 30 <= due <= 60  # a fifth of 200: each costs 0.01 s, each step earns 0.002 s
     (shed,) = job.recorder.shed
-    assert shed.startswith("weight mean")
+    assert shed.startswith("mean of weights: ")
 
 
 def test_the_end_is_the_last_record(job: Job) -> None:

@@ -259,13 +259,26 @@ def test_a_failure_before_the_first_step_is_told_by_the_run(
     setup = made()
     with mothtrap.watch(*setup, runs_dir=str(tmp_path)) as watch:
         train(setup, 2, lambda loss: watch.step(loss=loss))
-    assert capfd.readouterr().err.count("planted failure") == 1
+    live, _, verdict = capfd.readouterr().err.partition("\n\n")
+    assert live.count("planted failure") == 1
+    assert "Nothing was observed: mothtrap failed" in verdict
     assert watch.path is not None
     stored = mothtrap.open_run(watch.path)
     assert stored.steps == 0
     assert [error.error for error in stored.observations(ToolError)] == [
         "RuntimeError: planted failure"
     ]
+
+
+def test_the_end_of_a_watch_has_a_verdict(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup = made()
+    with mothtrap.watch(*setup, runs_dir=str(tmp_path), name="said") as watch:
+        train(setup, 3, lambda loss: watch.step(loss=loss))
+    said = capfd.readouterr().err
+    assert "Nothing wrong was found in 3 steps" in said
+    assert "mothtrap show" in said
 
 
 SESSION = """

@@ -69,6 +69,6 @@ class Governor:
     def shed(self) -> tuple[str, ...]:
         """What was thinned, in words."""
         return tuple(
-            f"{stream} statistics: {refused} of {self._asked[stream]} captures skipped"
+            f"{stream}: {refused} of {self._asked[stream]} captures skipped"
             for stream, refused in sorted(self._refused.items())
         )

@@ -68,6 +68,7 @@ class Recorder(Generic[ArrayT]):
     ) -> None:
         self.own_s = self.capture_s = 0.0
         self.sinks: list[Sink] = []
+        self.unstepped: Blind | None = None
         self.containment = containment
         self._reducer, self._clock, self._on_first_step = reducer, clock, on_first_step
         self._selection = Selection(tuple(streams))
@@ -193,6 +194,10 @@ class Recorder(Generic[ArrayT]):
     def observe(self, observation: AnyObservation) -> None:
         """Add a fact to the step in progress."""
         self._observations.append(observation)
+
+    def never_stepped(self, reason: str) -> None:
+        """Say why a process that trained in some way has made no step."""
+        self.unstepped = Blind(step=0, what="the training", reason=reason)
 
     def blind(self, step: int, what: str, reason: str) -> None:
         """Say, once, what is not observed and why."""

@@ -100,13 +100,20 @@ def _of_need(need: Need) -> Stream:
     essential = need.kinds == ("gradient",) and statistics <= ESSENTIAL
     roles = need.roles
     return Stream(
-        name=" ".join((*need.kinds, *sorted(need.roles), *sorted(statistics), str(need.every))),
+        name=_words(need),
         kinds=need.kinds,
         statistics=statistics,
         every=need.every,
         matches=lambda info: not roles or info.role in roles,
         essential=essential,
     )
+
+
+def _words(need: Need) -> str:
+    """A need as users read it: `inactive of activations (rectifier), one step in 16`."""
+    words = f"{', '.join(sorted(need.statistics))} of {', '.join(f'{k}s' for k in need.kinds)}"
+    roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
+    return words + roles + (f", one step in {need.every}" if need.every > 1 else "")
 
 
 def _glob(patterns: Sequence[str]) -> Callable[[TensorInfo], bool]:

@@ -23,7 +23,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 @click.option(
     "--overhead",
     metavar="SHARE",
-    help="Share of the training time that mothtrap may cost, below 1; 0 = no limit "
+    help="Share of the training time that statistics may cost, below 1; 0 = no limit "
     "[default: 0.02, which is 2 %].",
 )
 @click.pass_context

@@ -24,11 +24,8 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config, environment
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
-from mothtrap.monitor.catalogue import explains, load_rules
-from mothtrap.reader.run import open_run
-from mothtrap.report.style import Style
-from mothtrap.report.summary import summarize
-from mothtrap.report.text import verdict
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
 
 SITE = Path(__file__).parent / "site"
@@ -76,7 +73,7 @@ def launch(
     code = _run(command, child_environment(attempt, config))
     with suppress(OSError):
         layout.write_end(attempt, RunEnd(exit_code=code, ended_s=time.time()))
-    _have_last_word(attempt.parent, config)
+    say_verdict(attempt.parent, config)
     return _pass_on(code)
 
 
@@ -198,21 +195,6 @@ def _run(command: Sequence[str], env: dict[str, str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _have_last_word(path: Path, config: Config) -> None:
-    """Print the verdict; whatever goes wrong here, the job's exit code stands."""
-    try:
-        run = open_run(path)
-        text = verdict(summarize(run, explains(load_rules(config))), Style.of(sys.stderr))
-        say_on_stderr(f"\nmothtrap: {text}\n  more: mothtrap show {_shown(path, config)}")
-    except Exception as err:
-        say_on_stderr(f"mothtrap: cannot sum up {path} ({type(err).__name__}: {err})")
-
-
-def _shown(path: Path, config: Config) -> str:
-    default = path.parent.resolve() == Path(config.runs_dir).resolve()
-    return path.name if default else str(path)
 
 
 def _pass_on(code: int) -> int:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-from mothtrap.core.observations import ToolError, WorkerEnded
+from mothtrap.core.observations import AnyObservation, ToolError, WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import WIDTH
 
 
-def store_failures(
-    attempt: Path, rank: int | None, failures: Sequence[ToolError], ending: WorkerEnded
+def store_reasons(
+    attempt: Path, rank: int | None, reasons: Sequence[AnyObservation], ending: WorkerEnded
 ) -> None:
-    """Write a record without steps, so that the verdict can say what failed.
+    """Write a record without steps, so that the verdict can say why there are none.
 
     Args:
         attempt: folder of the attempt.
         rank: of this process, where it has one.
-        failures: what failed.
+        reasons: what failed, or was missing.
         ending: how the process ended, as far as it is known.
 
     Raises:
@@ -38,7 +38,7 @@ def store_failures(
         wall_s=time.time(),
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
-        observations=(*failures, ending),
+        observations=(*reasons, ending),
     )
     log = WorkerLog(folder)
     log.append([record])
@@ -52,6 +52,6 @@ def store_start_failure(part: str, error: BaseException) -> None:
     rank = os.environ.get("RANK", "")
     try:
         attempt = Path(os.environ["MOTHTRAP_RUN_DIR"])
-        store_failures(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
+        store_reasons(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
     except Exception:
         return  # the caller has said on stderr what failed, and can say nothing better

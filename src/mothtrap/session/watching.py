@@ -15,6 +15,7 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.session import launch, startup
+from mothtrap.session.verdict import say_verdict
 from mothtrap.session.worker import Worker
 
 
@@ -119,6 +120,7 @@ def watch(
         config,
         adapter,
         say_on_stderr,
+        last_word=say_verdict,
     )
     if optimizer is None:
         optimizer = ()

@@ -15,7 +15,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core import registry
 from mothtrap.core.config import Config
-from mothtrap.core.findings import Finding
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
@@ -24,7 +24,7 @@ from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.report.style import Style
 from mothtrap.report.text import live_line
-from mothtrap.session.unobserved import store_failures
+from mothtrap.session.unobserved import store_reasons
 
 
 class Adapter(Protocol):
@@ -49,6 +49,7 @@ class Worker:
         config: what to capture and judge.
         adapter: the framework's adapter.
         say: prints one line for the user.
+        last_word: called with the run's folder when everything is closed.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class Worker:
         config: Config,
         adapter: Adapter,
         say: Callable[[str], None],
+        last_word: Callable[[Path, Config], None] | None = None,
     ) -> None:
+        self._last_word = last_word
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
@@ -123,17 +126,22 @@ class Worker:
             self._contained("closing", self._handle.detach)
             self._handle = None
         ending = self._ending()  # before the queues run dry: that is no training time
-        if not self._opened and self._containment.failures and self._config.capture != "off":
-            self._contained("run folder", lambda: self._store_failures(ending))
+        if not self._opened and self._config.capture != "off":
+            self._contained("run folder", lambda: self._store_reasons(ending))
         self._close_part("rules")  # what fails there is still told in the last record
         self._contained("closing", lambda: self.recorder.finish(ending))
         self._close_part("writer")
+        if self._last_word is not None and self.path is not None and self._rank == 0:
+            self._last_word(self.path, self._config)
 
-    def _store_failures(self, ending: WorkerEnded) -> None:
-        attempt = self._folder = self._attempt()
+    def _store_reasons(self, ending: WorkerEnded) -> None:
+        """Store why there was no step; nothing of a process that never trained."""
+        unstepped = self.recorder.unstepped
+        reasons = (*self._containment.failures, *((unstepped,) if unstepped else ()))
+        attempt = self._folder = self._attempt() if reasons else None
         if attempt is not None:
             rank, _ = self._adapter.ranks()
-            store_failures(attempt, rank, self._containment.failures, ending)
+            store_reasons(attempt, rank, reasons, ending)
 
     def _close_part(self, part: str) -> None:
         if part not in self._parts:
@@ -249,7 +257,7 @@ class Judge:
         self._monitor, self._say, self._on_error = monitor, say, on_error
         self._unsaved: list[Finding] = []
         self._log: Any = None
-        self._said: set[str] = set()
+        self._said: dict[str, Severity] = {}
         self._failures = 0
         self._kept: dict[str, RuleStatus] = {}
 
@@ -275,8 +283,9 @@ class Judge:
 
     def _tell(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
-            if self._say is not None and finding.fingerprint not in self._said:
-                self._said.add(finding.fingerprint)
+            said = self._said.get(finding.fingerprint)
+            if self._say is not None and (said is None or finding.severity.rank < said.rank):
+                self._said[finding.fingerprint] = finding.severity
                 self._say(live_line(finding, Style.of(sys.stderr)))
         for failure in self._monitor.failures[self._failures :]:
             self._failures += 1

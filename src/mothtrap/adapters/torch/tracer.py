@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -45,7 +46,7 @@ class Tracer(Job):
         self.forwards = ForwardWatch(self, self.optimizers)
         self.losses = LossWatch(self, self.forwards)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
-        self._backward_depth = 0
+        self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
     # Witnesses
@@ -101,6 +102,10 @@ class Tracer(Job):
     def ended(self) -> None:
         """Nothing more will come."""
         self.contain(lambda: self.feed(Ended()))
+        if not self.grouper.step and self._backwards and self._process == os.getpid():
+            self.recorder.never_stepped(
+                f"backward ran {self._backwards} times, but step() of no optimizer was called"
+            )
         self.live = False
 
     # What they do
@@ -109,6 +114,8 @@ class Tracer(Job):
         self._backward_depth += 1
         if self._backward_depth > 1:
             return
+        self._backwards += 1
+        self._process = os.getpid()  # a forked child inherits the count
         inside_step = self.grouper.inside_step
         event, root = self.losses.began(tensors)
         self.feed(event)
