@@ -6,9 +6,8 @@ Shape suffixes: S = captured steps (ascending), T = tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -88,7 +87,6 @@ class Window:
     observations: tuple[AnyObservation, ...] = ()
     worker: int = 0
     reference: Window | None = None
-    settings: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def last_step(self) -> int:

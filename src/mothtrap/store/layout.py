@@ -80,16 +80,6 @@ def monitors(attempt: Path) -> list[int]:
     return _numbered(attempt, "m")
 
 
-def snapshots_folder(run: Path) -> Path:
-    """Return the folder of snapshots."""
-    return run / "snapshots"
-
-
-def control_folder(run: Path) -> Path:
-    """Return the folder of requests to a running job."""
-    return run / "control"
-
-
 def create_run(run: Path, info: RunInfo) -> Path:
     """Make a new run with its first attempt, whole or not at all.
 
