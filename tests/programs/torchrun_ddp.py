@@ -35,4 +35,6 @@ dist.all_gather_object(results, digest.result(plain))
 if rank == 0:
     parts = {f"{name} of rank {r}": v for r, part in enumerate(results) for name, v in part.items()}
     print(json.dumps({"digest": parts}), flush=True)
+dist.barrier()
+del model  # its reducer holds the process group
 dist.destroy_process_group()

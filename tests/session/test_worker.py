@@ -283,10 +283,23 @@ def test_findings_that_the_disk_refused_are_written_with_the_next(
     step(worker, 0, loss=float("nan"))
     worker.close()
     assert refused
-    assert sum("findings failed, and will be tried again" in line for line in said) == 1
+    assert not [line for line in said if "findings failed" in line]
     stored = mothtrap.open_run(attempt.parent)
     assert [finding.name for finding in stored.findings] == ["nonfinite_loss"]
-    assert [error.part for error in stored.tool_errors] == ["findings"]
+    assert stored.tool_errors == ()
+
+
+def test_findings_that_the_disk_never_took_are_complained_of_once(
+    make: Callable[..., Worker], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FindingLog, "append", refuse)
+    worker = make(Config(select=("NUM",)))
+    step(worker, 0, loss=float("nan"))
+    worker.close()
+    assert sum("findings failed" in line for line in said) == 1
 
 
 FORKING = """

@@ -24,17 +24,8 @@ class Containment:
         """Whether a part has failed and must not be called any more."""
         return part in self._failed
 
-    def report(
-        self, part: str, error: BaseException, *, step: int = 0, retried: bool = False
-    ) -> ToolError | None:
-        """Note that a part failed, which switches it off; None when that was said before.
-
-        Args:
-            part: what failed.
-            error: how.
-            step: when.
-            retried: the part goes on trying by itself; changes only what is said.
-        """
+    def report(self, part: str, error: BaseException, *, step: int = 0) -> ToolError | None:
+        """Note that a part failed, which switches it off; None when that was said before."""
         if part in self._failed:
             return None
         failure = ToolError(
@@ -44,8 +35,9 @@ class Containment:
             traceback="".join(traceback.format_exception(error)),
         )
         self._failed[part] = failure
-        fate = "failed, and will be tried again" if retried else "failed and is switched off"
-        self._say(f"mothtrap: {part} {fate}; training goes on ({failure.error})")
+        self._say(
+            f"mothtrap: {part} failed and is switched off; training goes on ({failure.error})"
+        )
         return failure
 
     @property

@@ -68,6 +68,7 @@ class Worker:
         self._handle: Handle | None = None
         self._folder: Path | None = None
         self._rank = 0
+        self._lost: OSError | None = None
         self._opened = False
         self._alive = True
         self._unlogged: set[str] = set()
@@ -125,12 +126,16 @@ class Worker:
         if self._handle is not None:
             self._contained("closing", self._handle.detach)
             self._handle = None
-        ending = self._ending()  # before the queues run dry: that is no training time
-        if not self._opened and self._config.capture != "off":
+        # Before the queues run dry: that is no training time.
+        ending = self._contained("closing", self._ending)
+        if ending is not None and not self._opened and self._config.capture != "off":
             self._contained("run folder", lambda: self._store_reasons(ending))
         self._close_part("rules")  # what fails there is still told in the last record
-        self._contained("closing", lambda: self.recorder.finish(ending))
+        if ending is not None:
+            self._contained("closing", lambda: self.recorder.finish(ending))
         self._close_part("writer")
+        if self._lost is not None and not self._containment.is_off("writer"):
+            self._failed("findings", self._lost)  # else the disk has been complained of
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self._config)
 
@@ -201,7 +206,7 @@ class Worker:
         judge = Judge(
             Monitor(self._rules, self._rank),
             self._say if self._rank == 0 else None,
-            lambda err: self._failed("findings", err, retried=True),
+            self._findings_lost,
         )
         if attempt is not None:
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
@@ -226,8 +231,11 @@ class Worker:
         self._parts[part] = channel, close
         self.recorder.sinks.append(channel)
 
-    def _failed(self, part: str, err: BaseException, *, retried: bool = False) -> None:
-        failure = self._containment.report(part, err, step=self.recorder.steps, retried=retried)
+    def _findings_lost(self, err: OSError) -> None:
+        self._lost = err
+
+    def _failed(self, part: str, err: BaseException) -> None:
+        failure = self._containment.report(part, err, step=self.recorder.steps)
         if failure is not None:
             self.recorder.observe(failure)
 
@@ -245,7 +253,8 @@ class Judge:
     Args:
         monitor: the rules.
         say: prints one line for the user; None = say nothing.
-        on_error: told what kept findings from the disk; they are written with the next.
+        on_error: told at the end what has kept findings from the disk; until then they
+            are tried again with the next ones.
     """
 
     def __init__(
@@ -256,6 +265,7 @@ class Judge:
     ) -> None:
         self._monitor, self._say, self._on_error = monitor, say, on_error
         self._unsaved: list[Finding] = []
+        self._trouble: OSError | None = None
         self._log: Any = None
         self._said: dict[str, Severity] = {}
         self._failures = 0
@@ -278,7 +288,9 @@ class Judge:
     def close(self) -> None:
         """Judge a last time."""
         self._tell(self._monitor.finish())
-        if self._log is not None:
+        if self._trouble is not None:
+            self._on_error(self._trouble)
+        elif self._log is not None:
             self._log.close()
 
     def _tell(self, findings: Sequence[Finding]) -> None:
@@ -302,7 +314,8 @@ class Judge:
             try:
                 self._log.append(self._unsaved, statuses)
             except OSError as err:  # a full disk does not blind the rules
-                self._on_error(err)
+                self._trouble = err
                 return
+            self._trouble = None
             self._unsaved.clear()
             self._kept.update({s.code: s for s in statuses})
