@@ -94,17 +94,21 @@ def run(step: Callable[[], None], steps: int) -> float:
 def unobserved() -> Iterator[None]:
     """Take every hook out for a while."""
     import torch
-    from torch.nn.modules import module
+    from torch import nn
     from torch.optim import Optimizer, optimizer
 
     tables = (
-        module._global_forward_hooks,
-        module._global_forward_pre_hooks,
         optimizer._global_optimizer_pre_hooks,
         optimizer._global_optimizer_post_hooks,
     )
     kept = [dict(table) for table in tables]
-    functions = [(torch.autograd, "backward"), (Optimizer, "zero_grad")]
+    functions: list[tuple[Any, str]] = [
+        (nn.Module, "_call_impl"),
+        (nn.Module, "__init__"),
+        (torch.autograd, "backward"),
+        (torch.autograd, "grad"),
+        (Optimizer, "zero_grad"),
+    ]
     watched = [getattr(owner, name) for owner, name in functions]
     for table in tables:
         table.clear()

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
-from mothtrap.statistics.torch.plain import SERIAL_SIZE
 
 HOST_CHUNK: Final = 2048
 """Elements that torch's CPU norm adds in float32 with a relative error below 2e-6: measured
@@ -25,6 +24,11 @@ on constant tensors, its worst case (4096: 2.5e-6, 16384: 1e-5, ten million: 8e-
 
 ACCELERATOR_CHUNK: Final = 8192
 """Longer, so that there is less to transfer: an accelerator adds in a tree."""
+
+_HOST_BLOCK: Final = 60 * HOST_CHUNK
+"""Elements at a time: few enough to stay in the cache from one pass to the next. Smaller
+ones, which torch would not spread over threads, cost twice the time in calls (measured:
+12.3 ms at 30720 elements, 6.1 ms at these, for five million)."""
 
 _ACCELERATOR_BLOCK: Final = 1 << 26  # elements at a time: temporaries of 256 MB each
 
@@ -97,7 +101,7 @@ def reduce_chunks(
     """
     device = flat_N.device
     length = chunk_length(device)
-    block = SERIAL_SIZE if device.type == "cpu" else _ACCELERATOR_BLOCK
+    block = _HOST_BLOCK if device.type == "cpu" else _ACCELERATOR_BLOCK
     parts = []
     for at in range(0, flat_N.numel(), block):
         x_CK = flat_N[at : at + block].to(torch.float32).view(-1, length)
