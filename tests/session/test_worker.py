@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.harness.running import observed, run
@@ -292,10 +293,7 @@ def test_findings_that_the_disk_refused_are_written_with_the_next(
 def test_findings_that_the_disk_never_took_are_complained_of_once(
     make: Callable[..., Worker], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(FindingLog, "append", refuse)
+    monkeypatch.setattr(FindingLog, "append", Mock(side_effect=OSError(28, "No space left")))
     worker = make(Config(select=("NUM",)))
     step(worker, 0, loss=float("nan"))
     worker.close()
