@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
 
@@ -94,12 +95,12 @@ class ObjectWitness:
         tracer.optimizer_made(optimizer)
         self._keep(
             optimizer.register_step_pre_hook(
-                lambda own, args, kwargs: tracer.step_began(own, _closure(args, kwargs))
+                lambda own, args, kwargs: tracer.step_began(own, has_closure(args, kwargs))
             )
         )
         self._keep(
             optimizer.register_step_post_hook(
-                lambda own, args, kwargs: tracer.step_ended(own, _closure(args, kwargs))
+                lambda own, args, kwargs: tracer.step_ended(own, has_closure(args, kwargs))
             )
         )
 
@@ -126,7 +127,3 @@ class ObjectWitness:
 
     def _keep(self, handle: Any) -> None:
         self._undo.callback(handle.remove)
-
-
-def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))

@@ -270,6 +270,11 @@ class OptimizerWatch:
         return tensor_id
 
 
+def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether `step` was called with a closure; `args` begin with the optimizer."""
+    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
+
+
 def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
     """Every parameter that an optimizer holds."""
     for group in optimizer.param_groups:

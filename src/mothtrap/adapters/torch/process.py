@@ -16,6 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 
+from mothtrap.adapters.torch.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 
 Function = Callable[..., Any]
@@ -94,10 +95,10 @@ class ProcessWitness:
         tracer = self.tracer
 
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            tracer.step_began(optimizer, _has_closure(args, kwargs))
+            tracer.step_began(optimizer, has_closure(args, kwargs))
 
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            tracer.step_ended(optimizer, _has_closure(args, kwargs))
+            tracer.step_ended(optimizer, has_closure(args, kwargs))
 
         for handle in (
             optim_optimizer.register_optimizer_step_pre_hook(before),
@@ -206,11 +207,6 @@ def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
         return method
 
     return make
-
-
-def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    closure = args[1] if len(args) > 1 else kwargs.get("closure")
-    return callable(closure)
 
 
 def _drop_own_frame(err: BaseException) -> None:
