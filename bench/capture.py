@@ -1,11 +1,12 @@
 """What capture costs: step times with and without it, paired in one process.
 
-Blocks of plain and of watched steps alternate on the same model; the ratio is taken
-inside each round (plain, watched), and the median over rounds is reported. Between
-blocks the queue runs dry outside the measurement, but while a block runs the background
-threads work as they always do. "Plain" has all hooks taken out.
+Plain and watched steps of the same model alternate, first one then the other in turn; the
+ratio is taken inside each pair, and the median over the pairs is reported with its 95 %
+bootstrap interval. "Plain" has all hooks taken out. Either side begins with steps that are not
+measured, so that a measured watched step carries what the background threads do for the ones
+before it, as in any longer run; after it, the queues run dry outside the measurement.
 
-Run: python bench/capture.py [--model gpt|mlp] [--rounds N]
+Run: python bench/capture.py [--model gpt|mlp] [--setting NAME] [--pairs N]
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib
 import json
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -35,11 +37,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "everything": {"overhead": 0.0, "capture": "everything"},
 }
-BLOCK_STEPS = {"gpt": 8, "mlp": 400}
-WARM_UP_STEPS = {"gpt": 20, "mlp": 800}
+STEPS = {"gpt": 1, "mlp": 200}
+"""Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
+WARM_UP_STEPS = {"gpt": 80, "mlp": 800}
+SETTLE_S = 0.12  # two polls of the queues
+BOOTSTRAPS = 2000
 
 
-def measure(model: str, setting: str, rounds: int) -> dict[str, float]:
+def measure(model: str, setting: str, pairs: int) -> dict[str, float]:
     """Measure one setting in this process; times are seconds a step."""
     import msgspec
     import torch
@@ -59,27 +64,43 @@ def measure(model: str, setting: str, rounds: int) -> dict[str, float]:
     worker.holds(witness)
     _, _, step = importlib.import_module(f"bench.models.{model}").training()
     run(step, WARM_UP_STEPS[model])
+    time.sleep(SETTLE_S)
+    recorder = worker.recorder
+    steps, own_s = recorder.steps, recorder.own_s
     plain_s, watched_s = [], []
-    for _ in range(rounds):
-        with unobserved():
-            run(step, 2)
-            plain_s.append(run(step, BLOCK_STEPS[model]))
-        run(step, 2)
-        watched_s.append(run(step, BLOCK_STEPS[model]))
-        time.sleep(0.15)  # three polls of the queues
+    for pair in range(pairs):
+        for side in ("plain", "watched") if pair % 2 else ("watched", "plain"):
+            if side == "plain":
+                with unobserved():
+                    run(step, STEPS[model])
+                    plain_s.append(run(step, STEPS[model]))
+            else:
+                run(step, STEPS[model])
+                watched_s.append(run(step, STEPS[model]))
+                time.sleep(SETTLE_S)
+    steps, own_s = recorder.steps - steps, recorder.own_s - own_s
     worker.close()
     written = sum(f.stat().st_size for f in Path(folder.name).rglob("*.arrow"))
     ratios = [w / p for w, p in zip(watched_s, plain_s, strict=True)]
-    recorder = worker.recorder
+    low, high = interval(ratios)
     return {
         "plain_ms": 1e3 * statistics.median(plain_s),
         "watched_ms": 1e3 * statistics.median(watched_s),
         "ratio": statistics.median(ratios),
-        "ratio_low": sorted(ratios)[len(ratios) // 4],
-        "ratio_high": sorted(ratios)[-len(ratios) // 4],
-        "own_ms": 1e3 * recorder.own_s / max(1, recorder.steps),
+        "ratio_low": low,
+        "ratio_high": high,
+        "own_ms": 1e3 * own_s / steps,
         "kB_per_step": written / 1e3 / max(1, recorder.steps),
     }
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """95 % bootstrap interval of the median (percentile method)."""
+    draw = random.Random(0)
+    medians = sorted(
+        statistics.median(draw.choices(values, k=len(values))) for _ in range(BOOTSTRAPS)
+    )
+    return medians[BOOTSTRAPS // 40], medians[-BOOTSTRAPS // 40]
 
 
 def run(step: Callable[[], None], steps: int) -> float:
@@ -126,34 +147,36 @@ def unobserved() -> Iterator[None]:
 def main() -> None:
     """Measure every setting, each in a process of its own, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=sorted(BLOCK_STEPS), action="append")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--setting", choices=list(SETTINGS), help=argparse.SUPPRESS)
+    parser.add_argument("--model", choices=sorted(STEPS), action="append")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--setting", choices=list(SETTINGS), action="append")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.setting:
-        print(json.dumps(measure(arguments.model[0], arguments.setting, arguments.rounds)))
+    if arguments.here:
+        measured = measure(arguments.model[0], arguments.setting[0], arguments.pairs)
+        print(json.dumps(measured))
         return
     import numpy
     import torch
 
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.rounds} rounds; "
-        "ratio = median of watched / plain step time [quartiles]\n"
+        f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.pairs} pairs; "
+        "ratio = median of watched / plain [95 % interval]\n"
     )
     print("| model | setting | plain ms | watched ms | ratio | own ms | kB/step |")
     print("|---|---|---|---|---|---|---|")
     for model in arguments.model or ["gpt", "mlp"]:
-        for setting in SETTINGS:
-            print(row(model, setting, arguments.rounds), flush=True)
+        for setting in arguments.setting or SETTINGS:
+            print(row(model, setting, arguments.pairs), flush=True)
 
 
-def row(model: str, setting: str, rounds: int) -> str:
+def row(model: str, setting: str, pairs: int) -> str:
     """Measure in a fresh process; return a line of the table."""
-    command = [sys.executable, __file__, "--model", model, "--setting", setting]
+    command = [sys.executable, __file__, "--model", model, "--setting", setting, "--here"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*command, "--rounds", str(rounds)], env=environment, capture_output=True, text=True
+        [*command, "--pairs", str(pairs)], env=environment, capture_output=True, text=True
     )
     if done.returncode:
         return f"| {model} | {setting} | failed: {done.stderr.strip().splitlines()[-1]} |"

@@ -15,15 +15,12 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core import registry
 from mothtrap.core.config import Config
-from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
-from mothtrap.core.runs import RuleStatus
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.monitor import Monitor
-from mothtrap.report.style import Style
-from mothtrap.report.text import live_line
+from mothtrap.session.judge import Judge
 from mothtrap.session.unobserved import store_reasons
 
 
@@ -245,77 +242,3 @@ class Worker:
         except Exception as err:
             self._failed(part, err)
             return None
-
-
-class Judge:
-    """Runs the rules on records as they come; says and keeps what they find.
-
-    Args:
-        monitor: the rules.
-        say: prints one line for the user; None = say nothing.
-        on_error: told at the end what has kept findings from the disk; until then they
-            are tried again with the next ones.
-    """
-
-    def __init__(
-        self,
-        monitor: Monitor,
-        say: Callable[[str], None] | None,
-        on_error: Callable[[OSError], None],
-    ) -> None:
-        self._monitor, self._say, self._on_error = monitor, say, on_error
-        self._unsaved: list[Finding] = []
-        self._trouble: OSError | None = None
-        self._log: Any = None
-        self._said: dict[str, Severity] = {}
-        self._failures = 0
-        self._kept: dict[str, RuleStatus] = {}
-
-    def keep_in(self, attempt: Path, rank: int) -> None:
-        """Store findings and the states of rules beside the worker's record."""
-        from mothtrap.store.finding_log import FindingLog
-        from mothtrap.store.layout import monitor_folder
-
-        folder = monitor_folder(attempt, rank)
-        folder.mkdir(exist_ok=True)
-        self._log = FindingLog(folder)
-
-    def consume(self, records: Sequence[StepRecord]) -> None:
-        """Judge some records."""
-        for record in records:
-            self._tell(self._monitor.feed(record))
-
-    def close(self) -> None:
-        """Judge a last time."""
-        self._tell(self._monitor.finish())
-        if self._trouble is not None:
-            self._on_error(self._trouble)
-        elif self._log is not None:
-            self._log.close()
-
-    def _tell(self, findings: Sequence[Finding]) -> None:
-        for finding in findings:
-            said = self._said.get(finding.fingerprint)
-            if self._say is not None and (said is None or finding.severity.rank < said.rank):
-                self._said[finding.fingerprint] = finding.severity
-                self._say(live_line(finding, Style.of(sys.stderr)))
-        for failure in self._monitor.failures[self._failures :]:
-            self._failures += 1
-            if self._say is not None:
-                self._say(
-                    f"mothtrap: {failure.part} failed and is switched off; training goes on "
-                    f"({failure.error})"
-                )
-        statuses = [s for s in self._monitor.statuses() if self._kept.get(s.code) != s]
-        if self._log is None:
-            return
-        self._unsaved += findings
-        if self._unsaved or statuses:
-            try:
-                self._log.append(self._unsaved, statuses)
-            except OSError as err:  # a full disk does not blind the rules
-                self._trouble = err
-                return
-            self._trouble = None
-            self._unsaved.clear()
-            self._kept.update({s.code: s for s in statuses})

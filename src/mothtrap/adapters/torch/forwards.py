@@ -72,19 +72,39 @@ class ForwardWatch:
     def hooks(
         self,
     ) -> tuple[Callable[[nn.Module, Any], None], Callable[[nn.Module, Any, Any], None]]:
-        """The two functions to be installed; under compilation they vanish."""
+        """`entered` and `left` as module hooks; under compilation they vanish."""
         # Bound here: a global looked up in a hook would become a guard of compiled code.
         is_compiling = torch.compiler.is_compiling
 
         def before(module: nn.Module, args: Any) -> None:
             if not is_compiling():
-                self._before(module, args)
+                self.entered(module, args)
 
         def after(module: nn.Module, _: Any, output: Any) -> None:
-            if not is_compiling():
-                self._after(module, output)
+            if not is_compiling() and self._is_observed():
+                self.left(module, output)
 
         return before, after
+
+    def entered(self, module: nn.Module, args: Any) -> bool:
+        """A forward begins; whether it is observed, so that its end is to be told."""
+        if not self._is_observed():
+            return False
+        if id(module) in self._running:  # interrupted: its end was never seen
+            while self._running.pop() != id(module):
+                pass
+        if not self._running:
+            self._job.contain(self._root_called, module, args)
+        self._running.append(id(module))
+        return True
+
+    def left(self, module: nn.Module, output: Any) -> None:
+        """A forward returned; None while its exception is on its way."""
+        if id(module) in self._running:
+            while self._running.pop() != id(module):
+                pass
+            if output is not None or sys.exc_info()[1] is None:
+                self._job.contain(self._returned, module, output)
 
     def _is_observed(self) -> bool:
         if not self._job.live or threading.get_ident() != self._thread:
@@ -93,24 +113,6 @@ class ForwardWatch:
             self.recomputes = True
             return False
         return torch._C._get_tracing_state() is None
-
-    def _before(self, module: nn.Module, args: Any) -> None:
-        if not self._is_observed():
-            return
-        if id(module) in self._running:  # interrupted: its end was never seen
-            while self._running.pop() != id(module):
-                pass
-        if not self._running:
-            self._job.contain(self._root_called, module, args)
-        self._running.append(id(module))
-
-    def _after(self, module: nn.Module, output: Any) -> None:
-        """Called when a forward returns, and with None while its exception is on its way."""
-        if self._is_observed() and id(module) in self._running:
-            while self._running.pop() != id(module):
-                pass
-            if output is not None or sys.exc_info()[1] is None:
-                self._job.contain(self._returned, module, output)
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(_flat(output, levels=2))

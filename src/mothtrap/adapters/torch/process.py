@@ -55,14 +55,14 @@ class ProcessWitness:
         traceback, is slower, and warns under `torch.compile`. Dynamo steps over a
         `_call_impl` that it finds in place when it is loaded.
         """
-        before, after = self.tracer.forwards.hooks()
+        entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
         is_compiling = torch.compiler.is_compiling
 
         def observe(original: Function) -> Function:
             def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
                 if is_compiling():
                     return original(self, *args, **kwargs)
-                before(self, args)
+                observed = entered(self, args)
                 output = None
                 try:
                     output = original(self, *args, **kwargs)
@@ -70,7 +70,8 @@ class ProcessWitness:
                     _drop_own_frame(err)
                     raise
                 finally:
-                    after(self, args, output)
+                    if observed:
+                        left(self, output)
                 return output
 
             return call
