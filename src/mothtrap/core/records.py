@@ -42,6 +42,25 @@ class GradientState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawBlock:
+    """Values of some tensors as they were, one after the other in one piece of memory.
+
+    Attributes:
+        tensor_R: uint32, shape (R,): whose values.
+        dtypes: their types, by the names of `statistics.dtypes`.
+        shapes: their shapes.
+        offset_R: int64, shape (R + 1,): where each begins in `bytes_N`, and the end.
+        bytes_N: uint8, shape (N,): each tensor in C order, little-endian.
+    """
+
+    tensor_R: npt.NDArray[np.uint32]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    offset_R: npt.NDArray[np.int64]
+    bytes_N: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepRecord:
     """Everything captured in one step; arrays are not written to after the hand-over.
 
@@ -55,6 +74,8 @@ class StepRecord:
         summary_TF: float64, shape (T, F): rows of `statistics.summary.FIELDS`.
         scalars: the step's numbers.
         observations: the step's facts.
+        raw: tensors that are kept whole; empty in records that were read back (see
+            `store.raw_reading`).
     """
 
     key: StepKey
@@ -66,3 +87,4 @@ class StepRecord:
     summary_TF: npt.NDArray[np.float64]
     scalars: tuple[Scalar, ...] = ()
     observations: tuple[AnyObservation, ...] = ()
+    raw: tuple[RawBlock, ...] = ()

@@ -31,7 +31,9 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     that owns or produces the tensor, `module_type` its class name, `role` what the
     module does to its input where rules care (`rectifier`: ReLU and its kin,
     `saturating`: sigmoid, tanh). `location` is `file:line` of the module's
-    construction. `shape` is the shape when first seen.
+    construction. `shape` is the shape when first seen. `scope` says what part of the
+    whole a worker holds, in words (`shard 1/2 of dim 0`); empty means all of it;
+    `global_shape` is the shape of the whole where it differs from `shape`.
     """
 
     kind: Kind
@@ -42,6 +44,8 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     shape: tuple[int, ...] = ()
     dtype: str = ""
     location: str | None = None
+    scope: str = ""
+    global_shape: tuple[int, ...] = ()
 
     @property
     def identity(self) -> str:

@@ -30,7 +30,7 @@ from mothtrap.core.errors import (
 )
 from mothtrap.core.runs import RunEnd, RunInfo
 
-Kind = Literal["stats", "scalars", "events", "raw", "batches", "findings"]
+Kind = Literal["stats", "scalars", "events", "raw", "index", "batches", "findings"]
 FIRST_ATTEMPT = 1
 MAX_WORKERS = 100_000
 T = TypeVar("T")

@@ -9,10 +9,14 @@ So a reader knows that every byte of a message is as written before Arrow sees i
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import xxhash
 
+Bytes = Any
+"""Anything with the buffer protocol: bytes, arrays, Arrow buffers."""
 CONTINUATION = b"\xff\xff\xff\xff"
 HEADER_BYTES = 8
 MAX_METADATA_BYTES = 1 << 20
@@ -76,24 +80,27 @@ def matches(data: bytes, offset: int, mark: Mark, seed: int) -> bool:
     return _checksum(data, offset, mark, seed) == mark.checksum
 
 
-def seal(message: bytes, index: int, seed: int) -> bytes:
-    """Fill in the blank mark of a message that was just serialized.
+def seal(parts: Sequence[Bytes], index: int, seed: int) -> tuple[Bytes, ...]:
+    """Fill in the blank mark of a message that was just serialized; copies no body.
 
     Args:
-        message: one whole Arrow message whose metadata holds `BLANK_MARK`.
+        parts: one whole Arrow message; its first part holds all of its metadata, with
+            `BLANK_MARK` in it.
         index: the batch's number in its segment.
         seed: digest of the segment's schema message.
     """
-    (metadata,) = struct.unpack_from("<i", message, 4)
-    at = message.index(BLANK_MARK, 0, HEADER_BYTES + metadata)
-    body = len(message) - HEADER_BYTES - metadata
-    filled = bytearray(message)
-    filled[at : at + len(BLANK_MARK)] = _TAG + b"%08x%016x" % (index, body) + _ZEROS
-    data = bytes(filled)
-    mark = find_mark(data, 0, metadata)
-    assert mark is not None
-    filled[mark.checksum_at : mark.checksum_at + 16] = b"%016x" % _checksum(data, 0, mark, seed)
-    return bytes(filled)
+    head = bytearray(parts[0])
+    (metadata,) = struct.unpack_from("<i", head, 4)
+    at = head.index(BLANK_MARK, 0, HEADER_BYTES + metadata)
+    body = sum(memoryview(part).nbytes for part in parts) - HEADER_BYTES - metadata
+    head[at : at + len(BLANK_MARK)] = _TAG + b"%08x%016x" % (index, body) + _ZEROS
+    state = xxhash.xxh3_64(seed=(seed + index) & _MASK)
+    state.update(head)
+    for part in parts[1:]:
+        state.update(memoryview(part))
+    checksum_at = at + len(_TAG) + 24
+    head[checksum_at : checksum_at + 16] = b"%016x" % state.intdigest()
+    return bytes(head), *parts[1:]
 
 
 def schema_seed(schema_message: bytes) -> int:

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from mothtrap.store import sealing
 from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
 """Size at which a segment is sealed and the next begun: one object-store PUT."""
 MAGIC = b"ARROW1\0\0"
+
+
+_SMALL_BYTES = 1 << 16
+"""Parts up to this size are copied together; larger ones go to the file as they are."""
 
 
 class _Sink:
@@ -28,11 +34,20 @@ class _Sink:
     mode = "wb"
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[Bytes] = []
+        self._small = False
 
-    def write(self, data: bytes | memoryview) -> int:
-        self._parts.append(bytes(data))
-        return len(self._parts[-1])
+    def write(self, data: Bytes) -> int:
+        size = memoryview(data).nbytes
+        if size > _SMALL_BYTES:
+            self._parts.append(data)
+            self._small = False
+        elif self._small:
+            self._parts[-1] += bytes(data)
+        else:
+            self._parts.append(bytearray(data))
+            self._small = True
+        return size
 
     def flush(self) -> None:
         """Nothing to do: `take` is the flush."""
@@ -49,10 +64,9 @@ class _Sink:
     def seekable(self) -> bool:
         return False
 
-    def take(self) -> bytes:
-        data = b"".join(self._parts)
-        self._parts.clear()
-        return data
+    def take(self) -> list[Bytes]:
+        parts, self._parts, self._small = self._parts, [], False
+        return parts
 
 
 class SegmentWriter:
@@ -75,8 +89,11 @@ class SegmentWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
         self._arrow = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema)
 
-    def append(self, batch: pa.RecordBatch) -> None:
+    def append(self, batch: pa.RecordBatch) -> int:
         """Write one batch.
+
+        Returns:
+            The offset in the file behind the batch's last byte.
 
         Raises:
             OSError: the disk refused; the file ends with the batch before, and this
@@ -85,37 +102,45 @@ class SegmentWriter:
         if self._file < 0:
             raise ValueError(f"{self.path} is closed: no batch can be appended to it")
         self._arrow.write_batch(batch, custom_metadata={sealing.MARK_KEY: sealing.BLANK_MARK})
-        data, head = self._sink.take(), b""
+        parts = self._sink.take()
+        head: list[Bytes] = []
         if not self._batches:
+            first = bytes(parts[0])
             end = len(MAGIC) + sealing.HEADER_BYTES
-            end += int.from_bytes(data[end - 4 : end], "little")
-            head, data = data[:end], data[end:]
-            self._seed = sealing.schema_seed(head[len(MAGIC) :])
-        self._write(head + sealing.seal(data, self._batches, self._seed))
+            end += int.from_bytes(first[end - 4 : end], "little")
+            head, parts[0] = [first[:end]], first[end:]
+            self._seed = sealing.schema_seed(first[len(MAGIC) : end])
+        self._write([*head, *sealing.seal(parts, self._batches, self._seed)])
         self._batches += 1
+        return self.size_bytes
 
     def seal(self) -> None:
         """Write the footer and close; a second call does nothing."""
         if self._file < 0:
             return
         self._arrow.close()
-        data = self._sink.take()
+        parts = self._sink.take()
         if self._batches:
-            self._write(data)
+            self._write(parts)
             os.close(self._file)
             self._file = -1
         else:
             self._abandon()
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _write(self, parts: Sequence[Bytes]) -> None:
+        views = [memoryview(part).cast("B") for part in parts]
+        size = sum(view.nbytes for view in views)
         try:
-            while view:
-                view = view[os.write(self._file, view) :]
+            while views:
+                written = os.writev(self._file, views)
+                while views and written >= views[0].nbytes:
+                    written -= views.pop(0).nbytes
+                if written:
+                    views[0] = views[0][written:]
         except OSError:
             self._abandon()
             raise
-        self.size_bytes += len(data)
+        self.size_bytes += size
 
     def _abandon(self) -> None:
         with contextlib.suppress(OSError):
@@ -150,17 +175,22 @@ class SegmentLog:
         self._writer: SegmentWriter | None = None
         self.next_seq = max(segments(folder, kind), default=-1) + 1
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Write one batch; raises OSError as `SegmentWriter.append`."""
+    def append(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Write one batch; raises OSError as `SegmentWriter.append`.
+
+        Returns:
+            The number of the segment, and the offset in it behind the batch.
+        """
         writer = self._writer
         if writer is None or writer.closed or not writer.schema.equals(batch.schema):
             self.close()
             path = segment_path(self._folder, self._kind, self.next_seq)
             writer = self._writer = SegmentWriter(path, batch.schema)
             self.next_seq += 1
-        writer.append(batch)
+        end = writer.append(batch)
         if writer.size_bytes >= self._roll_bytes:
             self.close()
+        return self.next_seq - 1, end
 
     def close(self) -> None:
         """Seal the segment in writing."""

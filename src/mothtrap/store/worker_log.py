@@ -6,9 +6,10 @@ Three kinds of segments share a running `record` number per step record:
     scalars  record, step, mode, mode_step, name, of, value
     events   record, step, mode, mode_step, type, json
 
-Of a chunk the statistics are written first, then the scalars, then the events. The
-last event of a record has the type `step` and says how many rows the record has: a
-step exists when that row is there.
+and, of a worker that keeps tensors whole, those of `raw_log`. Of a chunk the tensors are
+written first, then the statistics, the scalars, and the events. The last event of a
+record has the type `step` and says how many rows the record has: a step exists when that
+row is there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.raw_log import RawLog
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 from mothtrap.store.texts import json_text, storable
 
@@ -62,6 +64,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     width: Width
     scalars: Size
     events: Size
+    raw: Size = 0
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +86,9 @@ class WorkerLog:
         self._stats = SegmentLog(folder, "stats", roll_bytes=roll_bytes)
         self._scalars = SegmentLog(folder, "scalars", roll_bytes=roll_bytes)
         self._events = SegmentLog(folder, "events", roll_bytes=roll_bytes)
+        self._raw = RawLog(folder, roll_bytes=roll_bytes)
         # Above all records of an earlier log in the same folder: each log begins new segments.
-        logs = (self._stats, self._scalars, self._events)
+        logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
 
     def append(self, records: Sequence[StepRecord]) -> None:
@@ -96,6 +100,8 @@ class WorkerLog:
         """
         numbered = [(self._next_record + i, record) for i, record in enumerate(records)]
         self._next_record += len(numbered)
+        for number, record in numbered:
+            self._raw.append(number, record.key, record.raw)
         for batch in _stats_batches(numbered):
             self._stats.append(batch)
         if any(record.scalars for _, record in numbered):
@@ -105,7 +111,7 @@ class WorkerLog:
 
     def close(self) -> None:
         """Seal all segments; nothing can be lost by not calling this."""
-        for log in (self._stats, self._scalars, self._events):
+        for log in (self._raw, self._stats, self._scalars, self._events):
             log.close()
 
 
@@ -180,6 +186,7 @@ def _events(record: StepRecord) -> list[tuple[str, str]]:
         width=record.summary_TF.shape[1],
         scalars=len(record.scalars),
         events=len(rows),
+        raw=sum(len(block.tensor_R) for block in record.raw),
     )
     return [*rows, (STEP, json_text(commit))]
 

@@ -43,7 +43,7 @@ class StepEvents:
     observations: tuple[AnyObservation, ...]
 
 
-class _Rows(Generic[RowsT]):
+class RowReader(Generic[RowsT]):
     """The rows of one kind of segment, by record."""
 
     def __init__(self, folder: Path, kind: Kind) -> None:
@@ -88,7 +88,7 @@ class _Rows(Generic[RowsT]):
         ]
 
 
-class _StatsRows(_Rows[_Stats]):
+class _StatsRows(RowReader[_Stats]):
     def split(self, batch: pa.RecordBatch, start: int, stop: int) -> _Stats:
         summary = batch.column("summary")
         flat = summary.values.to_numpy()
@@ -96,14 +96,14 @@ class _StatsRows(_Rows[_Stats]):
         return batch.column("tensor").to_numpy()[start:stop], summary_TF
 
 
-class _ScalarRows(_Rows[tuple[Scalar, ...]]):
+class _ScalarRows(RowReader[tuple[Scalar, ...]]):
     def split(self, batch: pa.RecordBatch, start: int, stop: int) -> tuple[Scalar, ...]:
         part = batch.slice(start, stop - start)
         columns = (part.column(name).to_pylist() for name in ("name", "of", "value"))
         return tuple(Scalar(*row) for row in zip(*columns, strict=True))
 
 
-class _EventRows(_Rows[list[_Event]]):
+class _EventRows(RowReader[list[_Event]]):
     def split(self, batch: pa.RecordBatch, start: int, stop: int) -> list[_Event]:
         part = batch.slice(start, stop - start)
         names = ("step", "mode", "mode_step", "type", "json")

@@ -28,14 +28,14 @@ def broken(*_: object, **__: object) -> None:
 def full_disk() -> types.SimpleNamespace:
     writes = [int(os.environ.get("PLANT_AFTER", "0"))]
 
-    def write(file: int, data: bytes) -> int:
+    def writev(file: int, parts: list[memoryview]) -> int:
         if writes[0] > 0:
             writes[0] -= 1
-            return os.write(file, data)
+            return os.writev(file, parts)
         note()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    return types.SimpleNamespace(**(vars(os) | {"write": write}))
+    return types.SimpleNamespace(**(vars(os) | {"writev": writev}))
 
 
 class Planter:

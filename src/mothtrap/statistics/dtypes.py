@@ -1,0 +1,55 @@
+"""Names of element types, the same for every framework, and their numpy types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.errors import UnknownNameError, nearest
+
+NATIVE = (
+    *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+"""Types that numpy itself has."""
+
+EXTENDED = (
+    "bfloat16",
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+"""Types that ml_dtypes adds to numpy."""
+
+NAMES = (*NATIVE, *EXTENDED)
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return the little-endian numpy type of a name.
+
+    Raises:
+        UnknownNameError: no type has this name; names the nearest.
+    """
+    if name in NATIVE:
+        return np.dtype(name).newbyteorder("<")
+    if name in EXTENDED:
+        import ml_dtypes
+
+        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extended
+    raise UnknownNameError(f"there is no element type {name!r}{nearest(name, NAMES)}")
+
+
+def name_of(dtype: npt.DTypeLike) -> str:
+    """Return the name of a numpy type.
+
+    Raises:
+        UnknownNameError: arrays of this type (text, objects, records) are no tensors.
+    """
+    name = np.dtype(dtype).name
+    if name not in NAMES:
+        raise UnknownNameError(
+            f"an array of type {name!r} is no tensor: expected numbers or truth values"
+        )
+    return name

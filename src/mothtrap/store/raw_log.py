@@ -1,0 +1,124 @@
+"""Tensors kept whole: writing.
+
+Two kinds of segments:
+
+    raw    record, step, mode, mode_step, tensor, dtype, shape, data
+    index  record, step, mode, mode_step, tensor, dtype, shape, segment, offset, size, checksum
+
+`data` is the tensor in C order, little-endian. A row of `index` says where those bytes
+lie in the file `raw-<segment>.arrow`, so that a reader fetches one tensor with one read
+of its own bytes; `checksum` is xxh3_64 over them, seeded by the rest of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from mothtrap.core.records import RawBlock
+from mothtrap.core.steps import StepKey
+from mothtrap.store.segments import ROLL_BYTES, SegmentLog
+
+_WHICH = (
+    pa.field("record", pa.int64(), nullable=False),
+    pa.field("step", pa.int64(), nullable=False),
+    pa.field("mode", pa.string(), nullable=False),
+    pa.field("mode_step", pa.int64(), nullable=False),
+    pa.field("tensor", pa.uint32(), nullable=False),
+    pa.field("dtype", pa.string(), nullable=False),
+    pa.field("shape", pa.list_(pa.int64()), nullable=False),
+)
+RAW = pa.schema([*_WHICH, pa.field("data", pa.large_binary(), nullable=False)])
+INDEX = pa.schema(
+    [
+        *_WHICH,
+        pa.field("segment", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.uint64(), nullable=False),
+    ]
+)
+
+
+class RawLog:
+    """Writes the tensors of one worker; copies none of them.
+
+    Args:
+        folder: the worker's own folder; exists.
+        roll_bytes: size at which a segment is sealed and the next one begun.
+    """
+
+    def __init__(self, folder: Path, *, roll_bytes: int = ROLL_BYTES) -> None:
+        self._raw = SegmentLog(folder, "raw", roll_bytes=roll_bytes)
+        self._index = SegmentLog(folder, "index", roll_bytes=roll_bytes)
+        self.next_seq = max(self._raw.next_seq, self._index.next_seq)
+
+    def append(self, record: int, key: StepKey, blocks: Sequence[RawBlock]) -> None:
+        """Write the tensors of one record.
+
+        Raises:
+            OSError: the disk refused; the record must not be committed.
+        """
+        batches = [self._append(record, key, block) for block in blocks if len(block.tensor_R)]
+        if batches:
+            table = pa.Table.from_batches(batches).combine_chunks()
+            self._index.append(table.to_batches()[0])
+
+    def _append(self, record: int, key: StepKey, block: RawBlock) -> pa.RecordBatch:
+        """Write the bytes; return the rows of the index."""
+        which = _which(record, key, block)
+        data = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(),
+            len(block.tensor_R),
+            [None, pa.py_buffer(block.offset_R), pa.py_buffer(block.bytes_N)],
+        )
+        segment, end = self._raw.append(pa.record_batch([*which, data], schema=RAW))
+        # The bytes are the last thing in a batch, padded to a multiple of 8.
+        begin = end - -(-len(block.bytes_N) // 8) * 8
+        places = [
+            pa.array(np.full(len(block.tensor_R), segment, np.int64)),
+            pa.array(begin + block.offset_R[:-1]),
+            pa.array(np.diff(block.offset_R)),
+            pa.array(_checksums(record, block), pa.uint64()),
+        ]
+        return pa.record_batch([*which, *places], schema=INDEX)
+
+    def close(self) -> None:
+        """Seal both."""
+        self._raw.close()
+        self._index.close()
+
+
+def checksum(
+    data: memoryview, *, record: int, tensor: int, dtype: str, shape: Sequence[int]
+) -> int:
+    """Return xxh3_64 of a tensor's bytes, seeded by whose they are."""
+    whose = f"{record} {tensor} {dtype} {list(shape)}".encode()
+    return xxhash.xxh3_64_intdigest(data, seed=xxhash.xxh3_64_intdigest(whose))
+
+
+def _checksums(record: int, block: RawBlock) -> list[int]:
+    view = memoryview(block.bytes_N.data)
+    starts, ends = block.offset_R[:-1].tolist(), block.offset_R[1:].tolist()
+    rows = zip(block.tensor_R.tolist(), block.dtypes, block.shapes, starts, ends, strict=True)
+    return [
+        checksum(view[start:end], record=record, tensor=tensor, dtype=dtype, shape=shape)
+        for tensor, dtype, shape, start, end in rows
+    ]
+
+
+def _which(record: int, key: StepKey, block: RawBlock) -> list[pa.Array]:
+    rows = len(block.tensor_R)
+    return [
+        pa.array(np.full(rows, record, np.int64)),
+        pa.array(np.full(rows, key.step, np.int64)),
+        pa.array([key.mode.value] * rows, pa.string()),
+        pa.array(np.full(rows, key.mode_step, np.int64)),
+        pa.array(block.tensor_R),
+        pa.array(block.dtypes, pa.string()),
+        pa.array([list(shape) for shape in block.shapes], pa.list_(pa.int64())),
+    ]

@@ -1,0 +1,119 @@
+"""Tensors kept whole: finding and fetching them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.store.layout import segment_path
+from mothtrap.store.raw_log import checksum
+from mothtrap.store.worker_reading import RowReader, StepEvents
+
+MAX_TENSOR_BYTES = 1 << 40
+"""Chosen by hand: no tensor is that large; a size beyond it is damage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRow:
+    """One tensor at one step: what it is, and where its bytes lie."""
+
+    record: int
+    key: StepKey
+    tensor: int
+    dtype: str
+    shape: tuple[int, ...]
+    segment: int
+    offset: int
+    size: int
+    checksum: int
+
+
+class _IndexRows(RowReader[list[RawRow]]):
+    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> list[RawRow]:
+        return [
+            RawRow(
+                record=row["record"],
+                key=StepKey(step=row["step"], mode=Mode(row["mode"]), mode_step=row["mode_step"]),
+                tensor=row["tensor"],
+                dtype=row["dtype"],
+                shape=tuple(row["shape"]),
+                segment=row["segment"],
+                offset=row["offset"],
+                size=row["size"],
+                checksum=row["checksum"],
+            )
+            for row in batch.slice(start, stop - start).to_pylist()
+        ]
+
+
+@dataclass(slots=True)
+class RawIndex:
+    """What tensors of one worker lie where.
+
+    Args:
+        folder: the worker's folder; need not exist yet.
+    """
+
+    folder: Path
+    _rows: _IndexRows = field(init=False)
+    _damage: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rows = _IndexRows(self.folder, "index")
+
+    def take(self, events: StepEvents) -> Sequence[RawRow]:
+        """Return the tensors of a record; to be asked in the order of records.
+
+        Args:
+            events: of the record, as `EventReader.poll` yields them.
+        """
+        if not events.commit.raw:
+            return ()
+        rows = self._rows.take(events.record) or []
+        if len(rows) != events.commit.raw:
+            self._damage.append(
+                f"{self.folder.name}: {events.commit.raw - len(rows)} tensors of step "
+                f"{events.key.step} cannot be found"
+            )
+        return rows
+
+    def damage(self, *, ended: bool = False) -> tuple[str, ...]:
+        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        pending = self._rows.tail.pending if ended else ()
+        return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
+
+
+def read_bytes(folder: Path, row: RawRow) -> bytes:
+    """Fetch the bytes of a tensor: one read.
+
+    Args:
+        folder: the worker's folder.
+        row: of that worker's index.
+
+    Raises:
+        DamagedDataError: they are gone, cut off, or not as they were written.
+    """
+    path = segment_path(folder, "raw", row.segment)
+    what = f"tensor {row.tensor} of step {row.key.step} in {folder.name}/{path.name}"
+    if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
+        raise DamagedDataError(f"{what} cannot be read: its place in the index makes no sense")
+    try:
+        with path.open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), row.size, row.offset) if row.size else b""
+    except OSError as err:
+        raise DamagedDataError(f"{what} cannot be read: {err}") from err
+    found = checksum(
+        memoryview(data), record=row.record, tensor=row.tensor, dtype=row.dtype, shape=row.shape
+    )
+    if len(data) != row.size or found != row.checksum:
+        raise DamagedDataError(
+            f"{what} is damaged: its {row.size} bytes are not as they were written; "
+            "the rest of the run can still be read"
+        )
+    return data

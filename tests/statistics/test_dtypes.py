@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mothtrap.statistics.dtypes import NAMES, dtype_of, name_of
+from mothtrap.core.errors import UnknownNameError
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_has_a_type_of_that_name(name: str) -> None:
+    assert name_of(dtype_of(name)) == name
+
+
+def test_a_big_endian_type_has_the_same_name() -> None:
+    assert name_of(">f4") == "float32"
+
+
+def test_what_is_no_tensor_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="'object' is no tensor"):
+        name_of(np.dtype(object))
+    with pytest.raises(UnknownNameError, match=r"did you mean .*float32"):
+        dtype_of("flaot32")
