@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mothtrap.statistics.dtypes import NAMES, dtype_of, name_of
 from mothtrap.core.errors import UnknownNameError
+from mothtrap.statistics.dtypes import NAMES, dtype_of, name_of
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from tests.store.records import record
 
-from mothtrap.statistics.dtypes import NATIVE, dtype_of, name_of
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.records import RawBlock
+from mothtrap.statistics.dtypes import NATIVE, dtype_of, name_of
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
 from mothtrap.store.worker_log import WorkerLog
 from mothtrap.store.worker_reading import EventReader
