@@ -25,7 +25,8 @@ class Channel:
 
     The consumer is woken every `poll_s` seconds and gets all that waits, or at once for
     an urgent record: waking a thread at every step would fight the training for the
-    interpreter. When `limit_bytes` are waiting, `on_full` decides: `degrade` keeps the
+    interpreter. When `limit_bytes` are waiting (tensors kept whole not counted: they have
+    a limit of their own, in `arena`), `on_full` decides: `degrade` keeps the
     numbers of a step and the rows that are not finite, `drop` drops the step, `block`
     waits. The next record, or one at `close`, brings what a dropped one defined and
     observed, and says in a `Dropped` observation what was given up.
@@ -36,6 +37,7 @@ class Channel:
         on_error: called with what `consume` raised; after that the channel is closed.
         on_dropped: gets the `Dropped` observations, in `put` or `close`, in place of the
             next record.
+        raw: whether the consumer wants the tensors that are kept whole.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class Channel:
         on_full: Literal["degrade", "drop", "block"] = "degrade",
         poll_s: float = 0.05,
         on_dropped: Callable[[Dropped], None] | None = None,
+        raw: bool = True,
     ) -> None:
-        self._on_dropped = on_dropped
+        self._on_dropped, self._raw = on_dropped, raw
         self._name, self._consume, self._on_error = name, consume, on_error
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
@@ -67,6 +70,8 @@ class Channel:
         with self._changed:
             if self._closed:
                 return
+            if record.raw and not self._raw:
+                record = replace(record, raw=())
             size = _size(record)
             if self._on_full == "block" and not self._has_room(size):
                 self._wake()
@@ -108,6 +113,7 @@ class Channel:
 
     def _drop(self, record: StepRecord) -> None:
         self._count("steps", 1)
+        self._count("tensors", sum(len(block.tensor_R) for block in record.raw))
         owed = self._owed
         observations = (*(owed.observations if owed else ()), *record.observations)
         self._count("observations", max(0, len(observations) - _OWED_OBSERVATIONS))
@@ -116,6 +122,7 @@ class Channel:
             defined=(*(owed.defined if owed else ()), *record.defined),
             tensor_T=record.tensor_T[:0],
             summary_TF=record.summary_TF[:0],
+            raw=(),
             scalars=(),
             observations=observations[-_OWED_OBSERVATIONS:],
         )

@@ -10,12 +10,14 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.capture.arena import Arenas
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.capture.selection import ESSENTIAL, Selection, Stream
+from mothtrap.capture.raw import Copier, RawCopies
+from mothtrap.capture.selection import ESSENTIAL, RAW, Selection, Stream
 from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
-from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.summary import FIELDS, WIDTH, merge
@@ -26,10 +28,12 @@ _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 _OPEN_FORWARDS = 256
 """Training forwards of one step whose outputs are kept: more are no accumulation but
 inference, or steps that no optimizer makes; chosen by hand."""
+_FORWARD_KINDS = ("activation", "input", "output")
+"""Seen in a forward, whose mode is known only when the root returns."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
-class Reducer(Protocol[ArrayT]):
+class Reducer(Copier[ArrayT], Protocol[ArrayT]):
     """The arithmetic of one array library: a module of `mothtrap.statistics`."""
 
     def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
@@ -64,6 +68,8 @@ class Recorder(Generic[ArrayT]):
         *,
         overhead: float,
         on_first_step: Callable[[], None],
+        raw_bytes: int = 64 << 20,
+        raw_wait_s: float = 0.0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.own_s = self.capture_s = 0.0
@@ -79,6 +85,11 @@ class Recorder(Generic[ArrayT]):
         self._observations: list[AnyObservation] = []
         self._rows: list[tuple[Sequence[int], Rows]] = []
         self._forward_rows: list[tuple[Sequence[int], Rows]] = []
+        arenas = Arenas(raw_bytes)
+        self._raw = RawCopies(reducer, arenas, wait_s=raw_wait_s)
+        self._forward_raw = RawCopies(reducer, arenas, wait_s=raw_wait_s)
+        self._train_raw: list[RawBlock] = []
+        self._raw_dropped = 0
         self._fields: dict[int, dict[str, float]] = {}
         self._spent_s: dict[str, float] = {}
         self._active: dict[Mode, tuple[Stream, ...]] = {}
@@ -143,8 +154,8 @@ class Recorder(Generic[ArrayT]):
         return self._selection.statistics(tensor_id, self._active_names[mode])
 
     def reduce(self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT]) -> None:
-        """Reduce tensors of one kind to what is due of them; activations wait for
-        `commit_forward`, since their mode is known only when the root returns.
+        """Reduce or copy tensors of one kind as is due; those of a forward wait for
+        `commit_forward`.
         """
         if not ids:
             return
@@ -153,15 +164,18 @@ class Recorder(Generic[ArrayT]):
         for position, tensor_id in enumerate(ids):
             wanted = self._selection.statistics(tensor_id, self._any_active)
             groups.setdefault(wanted, []).append(position)
-        target = self._forward_rows if kind == "activation" else self._rows
+        target = self._forward_rows if kind in _FORWARD_KINDS else self._rows
+        copying_s = 0.0
         for wanted, positions in groups.items():
-            if wanted:
+            if RAW in wanted:
+                copying_s += self._copy(kind, [(ids[p], tensors[p]) for p in positions])
+            if wanted - {RAW}:
                 chosen = [tensors[p] for p in positions]
-                rows = self._summarize(chosen, wanted)
+                rows = self._summarize(chosen, wanted - {RAW})
                 if kind == "gradient" and bool(np.any(rows[:, _NONFINITE] > 0)):
                     self._nonfinite = True
                 target.append(([ids[p] for p in positions], rows))
-        self._charge(kind, self._clock() - began)
+        self._charge(kind, self._clock() - began - copying_s)
 
     def take_nonfinite(self) -> bool:
         """Whether a gradient reduced since the last call was not finite."""
@@ -176,15 +190,18 @@ class Recorder(Generic[ArrayT]):
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
         self._forward_rows = []
+        self._forward_raw.take()
 
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
+        raw = self._forward_raw.take()
         if key.mode is Mode.TRAIN:
             self._forwards += 1
             if self._forwards <= _OPEN_FORWARDS:
                 self._rows += self._forward_rows
-        elif self._forward_rows and self._opened:
-            self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False)
+                self._train_raw += raw
+        elif (self._forward_rows or raw) and self._opened:
+            self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False, raw=raw)
         self._forward_rows = []
 
     def scalar(self, name: str, of: str, value: float) -> None:
@@ -226,14 +243,16 @@ class Recorder(Generic[ArrayT]):
         step_s, self._closed_s = now - self._closed_s, now
         own_s, self._own_before_s = self.own_s - self._own_before_s, self.own_s
         self.own_s -= opening_s  # the hook that is running will add it when it ends
-        self._tell_forwards()
+        self._tell_forwards(closed.step)
         self.scalar("skipped", "", float(closed.skipped))
         self.scalar("micro_batches", "", float(closed.micro_batches))
         self.scalar("step_s", "", step_s)
         self.scalar("own_s", "", own_s)
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
+        self._tell_raw_dropped(closed.step)
         scalars, observations, rows = self._scalars, self._observations, self._rows
-        fields = self._fields
+        fields, raw = self._fields, [*self._train_raw, *self._raw.take()]
+        self._train_raw = []
         self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
         self._emit(
             key,
@@ -243,6 +262,7 @@ class Recorder(Generic[ArrayT]):
             optimizers=closed.optimizers,
             skipped=closed.skipped,
             fields=fields,
+            raw=raw,
         )
         for stream, cost_s in self._spent_s.items():
             self._governor.spent(stream, cost_s)
@@ -253,7 +273,7 @@ class Recorder(Generic[ArrayT]):
     def finish(self, ending: WorkerEnded) -> None:
         """Hand on the last facts; nothing is said of a process that never stepped."""
         if self._opened:
-            self._tell_forwards()
+            self._tell_forwards(self._steps)
             facts = (*self._observations, ending)
             key = StepKey(step=self._steps, mode=Mode.PREDICT)
             self._emit(key, [], (), facts, optimizers=(), skipped=False)
@@ -272,6 +292,7 @@ class Recorder(Generic[ArrayT]):
         optimizers: tuple[str, ...],
         skipped: bool,
         fields: Mapping[int, Mapping[str, float]] = NO_FIELDS,
+        raw: Sequence[RawBlock] = (),
     ) -> None:
         ids, summary_TF = _with_fields(*_join(rows), fields)
         record = StepRecord(
@@ -284,6 +305,7 @@ class Recorder(Generic[ArrayT]):
             summary_TF=summary_TF,
             scalars=tuple(scalars),
             observations=tuple(observations),
+            raw=tuple(raw),
         )
         self._defined = []
         urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
@@ -299,23 +321,40 @@ class Recorder(Generic[ArrayT]):
     def _has_enough(self, mode: Mode) -> bool:
         return mode is Mode.TRAIN and self._forwards >= _OPEN_FORWARDS
 
-    def _tell_forwards(self) -> None:
+    def _tell_forwards(self, step: int) -> None:
         """Say how many forwards since the last step were not captured."""
         unseen, self._forwards = self._forwards - _OPEN_FORWARDS, 0
         if unseen > 0 and any("activation" in s.kinds for s in self._selection.streams):
             reason = f"more than {_OPEN_FORWARDS} forwards without an optimizer step"
-            self.observe(Dropped(step=self._steps, what="forwards", count=unseen, reason=reason))
+            self.observe(Dropped(step=step, what="forwards", count=unseen, reason=reason))
+
+    def _copy(self, kind: str, chosen: Sequence[tuple[int, ArrayT]]) -> float:
+        """Copy tensors; return the seconds that it took."""
+        began = self._clock()
+        target = self._forward_raw if kind in _FORWARD_KINDS else self._raw
+        self._raw_dropped += sum(not target.add(number, tensor) for number, tensor in chosen)
+        cost_s = self._clock() - began
+        self._charge(kind, cost_s, raw=True)
+        return cost_s
+
+    def _tell_raw_dropped(self, step: int) -> None:
+        """Say how many tensors of this step found no memory."""
+        count, self._raw_dropped = self._raw_dropped, 0
+        if count:
+            reason = "the memory for them (queue_mb) was still waiting to be written"
+            self.observe(Dropped(step=step, what="tensors", count=count, reason=reason))
 
     def _summarize(self, tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
         if wanted <= ESSENTIAL:
             return self._reducer.norms(tensors)
         return self._reducer.summarize(tensors, wanted)
 
-    def _charge(self, kind: str, cost_s: float) -> None:
+    def _charge(self, kind: str, cost_s: float, *, raw: bool = False) -> None:
         """Book a cost on the first stream that asked for it and can be thinned."""
         self.capture_s += cost_s
         for stream in self._active[Mode.TRAIN] + self._active[Mode.EVAL]:
-            if kind in stream.kinds and not stream.essential:
+            asked = kind in stream.kinds and not stream.essential
+            if asked and (RAW in stream.statistics or not raw):
                 self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
                 return
 

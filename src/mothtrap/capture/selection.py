@@ -18,6 +18,9 @@ ESSENTIAL = frozenset({"l2", "nan", "inf"})
 TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 """All statistics of a tensor by itself."""
 
+RAW = "raw"
+"""Stands among the statistics of a stream that keeps tensors whole."""
+
 CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
 DENSE_STEPS = 8
 """Steps at the start at which every stream is due: most illnesses show there."""

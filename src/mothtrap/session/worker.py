@@ -23,6 +23,9 @@ from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.judge import Judge
 from mothtrap.session.unobserved import store_reasons
 
+BLOCK_S = 60.0
+"""How long `on_full = "block"` waits for memory; a disk that stalls for longer is broken."""
+
 
 class Adapter(Protocol):
     """What a session wants of a module of `mothtrap.adapters`."""
@@ -77,6 +80,8 @@ class Worker:
             self._containment,
             overhead=config.overhead,
             on_first_step=self._open,
+            raw_bytes=int(config.queue_mb * 2**20),
+            raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
         )
 
     @property
@@ -208,7 +213,7 @@ class Worker:
         if attempt is not None:
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
-        self._add_part("rules", judge.consume, judge.close, self.recorder.observe)
+        self._add_part("rules", judge.consume, judge.close, self.recorder.observe, raw=False)
 
     def _add_part(
         self,
@@ -216,6 +221,8 @@ class Worker:
         consume: Callable[[Sequence[StepRecord]], None],
         close: Callable[[], None],
         on_dropped: Callable[[Dropped], None] | None = None,
+        *,
+        raw: bool = True,
     ) -> None:
         channel = Channel(
             part,
@@ -224,6 +231,7 @@ class Worker:
             limit_bytes=self._config.queue_mb * 2**20,
             on_full=self._config.on_full,
             on_dropped=on_dropped,
+            raw=raw,
         )
         self._parts[part] = channel, close
         self.recorder.sinks.append(channel)

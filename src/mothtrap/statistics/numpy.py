@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics.dtypes import dtype_of, name_of
 from mothtrap.statistics.summary import (
     COLUMN,
     WIDTH,
@@ -54,6 +55,20 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
             rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
         rows_TF[index] = merge_segments(np.concatenate(rows), first)[0]
     return rows_TF
+
+
+def describe(array: Array) -> tuple[str, tuple[int, ...], int]:
+    """Return element type, shape and number of bytes of an array.
+
+    Raises:
+        UnknownNameError: its elements are no numbers.
+    """
+    return name_of(array.dtype), array.shape, array.nbytes
+
+
+def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
+    """Write an array in C order, little-endian, to `array.nbytes` bytes."""
+    np.copyto(out_N.view(dtype_of(name_of(array.dtype))).reshape(array.shape), array)
 
 
 def digest(array: Array) -> int:

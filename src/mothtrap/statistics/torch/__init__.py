@@ -5,9 +5,19 @@ setting of torch, or waits for an accelerator more often than its docstring says
 """
 
 from mothtrap.statistics.torch.norms import norms as norms
-from mothtrap.statistics.torch.plain import digest as digest
+from mothtrap.statistics.torch.raw import copy_bytes as copy_bytes
+from mothtrap.statistics.torch.raw import describe as describe
+from mothtrap.statistics.torch.raw import digest as digest
 from mothtrap.statistics.torch.rows import nonfinite_counts as nonfinite_counts
 from mothtrap.statistics.torch.rows import summarize as summarize
 from mothtrap.statistics.torch.units import inactive_units as inactive_units
 
-__all__ = ["digest", "inactive_units", "nonfinite_counts", "norms", "summarize"]
+__all__ = [
+    "copy_bytes",
+    "describe",
+    "digest",
+    "inactive_units",
+    "nonfinite_counts",
+    "norms",
+    "summarize",
+]

@@ -1,4 +1,4 @@
-"""Any tensor as a flat dense one, its bytes, and the way of flat tensors to the host."""
+"""Any tensor as a flat dense one, and the way of flat tensors to the host."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.summary import Floats
 
 SERIAL_SIZE: Final = 15 * 2048
@@ -88,18 +86,3 @@ def to_host(parts: Sequence[torch.Tensor]) -> list[Floats]:
             arrays[index] = host[at:end].astype(np.float64, copy=False)
             at = end
     return arrays
-
-
-def digest(tensor: torch.Tensor) -> int:
-    """Return the xxh3_64 of the elements in C order, seeded by type and shape.
-
-    Equal to `statistics.numpy.digest` of an equal array. A sparse tensor is taken as its
-    dense equal. Copies an accelerator's tensor to the host.
-    """
-    with torch.no_grad():
-        values = local(tensor)
-        if values.layout is not torch.strided:
-            values = values.to_dense()
-        values = values.resolve_conj().resolve_neg().cpu().contiguous()
-        data: npt.NDArray[np.uint8] = values.reshape(-1).view(torch.uint8).numpy()
-    return digest_bytes(data, str(values.dtype).removeprefix("torch."), values.shape)

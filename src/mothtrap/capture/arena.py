@@ -1,0 +1,71 @@
+"""Memory that is filled on the training thread and used again once it is written."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+
+MIN_BYTES = 1 << 20
+"""Smallest piece: below it, looking for one costs more than the memory is worth."""
+WAIT_S = 0.005
+
+
+class Arenas:
+    """A bounded set of memory pieces, each in use until nobody refers to it any more.
+
+    New memory costs a page fault for every 4 KiB, several times the price of the copy
+    into it; so a piece is used again as soon as what was made of it is gone.
+
+    Args:
+        limit_bytes: of all pieces together.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._pieces: list[Bytes] = []
+        self._lock = threading.Lock()
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of all pieces, in use or not."""
+        return sum(piece.nbytes for piece in self._pieces)
+
+    def take(self, size: int, *, timeout_s: float = 0.0) -> Bytes | None:
+        """Return memory of at least `size` bytes, or None when the limit forbids it.
+
+        Args:
+            size: bytes wanted.
+            timeout_s: how long to wait for memory that is in use.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                found = self._find(max(size, MIN_BYTES))
+            if found is not None or time.monotonic() >= deadline_s:
+                return found
+            time.sleep(WAIT_S)
+
+    def _find(self, size: int) -> Bytes | None:
+        idle = [p for p in self._pieces if sys.getrefcount(p) == _IDLE]
+        fitting = [piece for piece in idle if size <= piece.nbytes <= 4 * size]
+        if fitting:
+            return min(fitting, key=len)
+        for piece in idle:
+            if self.bytes_held + size <= self._limit_bytes:
+                break
+            self._pieces = [other for other in self._pieces if other is not piece]
+        if self.bytes_held + size > self._limit_bytes:
+            return None
+        self._pieces.append(np.empty(size, np.uint8))
+        return self._pieces[-1]
+
+
+# Who holds a slice of an array holds the array; this many references are those of the
+# list that it is in, and of the counting.
+_IDLE = [sys.getrefcount(p) for p in [np.empty(1, np.uint8)]][0]  # noqa: RUF015

@@ -1,0 +1,96 @@
+"""Copies of whole tensors, taken on the training thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.capture.arena import Arenas, Bytes
+from mothtrap.core.records import RawBlock
+
+ArrayT = TypeVar("ArrayT", contravariant=True)
+_GROWTH = 1.1
+"""Room beyond what the last step took, so that a slightly larger one fits in one piece."""
+
+
+class Copier(Protocol[ArrayT]):
+    """The bytes of the arrays of one library: part of a module of `mothtrap.statistics`."""
+
+    def describe(self, tensor: ArrayT) -> tuple[str, tuple[int, ...], int]:
+        """Name of the element type, shape, and number of bytes."""
+
+    def copy_bytes(self, tensor: ArrayT, out_N: npt.NDArray[np.uint8]) -> None:
+        """Write the tensor in C order, little-endian."""
+
+
+class RawCopies(Generic[ArrayT]):
+    """Collects copies of tensors until they are taken, in pieces of bounded memory.
+
+    Args:
+        copier: knows the bytes of a tensor.
+        arenas: where the copies lie.
+        wait_s: how long to wait for memory when there is none.
+    """
+
+    def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
+        self._copier, self._arenas, self._wait_s = copier, arenas, wait_s
+        self._blocks: list[RawBlock] = []
+        self._piece: Bytes | None = None
+        self._expected = self._taken = 0
+        self._reset()
+
+    def add(self, tensor_id: int, tensor: ArrayT) -> bool:
+        """Copy a tensor; False when there is no memory for it."""
+        dtype, shape, size = self._copier.describe(tensor)
+        piece = self._room(size)
+        if piece is None:
+            return False
+        end = self._offsets[-1] + size
+        self._copier.copy_bytes(tensor, piece[self._offsets[-1] : end])
+        self._ids.append(tensor_id)
+        self._dtypes.append(dtype)
+        self._shapes.append(shape)
+        self._offsets.append(end)
+        self._taken += size
+        return True
+
+    def take(self) -> Sequence[RawBlock]:
+        """Return what was copied since the last call."""
+        self._close_block()
+        blocks, self._blocks = self._blocks, []
+        self._expected, self._taken = int(self._taken * _GROWTH), 0
+        return blocks
+
+    def _room(self, size: int) -> Bytes | None:
+        """The piece in use, or another one when the tensor does not fit in it."""
+        if self._piece is not None and self._offsets[-1] + size <= self._piece.nbytes:
+            return self._piece
+        self._close_block()
+        wanted = max(size, self._expected - self._taken)
+        self._piece = self._arenas.take(wanted, timeout_s=self._wait_s)
+        if self._piece is None and wanted > size:
+            self._piece = self._arenas.take(size)
+        return self._piece
+
+    def _close_block(self) -> None:
+        if self._piece is not None and self._ids:
+            self._blocks.append(
+                RawBlock(
+                    tensor_R=np.array(self._ids, np.uint32),
+                    dtypes=tuple(self._dtypes),
+                    shapes=tuple(self._shapes),
+                    offset_R=np.array(self._offsets, np.int64),
+                    bytes_N=self._piece[: self._offsets[-1]],
+                )
+            )
+        self._piece = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._ids: list[int] = []
+        self._dtypes: list[str] = []
+        self._shapes: list[tuple[int, ...]] = []
+        self._offsets: list[int] = [0]

@@ -1,0 +1,58 @@
+"""The bytes of a tensor as they are, and their digest."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics.torch.plain import local
+
+
+def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
+    """Return element type, shape and number of bytes of a tensor, dense.
+
+    Args:
+        tensor: of any layout; of a distributed one this worker's shard is meant.
+    """
+    values = local(tensor)
+    dtype = torch.float32 if values.is_quantized else values.dtype
+    shape = tuple(values.shape)
+    return str(dtype).removeprefix("torch."), shape, math.prod(shape) * dtype.itemsize
+
+
+def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
+    """Write a tensor in C order, little-endian; waits for an accelerator's tensor.
+
+    Args:
+        tensor: as in `describe`.
+        out_N: uint8, of as many bytes as `describe` says.
+    """
+    with torch.no_grad():
+        np.copyto(out_N, bytes_of(tensor))
+
+
+def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a tensor in C order: a view where they lie so, on the host."""
+    values = local(tensor)
+    if values.is_quantized:
+        values = values.dequantize()
+    if values.layout is not torch.strided:
+        values = values.to_dense()
+    values = values.resolve_conj().resolve_neg().cpu().contiguous()
+    found: npt.NDArray[np.uint8] = values.reshape(-1).view(torch.uint8).numpy()
+    return found
+
+
+def digest(tensor: torch.Tensor) -> int:
+    """Return the xxh3_64 of the elements in C order, seeded by type and shape.
+
+    Equal to `statistics.numpy.digest` of an equal array. A sparse tensor is taken as its
+    dense equal. Copies an accelerator's tensor to the host.
+    """
+    with torch.no_grad():
+        dtype, shape, _ = describe(tensor)
+        return digest_bytes(bytes_of(tensor), dtype, shape)

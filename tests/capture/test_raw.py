@@ -1,0 +1,169 @@
+"""Tensors kept whole: what is copied, what memory it takes, what is told of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.capture.recording import Job
+
+from mothtrap.capture.arena import MIN_BYTES, Arenas
+from mothtrap.capture.raw import RawCopies
+from mothtrap.capture.selection import RAW, Stream
+from mothtrap.core.observations import Dropped
+from mothtrap.core.records import RawBlock
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics import numpy as arithmetic
+from mothtrap.statistics.dtypes import dtype_of
+
+
+def keeps(kind: str, *statistics: str, every: int = 1, modes: tuple[Mode, ...] = tuple(Mode)):
+    return Stream(
+        name=f"raw {kind}",
+        kinds=(kind,),
+        statistics=frozenset({RAW, *statistics}),
+        every=every,
+        matches=lambda _: True,
+        modes=modes,
+    )
+
+
+def arrays(blocks) -> list[np.ndarray]:
+    return [
+        block.bytes_N[a:b].view(dtype_of(dtype)).reshape(shape)
+        for block in blocks
+        for dtype, shape, a, b in zip(
+            block.dtypes, block.shapes, block.offset_R[:-1], block.offset_R[1:], strict=True
+        )
+    ]
+
+
+def test_copies_are_those_of_the_moment() -> None:
+    copies = RawCopies(arithmetic, Arenas(8 * MIN_BYTES))
+    values = np.arange(6, dtype=np.int16).reshape(2, 3)
+    assert copies.add(4, values.T)
+    assert copies.add(9, np.float64(2.5).reshape(()))
+    values[:] = 0
+    (block,) = copies.take()
+    assert block.tensor_R.tolist() == [4, 9]
+    first, second = arrays([block])
+    assert first.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert second.shape == ()
+    assert float(second) == 2.5
+    assert copies.take() == []
+
+
+def test_what_does_not_fit_in_one_piece_comes_in_several() -> None:
+    copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES))
+    big = np.arange(MIN_BYTES // 4 * 3, dtype=np.uint8)
+    for number in range(3):
+        assert copies.add(number, big)
+    blocks = copies.take()
+    assert len(blocks) == 3
+    assert all(np.array_equal(a, big) for a in arrays(blocks))
+
+
+def test_memory_is_used_again_once_nobody_holds_it() -> None:
+    arenas = Arenas(2 * MIN_BYTES)
+    copies = RawCopies(arithmetic, arenas)
+    seen = set()
+    for step in range(5):
+        copies.add(0, np.full(10, step))
+        (block,) = copies.take()
+        seen.add(block.bytes_N.ctypes.data)
+        del block
+    assert len(seen) == 1
+    assert arenas.bytes_held == MIN_BYTES
+
+
+def test_a_slice_keeps_its_piece() -> None:
+    arenas = Arenas(2 * MIN_BYTES)
+    copies = RawCopies(arithmetic, arenas)
+    copies.add(0, np.full(10, 7))
+    (block,) = copies.take()
+    part = block.bytes_N[8:16]
+    del block
+    copies.add(0, np.full(10, 8))
+    assert part.view(np.int64).tolist() == [7]
+
+
+def test_without_memory_nothing_is_copied_and_that_is_said() -> None:
+    copies = RawCopies(arithmetic, Arenas(MIN_BYTES))
+    assert copies.add(0, np.zeros(10))
+    held = copies.take()
+    assert not copies.add(0, np.zeros(10))
+    assert copies.take() == []
+    del held
+    assert copies.add(0, np.zeros(10))
+
+
+def test_a_tensor_beyond_the_limit_is_never_copied() -> None:
+    assert not RawCopies(arithmetic, Arenas(MIN_BYTES)).add(0, np.zeros(MIN_BYTES))
+
+
+def test_a_step_brings_its_tensors() -> None:
+    job = Job([keeps("gradient", "l2", every=16)])
+    number = job.gradient()
+    job.recorder.reduce("gradient", [number], [[3.0, 4.0]])
+    record = job.close(0)
+    assert [a.tolist() for a in arrays(record.raw)] == [[3.0, 4.0]]
+    assert record.tensor_T.tolist() == [number]
+    for step in range(1, 20):
+        if job.recorder.is_due("gradient"):
+            job.recorder.reduce("gradient", [number], [[step, 0.0]])
+        assert bool(job.close(step).raw) == (step < 8 or step == 16)
+
+
+def test_tensors_alone_cost_no_statistics() -> None:
+    job = Job([keeps("gradient")])
+    job.recorder.reduce("gradient", [job.gradient()], [[1.0]])
+    assert len(job.close(0).tensor_T) == 0
+    assert job.arithmetic.calls == ["copy"]
+
+
+def test_tensors_of_a_forward_go_with_its_mode() -> None:
+    job = Job([keeps("activation"), keeps("gradient")])
+    recorder = job.recorder
+    number = recorder.define(TensorInfo(kind="activation", name="relu"))
+    assert number is not None
+    job.close(0)
+    recorder.begin_forward()
+    recorder.reduce("activation", [number], [[1.0]])
+    recorder.begin_forward()  # the first never returned
+    recorder.reduce("activation", [number], [[2.0]])
+    recorder.commit_forward(StepKey(step=1))
+    recorder.begin_forward()
+    recorder.reduce("activation", [number], [[3.0]])
+    recorder.commit_forward(StepKey(step=1, mode=Mode.EVAL))
+    assert job.sink.records[-1].key.mode is Mode.EVAL
+    assert [a.tolist() for a in arrays(job.sink.records[-1].raw)] == [[3.0]]
+    assert [a.tolist() for a in arrays(job.close(1).raw)] == [[2.0]]
+
+
+def test_tensors_that_found_no_memory_are_counted() -> None:
+    job = Job([keeps("gradient")], raw_bytes=MIN_BYTES)
+    number = job.gradient()
+    job.recorder.reduce("gradient", [number], [[1.0]])
+    job.close(0)  # its record holds the only piece
+    job.recorder.reduce("gradient", [number, number], [[1.0], [2.0]])
+    record = job.close(1)
+    (dropped,) = [o for o in record.observations if isinstance(o, Dropped)]
+    assert (dropped.step, dropped.what, dropped.count) == (1, "tensors", 2)
+    assert record.raw == ()
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_a_block_can_wait_for_memory(block: bool) -> None:
+    copies = RawCopies(arithmetic, Arenas(MIN_BYTES), wait_s=30.0 if block else 0.0)
+    copies.add(0, np.zeros(10))
+    held: list[RawBlock] = list(copies.take())
+    released: list[bool] = []
+
+    def release(seconds: float) -> None:
+        released.append(True)
+        held.clear()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mothtrap.capture.arena.time.sleep", release)
+        assert copies.add(0, np.zeros(10)) == block
+    assert released == [True] * block
