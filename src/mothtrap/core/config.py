@@ -40,8 +40,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `overhead` is the share of training time, at least 0 and below 1, that the governor
     keeps captures within; 0 turns the governor off. `queue_mb` bounds the memory of
     captured data on its way to the disk; `on_full` says what gives when it is full:
-    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `rules` holds
-    thresholds by rule code.
+    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `writer`: a
+    `thread` of the training process, or a `process` beside it, which also writes what
+    was still queued when the training process was killed. `durability`: what is written
+    survives a `crash` of processes, or the loss of `power` too. `rules` holds thresholds
+    by rule code.
     """
 
     runs_dir: str = "runs"
@@ -49,6 +52,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overhead: float = 0.02
     queue_mb: float = 64.0
     on_full: Literal["degrade", "drop", "block"] = "degrade"
+    writer: Literal["thread", "process"] = "thread"
+    durability: Literal["crash", "power"] = "crash"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
