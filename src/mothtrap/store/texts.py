@@ -21,14 +21,15 @@ def json_text(value: object) -> str:
     try:
         return jsonable.encode(value).decode()
     except UnicodeEncodeError:
-        return jsonable.encode(_storable(msgspec.to_builtins(value))).decode()
+        return jsonable.encode(storable_value(msgspec.to_builtins(value))).decode()
 
 
-def _storable(value: object) -> object:
+def storable_value(value: object) -> object:
+    """Return a plain value (texts, numbers, lists, tables) with every text made storable."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
-        return {storable(str(key)): _storable(part) for key, part in value.items()}
+        return {storable(str(key)): storable_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable(part) for part in value]
+        return [storable_value(part) for part in value]
     return value

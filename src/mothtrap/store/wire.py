@@ -1,0 +1,142 @@
+"""A step record as bytes, to be handed from one process to another.
+
+A message is the length of its head (8 bytes, little-endian), the head in MessagePack, and
+the arrays of the record as they lie in memory, each part padded to a multiple of 8 bytes.
+Both sides are the same version of mothtrap on the same machine: nothing of this is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.observations import AnyObservation
+from mothtrap.core.records import RawBlock, Scalar, StepRecord
+from mothtrap.core.steps import StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.texts import storable_value
+
+Bytes = npt.NDArray[np.uint8]
+_ALIGNMENT = 8
+_LENGTH_BYTES = 8
+
+
+class _RawHead(msgspec.Struct, frozen=True, array_like=True):
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    size: int
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """All of a record but its arrays, and how large those are."""
+
+    key: StepKey
+    wall_s: float
+    optimizers: tuple[str, ...]
+    skipped: bool
+    defined: tuple[tuple[int, TensorInfo], ...]
+    scalars: tuple[Scalar, ...]
+    observations: tuple[AnyObservation, ...]
+    tensors: int
+    width: int
+    raw: tuple[_RawHead, ...]
+
+
+def encode(record: StepRecord) -> list[Bytes]:
+    """Return the parts of a record's message; copies no large array."""
+    head = _Head(
+        key=record.key,
+        wall_s=record.wall_s,
+        optimizers=record.optimizers,
+        skipped=record.skipped,
+        defined=record.defined,
+        scalars=record.scalars,
+        observations=record.observations,
+        tensors=len(record.tensor_T),
+        width=record.summary_TF.shape[1],
+        raw=tuple(_RawHead(b.dtypes, b.shapes, len(b.bytes_N)) for b in record.raw),
+    )
+    try:
+        text = msgspec.msgpack.encode(head, enc_hook=_number)
+    except UnicodeEncodeError:
+        plain = storable_value(msgspec.to_builtins(head, enc_hook=_number))
+        text = msgspec.msgpack.encode(plain)
+    arrays = [_bytes(record.tensor_T, np.uint32), _bytes(record.summary_TF, np.float64)]
+    for block in record.raw:
+        arrays += [
+            _bytes(block.tensor_R, np.uint32),
+            _bytes(block.offset_R, np.int64),
+            _bytes(block.bytes_N, np.uint8),
+        ]
+    parts = [np.frombuffer(len(text).to_bytes(_LENGTH_BYTES, "little"), np.uint8)]
+    for part in (np.frombuffer(text, np.uint8), *arrays):
+        padding = -len(part) % _ALIGNMENT
+        parts += [part, np.zeros(padding, np.uint8)] if padding else [part]
+    return parts
+
+
+def decode(message: Bytes) -> StepRecord:
+    """Return the record of a message; its arrays are views into it.
+
+    Raises:
+        msgspec.DecodeError: the message is not one that `encode` made.
+    """
+    length = int.from_bytes(message[:_LENGTH_BYTES].tobytes(), "little")
+    at = _LENGTH_BYTES + _padded(length)
+    head = msgspec.msgpack.decode(message[_LENGTH_BYTES : _LENGTH_BYTES + length], type=_Head)
+
+    def take(count: int, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+        nonlocal at
+        size = count * np.dtype(dtype).itemsize
+        part = message[at : at + size].view(dtype)
+        at += _padded(size)
+        return part
+
+    tensor_T = cast("npt.NDArray[np.uint32]", take(head.tensors, np.uint32))
+    summary = cast("npt.NDArray[np.float64]", take(head.tensors * head.width, np.float64))
+    blocks = [
+        RawBlock(
+            tensor_R=cast("npt.NDArray[np.uint32]", take(len(raw.dtypes), np.uint32)),
+            dtypes=raw.dtypes,
+            shapes=raw.shapes,
+            offset_R=cast("npt.NDArray[np.int64]", take(len(raw.dtypes) + 1, np.int64)),
+            bytes_N=cast("Bytes", take(raw.size, np.uint8)),
+        )
+        for raw in head.raw
+    ]
+    return StepRecord(
+        key=head.key,
+        wall_s=head.wall_s,
+        optimizers=head.optimizers,
+        skipped=head.skipped,
+        defined=head.defined,
+        tensor_T=tensor_T,
+        summary_TF=summary.reshape(head.tensors, head.width),
+        scalars=head.scalars,
+        observations=head.observations,
+        raw=tuple(blocks),
+    )
+
+
+def size_of(parts: Sequence[Bytes]) -> int:
+    """Return the length of a message in bytes."""
+    return sum(len(part) for part in parts)
+
+
+def _number(value: object) -> object:
+    """A number of numpy, which msgspec does not know, as one of Python."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which no record may hold")
+
+
+def _padded(size: int) -> int:
+    return size + -size % _ALIGNMENT
+
+
+def _bytes(array: npt.ArrayLike, dtype: type[np.generic]) -> Bytes:
+    return np.ascontiguousarray(array, dtype).reshape(-1).view(np.uint8)
