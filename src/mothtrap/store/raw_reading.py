@@ -34,8 +34,11 @@ class RawRow:
     checksum: int
 
 
-class _IndexRows(RowReader[list[RawRow]]):
-    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> list[RawRow]:
+class _IndexRows(RowReader[pa.RecordBatch, list[RawRow]]):
+    def columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def split(self, columns: pa.RecordBatch, start: int, stop: int) -> list[RawRow]:
         return [
             RawRow(
                 record=row["record"],
@@ -48,7 +51,7 @@ class _IndexRows(RowReader[list[RawRow]]):
                 size=row["size"],
                 checksum=row["checksum"],
             )
-            for row in batch.slice(start, stop - start).to_pylist()
+            for row in columns.slice(start, stop - start).to_pylist()
         ]
 
 

@@ -7,6 +7,7 @@ the process. Nothing is given to Arrow before its checksum was found right.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,26 +40,26 @@ class SegmentReader:
         self._expected = 0
         self._seed = 0
         self._schema_message = b""
-        self._schema: pa.Schema | None = None
 
     def poll(self) -> list[pa.RecordBatch]:
         """Return the intact batches that came since the last poll."""
         data = b"" if self.done else self._read()
         if not data:
             return []
-        at, batches = 0, []
+        at = schema_end = 0
+        found: list[tuple[int, sealing.Mark]] = []
         if not self._schema_message:
-            at = self._open(data)
+            at = schema_end = self._open(data)
         while self._schema_message and not self.done and at < len(data):
             step = self._next(data, at)
             if step is None:
                 break
-            at, batch = step
-            if batch is not None:
-                batches.append(batch)
+            if step[1] is not None:
+                found.append((at, step[1]))
+            at = step[0]
         self._offset += at
         self.pending_bytes = 0 if self.done else len(data) - at
-        return batches
+        return self._parse(data, found, schema_end)
 
     def close(self) -> None:
         """End the reading; what is pending counts as damage."""
@@ -103,8 +104,12 @@ class SegmentReader:
         self._seed = sealing.schema_seed(self._schema_message)
         return end
 
-    def _next(self, data: bytes, at: int) -> tuple[int, pa.RecordBatch | None] | None:
-        """Return the next offset and batch; None when the rest is not whole (yet)."""
+    def _next(self, data: bytes, at: int) -> tuple[int, sealing.Mark | None] | None:
+        """Return the next offset, and the mark of the batch at `at` if it is intact.
+
+        Returns:
+            None when the rest is not whole (yet).
+        """
         metadata = sealing.metadata_bytes(data, at)
         mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
         if (
@@ -113,7 +118,10 @@ class SegmentReader:
             and mark.index >= self._expected
             and sealing.matches(data, at, mark, self._seed)
         ):
-            return mark.end, self._parse(data, at, mark)
+            if mark.index > self._expected:
+                self._report(f"batches {self._expected} to {mark.index - 1} are missing")
+            self._expected = mark.index + 1
+            return mark.end, mark
         sealed_at = sealing.footer_offset(data[at:])
         if sealed_at == 0:
             self.done = True
@@ -128,18 +136,43 @@ class SegmentReader:
             return len(data), None
         return None
 
-    def _parse(self, data: bytes, at: int, mark: sealing.Mark) -> pa.RecordBatch | None:
-        if mark.index > self._expected:
-            self._report(f"batches {self._expected} to {mark.index - 1} are missing")
-        self._expected = mark.index + 1
-        try:
-            if self._schema is None:  # a batch that matches its seed vouches for the schema
-                self._schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
-            message = pa.ipc.read_message(pa.py_buffer(memoryview(data)[at : mark.end]))
-            return pa.ipc.read_record_batch(message, self._schema)
-        except _ARROW_ERRORS as err:
-            self._report(f"batch {mark.index} cannot be read: {err}")
-            return None
+    def _parse(
+        self, data: bytes, found: Sequence[tuple[int, sealing.Mark]], schema_end: int
+    ) -> list[pa.RecordBatch]:
+        """Make batches of intact messages: those next to each other become one.
+
+        Args:
+            data: what was read.
+            found: where messages begin in `data`, and their marks.
+            schema_end: where the schema message ends in `data`; 0 when it is not there.
+        """
+        view, batches = memoryview(data), []
+        for start, end in _neighbours(found):
+            # One stream, so that Arrow goes from message to message without Python.
+            if start == schema_end:
+                stream = view[len(MAGIC) : end]
+            else:
+                stream = memoryview(self._schema_message + view[start:end])
+            try:
+                table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
+                batches += table.combine_chunks().to_batches()
+            except _ARROW_ERRORS:
+                inside = [(at, mark) for at, mark in found if start <= at < end]
+                batches += self._parse_each(view, inside)
+        return batches
+
+    def _parse_each(
+        self, view: memoryview, found: Sequence[tuple[int, sealing.Mark]]
+    ) -> list[pa.RecordBatch]:
+        batches = []
+        for at, mark in found:
+            try:
+                schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
+                message = pa.ipc.read_message(pa.py_buffer(view[at : mark.end]))
+                batches.append(pa.ipc.read_record_batch(message, schema))
+            except _ARROW_ERRORS as err:
+                self._report(f"batch {mark.index} cannot be read: {err}")
+        return batches
 
     def _end(self, why: str) -> None:
         self._report(why)
@@ -147,6 +180,19 @@ class SegmentReader:
 
     def _report(self, why: str) -> None:
         self.damage.append(f"{self.path.parent.name}/{self.path.name}: {why}")
+
+
+def _neighbours(found: Sequence[tuple[int, sealing.Mark]]) -> Iterator[tuple[int, int]]:
+    """Yield where stretches of messages without a gap begin and end."""
+    start = end = -1
+    for at, mark in found:
+        if at != end:
+            if start >= 0:
+                yield start, end
+            start = at
+        end = mark.end
+    if start >= 0:
+        yield start, end
 
 
 class SegmentTail:

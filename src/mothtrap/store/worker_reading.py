@@ -25,11 +25,13 @@ from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
 
+ColumnsT = TypeVar("ColumnsT")
 RowsT = TypeVar("RowsT")
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
 _OBSERVATION = cast("type[AnyObservation]", AnyObservation)
 _Stats = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]
 _Event = tuple[StepKey, str, str]
+_MODES = {mode.value: mode for mode in Mode}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class StepEvents:
     observations: tuple[AnyObservation, ...]
 
 
-class RowReader(Generic[RowsT]):
+class RowReader(Generic[ColumnsT, RowsT]):
     """The rows of one kind of segment, by record."""
 
     def __init__(self, folder: Path, kind: Kind) -> None:
@@ -53,7 +55,12 @@ class RowReader(Generic[RowsT]):
         self._waiting: dict[int, RowsT] = {}
         self._newest = -1
 
-    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> RowsT:
+    def columns(self, batch: pa.RecordBatch) -> ColumnsT:
+        """Take what is needed out of a batch, once for all its records."""
+        raise NotImplementedError
+
+    def split(self, columns: ColumnsT, start: int, stop: int) -> RowsT:
+        """Return the rows of one record."""
         raise NotImplementedError
 
     def pull(self) -> list[tuple[int, RowsT]]:
@@ -83,35 +90,43 @@ class RowReader(Generic[RowsT]):
         record_R = batch.column("record").to_numpy()
         starts = [0, *(np.flatnonzero(np.diff(record_R)) + 1).tolist()] if len(record_R) else []
         stops = [*starts[1:], len(record_R)]
+        columns = self.columns(batch)
         return [
-            (int(record_R[a]), self.split(batch, a, b)) for a, b in zip(starts, stops, strict=False)
+            (int(record_R[a]), self.split(columns, a, b))
+            for a, b in zip(starts, stops, strict=False)
         ]
 
 
-class _StatsRows(RowReader[_Stats]):
-    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> _Stats:
+class _StatsRows(RowReader[_Stats, _Stats]):
+    def columns(self, batch: pa.RecordBatch) -> _Stats:
         summary = batch.column("summary")
         flat = summary.values.to_numpy()
-        summary_TF = flat.reshape(-1, summary.type.list_size)[start:stop]
-        return batch.column("tensor").to_numpy()[start:stop], summary_TF
+        return batch.column("tensor").to_numpy(), flat.reshape(-1, summary.type.list_size)
+
+    def split(self, columns: _Stats, start: int, stop: int) -> _Stats:
+        return columns[0][start:stop], columns[1][start:stop]
 
 
-class _ScalarRows(RowReader[tuple[Scalar, ...]]):
-    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> tuple[Scalar, ...]:
-        part = batch.slice(start, stop - start)
-        columns = (part.column(name).to_pylist() for name in ("name", "of", "value"))
-        return tuple(Scalar(*row) for row in zip(*columns, strict=True))
+class _ScalarRows(RowReader[list[Scalar], tuple[Scalar, ...]]):
+    def columns(self, batch: pa.RecordBatch) -> list[Scalar]:
+        columns = (batch.column(name).to_pylist() for name in ("name", "of", "value"))
+        return [Scalar(*row) for row in zip(*columns, strict=True)]
+
+    def split(self, columns: list[Scalar], start: int, stop: int) -> tuple[Scalar, ...]:
+        return tuple(columns[start:stop])
 
 
-class _EventRows(RowReader[list[_Event]]):
-    def split(self, batch: pa.RecordBatch, start: int, stop: int) -> list[_Event]:
-        part = batch.slice(start, stop - start)
+class _EventRows(RowReader[list[_Event], list[_Event]]):
+    def columns(self, batch: pa.RecordBatch) -> list[_Event]:
         names = ("step", "mode", "mode_step", "type", "json")
-        columns = (part.column(name).to_pylist() for name in names)
+        columns = (batch.column(name).to_pylist() for name in names)
         return [
-            (StepKey(step=step, mode=Mode(mode), mode_step=mode_step), kind, text)
+            (StepKey(step=step, mode=_MODES[mode], mode_step=mode_step), kind, text)
             for step, mode, mode_step, kind, text in zip(*columns, strict=True)
         ]
+
+    def split(self, columns: list[_Event], start: int, stop: int) -> list[_Event]:
+        return columns[start:stop]
 
 
 class EventReader:
