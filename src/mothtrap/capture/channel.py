@@ -10,14 +10,11 @@ from typing import Literal
 
 import numpy as np
 
+from mothtrap.capture.shedding import Shedding
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import StepRecord
-from mothtrap.statistics.summary import FIELDS
 
-_NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 _RECORD_BYTES = 1024  # what a record weighs beside its arrays, roughly
-_OWED_OBSERVATIONS = 1000
-"""Facts of dropped steps that are kept for the next record; chosen by hand."""
 
 
 class Channel:
@@ -52,13 +49,11 @@ class Channel:
         on_dropped: Callable[[Dropped], None] | None = None,
         raw: bool = True,
     ) -> None:
-        self._on_dropped, self._raw = on_dropped, raw
-        self._name, self._consume, self._on_error = name, consume, on_error
+        self._consume, self._on_error, self._raw = consume, on_error, raw
+        self._shedding = Shedding(name, on_dropped)
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
         self._bytes = 0
-        self._dropped: dict[str, int] = {}
-        self._owed: StepRecord | None = None
         self._closed = False
         self._urgent = False
         self._changed = threading.Condition()
@@ -77,12 +72,13 @@ class Channel:
                 self._wake()
                 self._changed.wait_for(lambda: self._closed or self._has_room(size))
             elif not self._has_room(size):
-                record = self._give_up(record)
-                size = _size(record)
+                if self._on_full == "degrade":
+                    record = self._shedding.thin(record)
+                    size = _size(record)
                 if not self._has_room(size, of=2.0) or self._on_full == "drop":
-                    self._drop(record)
+                    self._shedding.drop(record)
                     return
-            self._waiting.append(self._settle(record))
+            self._waiting.append(self._shedding.settle(record))
             self._bytes += size
             if urgent or not self._has_room(size, of=0.5):
                 self._wake()
@@ -90,8 +86,9 @@ class Channel:
     def close(self, timeout_s: float = 30.0) -> bool:
         """Let the consumer finish what waits; False when it did not in time."""
         with self._changed:
-            if self._owed is not None and not self._closed:
-                self._waiting.append(self._settle(self._owed))
+            last = None if self._closed else self._shedding.last()
+            if last is not None:
+                self._waiting.append(last)
             self._closed = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
@@ -103,55 +100,6 @@ class Channel:
 
     def _has_room(self, size: int, of: float = 1.0) -> bool:
         return not self._waiting or self._bytes + size <= self._limit_bytes * of
-
-    def _give_up(self, record: StepRecord) -> StepRecord:
-        if self._on_full == "drop":
-            return record
-        keep = np.any(record.summary_TF[:, _NONFINITE] > 0, axis=1)
-        self._count("statistics rows", int(np.count_nonzero(~keep)))
-        return replace(record, tensor_T=record.tensor_T[keep], summary_TF=record.summary_TF[keep])
-
-    def _drop(self, record: StepRecord) -> None:
-        self._count("steps", 1)
-        self._count("tensors", sum(len(block.tensor_R) for block in record.raw))
-        owed = self._owed
-        observations = (*(owed.observations if owed else ()), *record.observations)
-        self._count("observations", max(0, len(observations) - _OWED_OBSERVATIONS))
-        self._owed = replace(
-            record,
-            defined=(*(owed.defined if owed else ()), *record.defined),
-            tensor_T=record.tensor_T[:0],
-            summary_TF=record.summary_TF[:0],
-            raw=(),
-            scalars=(),
-            observations=observations[-_OWED_OBSERVATIONS:],
-        )
-
-    def _count(self, what: str, lost: int) -> None:
-        if lost:
-            self._dropped[what] = self._dropped.get(what, 0) + lost
-
-    def _settle(self, record: StepRecord) -> StepRecord:
-        """Add to a record what is owed from before."""
-        owed, self._owed = self._owed, None
-        if owed is not None and owed is not record:
-            record = replace(
-                record,
-                defined=(*owed.defined, *record.defined),
-                observations=(*owed.observations, *record.observations),
-            )
-        if not self._dropped:
-            return record
-        told = tuple(
-            Dropped(step=record.key.step, what=what, count=count, reason=f"{self._name} queue full")
-            for what, count in self._dropped.items()
-        )
-        self._dropped.clear()
-        if self._on_dropped is not None:
-            for fact in told:
-                self._on_dropped(fact)
-            return record
-        return replace(record, observations=(*record.observations, *told))
 
     def _take(self) -> tuple[list[StepRecord], bool]:
         with self._changed:

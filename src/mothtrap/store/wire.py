@@ -87,7 +87,8 @@ def decode(message: Bytes) -> StepRecord:
     """
     length = int.from_bytes(message[:_LENGTH_BYTES].tobytes(), "little")
     at = _LENGTH_BYTES + _padded(length)
-    head = msgspec.msgpack.decode(message[_LENGTH_BYTES : _LENGTH_BYTES + length], type=_Head)
+    text = message[_LENGTH_BYTES : _LENGTH_BYTES + length]
+    head = msgspec.msgpack.decode(text.data, type=_Head)
 
     def take(count: int, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
         nonlocal at
