@@ -11,8 +11,9 @@ PAGE = Path(__file__).with_name("rules.md")
 
 
 def main() -> None:
-    """Write the page beside this script."""
-    PAGE.write_text(rules_markdown(rule_classes()), encoding="utf-8")
+    """Write the page beside this script; of our own rules, whatever else is installed."""
+    own = tuple(rule for rule in rule_classes() if rule.__module__.startswith("mothtrap."))
+    PAGE.write_text(rules_markdown(own), encoding="utf-8")
 
 
 if __name__ == "__main__":

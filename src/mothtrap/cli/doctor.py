@@ -78,8 +78,9 @@ def _packages() -> Iterator[Check]:
 
 def _rules(config: Config) -> Iterator[Check]:
     from mothtrap.core.errors import ConfigError
-    from mothtrap.monitor.catalogue import load_rules
+    from mothtrap.monitor.catalogue import left_out, load_rules
 
+    yield from (Check("warning", "rule", str(fault)) for fault in left_out())
     try:
         rules = load_rules(config)
     except ConfigError as err:

@@ -12,9 +12,11 @@ import click
 def command(form: str) -> None:
     """List the rules: what is looked for."""
     from mothtrap.core import jsonable
-    from mothtrap.monitor.catalogue import rule_classes
+    from mothtrap.monitor.catalogue import left_out, rule_classes
 
     rules = rule_classes()
+    for fault in left_out():
+        click.echo(f"warning: rule {fault}", err=True)
     if form == "json":
         rows = [
             {

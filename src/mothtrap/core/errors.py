@@ -6,6 +6,8 @@
     ├── RunNotFoundError (FileNotFoundError)
     ├── RunExistsError (FileExistsError)
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
+    ├── PluginError (ImportError)           a part that somebody else installed cannot be used
+    ├── MissingExtraError (ImportError)     an optional dependency that is not installed
     └── CannotJudge                         how a rule says that it has no verdict
         ├── NotEnoughData
         └── NotApplicable
@@ -44,6 +46,25 @@ class RunExistsError(MothtrapError, FileExistsError):
 
 class DamagedDataError(MothtrapError, ValueError):
     """Stored bytes do not match their checksum or their format."""
+
+
+class PluginError(MothtrapError, ImportError):
+    """A part that another distribution brought cannot be used: `what` it is, and `reason`."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"{what} cannot be used: {reason}; update or uninstall it")
+        self.what = what
+        self.reason = reason
+
+
+class MissingExtraError(MothtrapError, ImportError):
+    """Something needs a package that is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package {package!r}, which is not installed; "
+            f"pip install 'mothtrap[{extra}]'"
+        )
 
 
 class CannotJudge(MothtrapError):

@@ -1,33 +1,98 @@
-"""Finds the parts of a package by their file names: a new part is one file, no edit."""
+"""Finds the parts of a package: its own by file name, others' by entry point.
+
+A part of ours is one file, and nothing else is edited. A part of somebody else's is an
+entry point whose group is the dotted name of the package, e.g. `mothtrap.rules`, and whose
+value is a module that ends in the entry point's name:
+
+    [project.entry-points."mothtrap.rules"]
+    slow_loader = "their_package.slow_loader"
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from mothtrap.core.errors import UnknownNameError, nearest
+from mothtrap.core.errors import PluginError, UnknownNameError, nearest
 
 
-def names(package: str) -> tuple[str, ...]:
-    """Return the public modules of a package, sorted, without importing them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a package, not imported yet; `entry_point` is None for one of ours."""
+
+    package: str
+    name: str
+    entry_point: EntryPoint | None = None
+
+    @property
+    def origin(self) -> str:
+        """Name and version of the distribution that brought the part; '' for ours."""
+        if self.entry_point is None:
+            return ""
+        dist = self.entry_point.dist
+        return f"{dist.name} {dist.version}" if dist else "an unnamed distribution"
+
+    def load(self) -> ModuleType:
+        """Import the part.
+
+        Raises:
+            PluginError: somebody else's part cannot be imported, or is no such module.
+        """
+        if self.entry_point is None:
+            return importlib.import_module(f"{self.package}.{self.name}")
+        try:
+            module = self.entry_point.load()
+        except (Exception, SystemExit) as err:  # whatever somebody else's import raises
+            raise self.fault(f"{type(err).__name__}: {err}") from err
+        if not isinstance(module, ModuleType) or module.__name__.rpartition(".")[2] != self.name:
+            raise self.fault(
+                f"{self.entry_point.value!r} is not a module whose name ends in {self.name!r}"
+            )
+        return module
+
+    def fault(self, reason: str) -> PluginError:
+        """Return the error that says why somebody else's part cannot be used."""
+        return PluginError(
+            f"{self.name!r} of {self.origin} (entry point of {self.package})", reason
+        )
+
+
+def parts(package: str) -> tuple[Part, ...]:
+    """Return the parts of a package, ours first, each group sorted by name.
+
+    Nothing but the package itself is imported. Of parts with one name only the first
+    counts, and ours go before others'.
 
     Args:
         package: dotted name, e.g. `mothtrap.rules`.
     """
     path = importlib.import_module(package).__path__
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_")))
+    own = sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_"))
+    found = {name: Part(package=package, name=name) for name in own}
+    others = entry_points(group=package)
+    for point in sorted(others, key=lambda p: (p.name, p.dist.name if p.dist else "")):
+        found.setdefault(point.name, Part(package=package, name=point.name, entry_point=point))
+    return tuple(found.values())
+
+
+def names(package: str) -> tuple[str, ...]:
+    """Return the names of the parts of a package, sorted, without importing them."""
+    return tuple(sorted(part.name for part in parts(package)))
 
 
 def load(package: str, name: str) -> ModuleType:
-    """Import the one module asked for.
+    """Import the one part asked for.
 
     Raises:
-        UnknownNameError: the package has no such module; names the nearest.
+        UnknownNameError: the package has no such part; names the nearest.
+        PluginError: it is somebody else's and cannot be imported.
     """
-    known = names(package)
+    known = {part.name: part for part in parts(package)}
     if name not in known:
         raise UnknownNameError(
-            f"{package} has no {name!r}{nearest(name, known)}; it has: {', '.join(known)}"
+            f"{package} has no {name!r}{nearest(name, known)}; it has: {', '.join(sorted(known))}"
         )
-    return importlib.import_module(f"{package}.{name}")
+    return known[name].load()

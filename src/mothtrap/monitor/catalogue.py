@@ -6,10 +6,11 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 
 from mothtrap.core import registry
 from mothtrap.core.config import Config
-from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.rule import Rule
 
 PACKAGE = "mothtrap.rules"
@@ -18,9 +19,13 @@ Setting = float | int | str | bool
 
 
 def rule_classes() -> tuple[type[Rule], ...]:
-    """Return every rule that is installed, sorted by code."""
-    found = [_rule_in(name) for name in registry.names(PACKAGE)]
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    """Return every rule that is installed and can be used, sorted by code."""
+    return _installed()[0]
+
+
+def left_out() -> tuple[PluginError, ...]:
+    """Return why rules that other distributions brought cannot be used, one error for each."""
+    return _installed()[1]
 
 
 def find_rule(code_or_name: str) -> type[Rule]:
@@ -77,8 +82,41 @@ def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, froz
     }
 
 
-def _rule_in(name: str) -> type[Rule]:
-    module = registry.load(PACKAGE, name)
+def _installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
+    """The rules by code, and an error for each of others' that cannot be used."""
+    found: dict[str, type[Rule]] = {}
+    unusable = []
+    for part in registry.parts(PACKAGE):
+        if not part.origin:
+            rule = _rule_in(part.load())
+            found[rule.code] = rule
+            continue
+        try:
+            rule = _checked(part)
+            if rule.code in found:
+                raise part.fault(f"{rule.code} is the code of {found[rule.code].name()} already")
+        except PluginError as err:
+            unusable.append(err)
+        else:
+            found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found)), tuple(unusable)
+
+
+def _checked(part: registry.Part) -> type[Rule]:
+    """The rule of another distribution's part, if it is made as rules are."""
+    module = part.load()
+    try:
+        rule = _rule_in(module)
+        made = rule()
+    except (UnknownNameError, TypeError) as err:
+        raise part.fault(str(err)) from err
+    code: object = getattr(made, "code", None)
+    if not isinstance(code, str) or not hasattr(rule, "__dataclass_fields__"):
+        raise part.fault(f"{rule.__name__} must be a frozen dataclass with a `code`")
+    return rule
+
+
+def _rule_in(module: ModuleType) -> type[Rule]:
     classes: list[type[Rule]] = [
         value
         for value in vars(module).values()

@@ -24,7 +24,7 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config, environment
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
-from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
 
@@ -55,7 +55,7 @@ def launch(
         RunExistsError: a run of that name exists.
         ConfigError: a rule or threshold of the configuration does not exist.
     """
-    for warning in warnings:
+    for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
         say_on_stderr(f"mothtrap: {warning}")
     load_rules(config)
     if os.environ.get("MOTHTRAP_DISABLE"):

@@ -18,7 +18,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
-from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.judge import Judge
 from mothtrap.session.unobserved import store_reasons
@@ -214,6 +214,8 @@ class Worker:
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
         self._add_part("rules", judge.consume, judge.close, self.recorder.observe, raw=False)
+        for fault in left_out():
+            self.recorder.blind(0, f"rule {fault.what}", fault.reason)
 
     def _add_part(
         self,
