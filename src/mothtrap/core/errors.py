@@ -8,6 +8,10 @@
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
+    ├── StoreError (OSError)                an object store did not do what it was asked; it may later
+    │   ├── StoreRefusedError               it will not, until credentials or bucket are set right
+    │   ├── ObjectExistsError (FileExistsError)
+    │   └── ObjectNotFoundError (FileNotFoundError)
     └── CannotJudge                         how a rule says that it has no verdict
         ├── NotEnoughData
         └── NotApplicable
@@ -65,6 +69,22 @@ class MissingExtraError(MothtrapError, ImportError):
             f"{what} needs the package {package!r}, which is not installed; "
             f"pip install 'mothtrap[{extra}]'"
         )
+
+
+class StoreError(MothtrapError, OSError):
+    """An object store did not do what it was asked; trying again may help."""
+
+
+class StoreRefusedError(StoreError):
+    """Credentials, permissions or the bucket are wrong; trying again does not help by itself."""
+
+
+class ObjectExistsError(StoreError, FileExistsError):
+    """An object of that key exists."""
+
+
+class ObjectNotFoundError(StoreError, FileNotFoundError):
+    """No object has that key."""
 
 
 class CannotJudge(MothtrapError):
