@@ -14,12 +14,14 @@ row is there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mothtrap.core.records import StepRecord
@@ -46,6 +48,11 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 SCALARS = _schema(name=pa.string(), of=pa.string(), value=pa.float64())
 EVENTS = _schema(type=pa.string(), json=pa.string())
+
+
+@functools.cache
+def _stats_schema(width: int) -> pa.Schema:
+    return _schema(tensor=pa.uint32(), summary=pa.list_(pa.float64(), width))
 
 
 # Bounds for what a reader believes; chosen by hand, far above what any training has.
@@ -115,20 +122,21 @@ class WorkerLog:
             log.close()
 
 
+Rows = npt.NDArray[Any]
 _Numbered = Sequence[tuple[int, StepRecord]]
 
 
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
     """The first columns; `rows` is the number of rows of each record."""
     keys = [record.key for _, record in numbered]
-    modes = [key.mode.value for key, n in zip(keys, rows, strict=True) for _ in range(n)]
+    modes = [pa.repeat(key.mode.value, n) for key, n in zip(keys, rows, strict=True)]
     numbers = np.array([number for number, _ in numbered], np.int64)
     steps = np.array([key.step for key in keys], np.int64)
     mode_steps = np.array([key.mode_step for key in keys], np.int64)
     return [
         pa.array(np.repeat(numbers, rows)),
         pa.array(np.repeat(steps, rows)),
-        pa.array(modes, pa.string()),
+        pa.concat_arrays(modes) if len(modes) > 1 else modes[0],
         pa.array(np.repeat(mode_steps, rows)),
     ]
 
@@ -149,16 +157,19 @@ def _stats_batches(numbered: _Numbered) -> Iterator[pa.RecordBatch]:
 
 def _stats_batch(numbered: _Numbered) -> pa.RecordBatch:
     width = numbered[0][1].summary_TF.shape[1]
-    tensors = np.concatenate([record.tensor_T for _, record in numbered]).astype(np.uint32)
-    summary_TF = np.concatenate([record.summary_TF for _, record in numbered])
+    tensors = _joined([record.tensor_T for _, record in numbered]).astype(np.uint32, copy=False)
+    summary_TF = _joined([record.summary_TF for _, record in numbered])
     flat = pa.array(np.ascontiguousarray(summary_TF, np.float64).reshape(-1))
-    schema = _schema(tensor=pa.uint32(), summary=pa.list_(pa.float64(), width))
     columns = [
         *_key_columns(numbered, [len(record.tensor_T) for _, record in numbered]),
         pa.array(tensors),
         pa.FixedSizeListArray.from_arrays(flat, width),
     ]
-    return pa.record_batch(columns, schema=schema)
+    return pa.record_batch(columns, schema=_stats_schema(width))
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:

@@ -1,0 +1,242 @@
+"""What writing and reading tensors costs: against a plain write of the same bytes, and smdebug.
+
+The writers take turns in one run, each in a process of its own and a fresh folder; the
+medians over the rounds are printed, and their ratios. `blocked` is what the training thread
+waits for; the plain side of it is one copy of the same bytes into memory in use.
+
+Run: python bench/store.py [--rounds N] [--set NAME] [--folder DIR] [--smdebug PYTHON]
+`--smdebug` is an interpreter in whose environment `bench/peers/smdebug.txt` is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.sets import SETS
+
+ROOT = Path(__file__).resolve().parent.parent
+Times = dict[str, float]
+
+
+def write_plain(name: str, folder: Path) -> Times:
+    """One `write` per tensor into a file; blocked: a copy of all of them."""
+    chosen = SETS[name]
+    tensors = chosen.tensors()
+    joined = b"".join(tensor.tobytes() for tensor in tensors)
+    room = bytearray(len(joined))
+    blocked = []
+    with (folder / "plain").open("wb", buffering=0) as file:
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(chosen.steps):
+            if chosen.statistics:
+                file.write(joined)
+            else:
+                for tensor in tensors:
+                    file.write(tensor.data)
+        spent = _per_step(cpu, wall, chosen.steps)
+    for _ in range(chosen.steps):
+        began = time.perf_counter()
+        at = 0
+        for tensor in tensors:
+            room[at : at + tensor.nbytes] = tensor.data
+            at += tensor.nbytes
+        blocked.append(time.perf_counter() - began)
+    return {**spent, "blocked_s": statistics.median(blocked)}
+
+
+def write_mothtrap(name: str, folder: Path) -> Times:
+    """The training thread copies and hands over, the writer thread writes."""
+    import numpy as np
+
+    from mothtrap.capture.arena import Arenas
+    from mothtrap.capture.channel import Channel
+    from mothtrap.capture.raw import RawCopies
+    from mothtrap.core.records import StepRecord
+    from mothtrap.core.steps import StepKey
+    from mothtrap.core.tensors import TensorInfo
+    from mothtrap.statistics import numpy as arithmetic
+    from mothtrap.statistics.summary import WIDTH
+    from mothtrap.store.layout import claim_worker
+    from mothtrap.store.worker_log import WorkerLog
+
+    chosen = SETS[name]
+    tensors = chosen.tensors()
+    infos = [
+        (i, TensorInfo(kind="weight", name=f"t{i:04d}", shape=t.shape, dtype="float32"))
+        for i, t in enumerate(tensors)
+    ]
+    _, worker = claim_worker(_new_attempt(folder), 0)
+    log = WorkerLog(worker)
+    failed: list[BaseException] = []
+    waiting = threading.Semaphore(2)
+
+    def consume(records: Any) -> None:
+        log.append(records)
+        for _ in records:
+            waiting.release()
+
+    channel = Channel("writer", consume, failed.append, limit_bytes=1 << 40, poll_s=0.005)
+    copies = RawCopies(arithmetic, Arenas(2 << 30), wait_s=60.0)
+    ids = np.arange(len(tensors) if chosen.statistics else 0, dtype=np.uint32)
+    rows = np.zeros((len(ids), WIDTH))
+    blocked = []
+    cpu, wall = time.process_time(), time.perf_counter()
+    for step in range(chosen.steps):
+        waiting.acquire()  # two steps in flight: the disk, not the memory, sets the pace
+        began = time.perf_counter()
+        if not chosen.statistics:
+            for number, tensor in enumerate(tensors):
+                copies.add(number, tensor)
+        record = StepRecord(
+            key=StepKey(step=step, mode_step=step),
+            wall_s=0.0,
+            defined=tuple(infos) if step == 0 else (),
+            tensor_T=ids,
+            summary_TF=rows + step,
+            raw=tuple(copies.take()),
+        )
+        channel.put(record, urgent=not chosen.statistics)
+        blocked.append(time.perf_counter() - began)
+        del record
+    channel.close()
+    log.close()
+    assert not failed, failed
+    return {**_per_step(cpu, wall, chosen.steps), "blocked_s": statistics.median(blocked)}
+
+
+def read_mothtrap(name: str, folder: Path) -> Times:
+    """Open and list, one tensor over all steps, all tensors of one step."""
+    from mothtrap.reader.run import open_run
+
+    times = {}
+    began = time.perf_counter()
+    run = open_run(folder / "run")
+    tensors = run.tensors()
+    times["open_s"] = time.perf_counter() - began
+    assert len(tensors) == SETS[name].count
+    began = time.perf_counter()
+    history = [tensors[7].at(step) for step in tensors[7].steps()]
+    times["history_s"] = time.perf_counter() - began
+    began = time.perf_counter()
+    step = [tensor.at(len(history) // 2) for tensor in tensors]
+    times["step_s"] = time.perf_counter() - began
+    assert len(history) == SETS[name].steps
+    assert len(step) == SETS[name].count
+    return times
+
+
+def _new_attempt(folder: Path) -> Path:
+    from mothtrap.core.runs import RunInfo
+    from mothtrap.store.layout import create_run
+
+    info = RunInfo(
+        id="run",
+        attempt=1,
+        command=(),
+        cwd="",
+        created_s=time.time(),
+        pid=os.getpid(),
+        host=platform.node(),
+        python="",
+        mothtrap="",
+    )
+    return create_run(folder / "run", info)
+
+
+def _per_step(cpu: float, wall: float, steps: int) -> Times:
+    return {
+        "cpu_s": (time.process_time() - cpu) / steps,
+        "wall_s": (time.perf_counter() - wall) / steps,
+    }
+
+
+JOBS: dict[str, Callable[[str, Path], Times]] = {
+    "plain-write": write_plain,
+    "mothtrap-write": write_mothtrap,
+    "mothtrap-read": read_mothtrap,
+}
+
+
+def measure(job: str, name: str, folder: Path, smdebug: str | None) -> Times:
+    """Do one job in a fresh process."""
+    if job.startswith("smdebug"):
+        script = ROOT / "bench" / "peers" / "smdebug_store.py"
+        command = [str(smdebug), str(script), job.partition("-")[2], name, str(folder)]
+    else:
+        command = [sys.executable, __file__, "--job", job, "--set", name, "--folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{job} of {name} failed:\n{done.stderr[-2000:]}")
+    times: Times = json.loads(done.stdout.strip().splitlines()[-1])
+    return times
+
+
+def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
+    """Let the writers and readers take turns; print two tables of one set."""
+    writers = ["plain", "mothtrap", *(["smdebug"] if smdebug else [])]
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for round_ in range(rounds):
+        for writer in writers if round_ % 2 else writers[::-1]:
+            folder = Path(tempfile.mkdtemp(dir=base))
+            for job in ("write", "read"):
+                if f"{writer}-{job}" in JOBS or (writer == "smdebug" and smdebug):
+                    if job == "read" and SETS[name].statistics:
+                        continue
+                    times = measure(f"{writer}-{job}", name, folder, smdebug)
+                    for what, value in times.items():
+                        found[what][writer].append(value)
+            shutil.rmtree(folder)
+    for what, by_writer in found.items():
+        medians = {writer: statistics.median(values) for writer, values in by_writer.items()}
+        cells = [f"{1e3 * medians[w]:.3g}" if w in medians else "-" for w in writers]
+        own = medians["mothtrap"]
+        ratios = [
+            f"{own / medians['plain']:.2f}" if "plain" in medians else "-",
+            f"{medians['smdebug'] / own:.1f}" if "smdebug" in medians else "-",
+        ]
+        label = what.removesuffix("_s")
+        print(f"| {name} | {label} | {' | '.join([*cells, *ratios])} |", flush=True)
+
+
+def main() -> None:
+    """Compare all sets, or do one job of one set."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--set", choices=list(SETS), action="append")
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--smdebug", metavar="PYTHON")
+    parser.add_argument("--job", choices=list(JOBS), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.job:
+        print(json.dumps(JOBS[arguments.job](arguments.set[0], arguments.folder)))
+        return
+    base = arguments.folder or Path(tempfile.gettempdir())
+    peer = " | smdebug ms" if arguments.smdebug else ""
+    print(
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; "
+        f"{arguments.rounds} rounds in {base}; ms per step (writing) or in all (reading)\n"
+    )
+    print(f"| set | what | plain ms | mothtrap ms{peer} | mothtrap / plain | smdebug / mothtrap |")
+    print("|---|---|---|---|---|---|" + ("---|" if arguments.smdebug else ""))
+    for name in arguments.set or SETS:
+        compare(name, arguments.rounds, base, arguments.smdebug)
+
+
+if __name__ == "__main__":
+    main()
