@@ -1,10 +1,21 @@
 """Settings come from a file, the environment and the command line, in that order."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from mothtrap.core.config import Config, environment, find_file, inherited_config, load_config
+from mothtrap.core.collections import Collection
+from mothtrap.core.config import (
+    Config,
+    environment,
+    find_file,
+    inherited_config,
+    load_config,
+    origins,
+    plain,
+    schema,
+)
 from mothtrap.core.errors import ConfigError
 
 
@@ -78,7 +89,7 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
         ("[tool]\nmothtrap = 3", "must be a table, not 3"),
         ("[tool.other]\nx = 1", "unknown key 'tool'"),
         ("overhead = = 1", "cannot be read as TOML"),
-        ("[collections.a]\nevery = 1", "tensors"),
+        ("[collections.a]\nevery = 1", "collections.a.chooses no tensors"),
         ("[collections.a]\ntensors = ['x']\nevry = 1", "evry"),
     ],
 )
@@ -126,6 +137,67 @@ def test_rules_are_selected_and_ignored_by_prefix() -> None:
         True,
         False,
     ]
+
+
+def test_collections_of_all_sources_are_joined_by_name(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text(
+        "[collections.gradients]\nevery = 9\n[collections.weights]\nevery = 9\n"
+    )
+    environ = {"MOTHTRAP_COLLECTIONS": '{"weights": {"every": 5}, "biases": {}}'}
+    overrides = {"collections": {"biases": Collection(raw=True)}}
+    config, warnings = load_config(start=tmp_path, environ=environ, overrides=overrides)
+    assert warnings == ()
+    assert {name: c.every for name, c in config.collections.items()} == {
+        "gradients": 9,
+        "weights": 5,
+        "biases": None,
+    }
+    assert config.collections["biases"].raw
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"heads": {"tensors": ["gradients:head.*"], "raw": true}}',
+        'heads = {tensors = ["gradients:head.*"], raw = true}',
+        '{heads = {tensors = ["gradients:head.*"], raw = true}}',
+    ],
+)
+def test_collections_in_the_environment_are_json_or_toml(tmp_path: Path, text: str) -> None:
+    config, _ = load_config(start=tmp_path, environ={"MOTHTRAP_COLLECTIONS": text})
+    assert config.collections == {"heads": Collection(tensors=("gradients:head.*",), raw=True)}
+
+
+def test_collections_in_the_environment_that_are_neither_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^MOTHTRAP_COLLECTIONS: .* neither JSON nor TOML"):
+        load_config(start=tmp_path, environ={"MOTHTRAP_COLLECTIONS": "gradients:*"})
+
+
+def test_every_setting_knows_where_it_comes_from(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text("overhead = 0.1\n[collections.gradients]\nevery = 9\n")
+    environ = {"MOTHTRAP_OVERHEAD": "0.2", "MOTHTRAP_COLLECTIONS": '{"weights": {}}'}
+    assert origins(start=tmp_path, environ=environ) == {
+        "overhead": "MOTHTRAP_OVERHEAD",
+        "collections.gradients": str(tmp_path / "mothtrap.toml"),
+        "collections.weights": "MOTHTRAP_COLLECTIONS",
+    }
+
+
+def test_the_schema_knows_every_setting_and_what_a_collection_may_hold() -> None:
+    found = schema()
+    definitions = found["$defs"]
+    assert isinstance(definitions, dict)
+    assert set(definitions["Config"]["properties"]) == set(Config.__struct_fields__)
+    assert set(definitions["Collection"]["properties"]) == set(Collection.__struct_fields__)
+    json.dumps(found)
+
+
+def test_a_function_becomes_its_name_where_it_cannot_go() -> None:
+    config = Config(collections={"weights": Collection(reductions={"p99": sorted})})
+    assert json.loads(json.dumps(plain(config)))["collections"]["weights"]["reductions"] == {
+        "p99": "sorted"
+    }
+    assert inherited_config(environment(config)) is not None
 
 
 def test_a_child_gets_the_very_same_configuration() -> None:

@@ -34,15 +34,23 @@ from mothtrap.core.values import to_struct
         ({"collections": {"a": 3}}, "collections.a must be a table, not 3"),
         (
             {"collections": {"a": {"tensors": ["x"], "evry": 1}}},
-            "unknown key 'collections.a.evry' (did you mean 'every'?); known keys: every, tensors",
+            "unknown key 'collections.a.evry' (did you mean 'every'?); known keys: budget_mb, ",
         ),
         (
             {"collections": {"a": {"tensors": ["x"], "every": "often"}}},
-            "collections.a.every must be a whole number such as 1, not 'often'",
+            "collections.a.every must be a whole number, not 'often'",
         ),
         (
-            {"collections": {"a": {"every": 1}}},
-            "collections.a lacks the key 'tensors', a list of texts",
+            {"collections": {"a": {"modes": ["trian"]}}},
+            "collections.a.modes cannot be 'trian' (did you mean 'train'?); possible: train, ",
+        ),
+        (
+            {"collections": {"a": {"eval": {"stopp": 3}}}},
+            "unknown key 'collections.a.eval.stopp' (did you mean 'stop'?); known keys: every, ",
+        ),
+        (
+            {"collections": {"a": {"statistics": ["avg"]}}},
+            "collections.a.statistics cannot be 'avg'",
         ),
     ],
 )

@@ -9,29 +9,20 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from mothtrap.core.collections import Collection, complaint, function_name
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
 ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS")
-
-
-class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A named choice of tensors whose full statistics are captured.
-
-    `tensors` are globs over `kind:name`, e.g. `gradient:blocks.0.*`; `every` is the
-    number of steps between captures.
-    """
-
-    tensors: tuple[str, ...]
-    every: int = 1
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,8 +34,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `degrade` thins statistics, `drop` drops whole steps, `block` waits. `writer`: a
     `thread` of the training process, or a `process` beside it, which also writes what
     was still queued when the training process was killed. `durability`: what is written
-    survives a `crash` of processes, or the loss of `power` too. `rules` holds thresholds
-    by rule code.
+    survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
+    worker is captured and judged, or `rank0` alone. `rules` holds thresholds by rule code.
     """
 
     runs_dir: str = "runs"
@@ -54,6 +45,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on_full: Literal["degrade", "drop", "block"] = "degrade"
     writer: Literal["thread", "process"] = "thread"
     durability: Literal["crash", "power"] = "crash"
+    workers: Literal["all", "rank0"] = "all"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
@@ -95,24 +87,77 @@ def load_config(
     Raises:
         ConfigError: an unknown key, a value that cannot be, or a file that is no TOML.
     """
+    sources, warnings = _sources(start, environ)
+    given = {k: v for k, v in (overrides or {}).items() if v is not None}
+    _checked(given, "")
+    return _checked(_joined([*sources.values(), given]), ""), warnings
+
+
+def origins(*, start: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return for each setting, dotted, what it comes from: a file or a variable.
+
+    A collection goes by its name (`collections.early`); what is not there is a default.
+    Raises as `load_config`.
+    """
+    found: dict[str, str] = {}
+    for source, values in _sources(start, environ)[0].items():
+        for key, value in values.items():
+            if key == "collections" and isinstance(value, Mapping):
+                found |= {f"{key}.{name}": source for name in value}
+            else:
+                found[key] = source
+    return found
+
+
+def _sources(
+    start: Path, environ: Mapping[str, str]
+) -> tuple[dict[str, Mapping[str, object]], tuple[str, ...]]:
+    """Return what the file and each variable say, the strongest last, and warnings."""
     path = find_file(start)
-    values = dict(_read(path)) if path else {}
+    found: dict[str, Mapping[str, object]] = {str(path): _read(path)} if path else {}
     known = Config.__struct_fields__
     warnings = []
     for variable in sorted(v for v in environ if v.startswith(ENV_PREFIX)):
         key = variable.removeprefix(ENV_PREFIX).lower()
-        if key in known and key not in ("rules", "collections"):
-            raw = environ[variable]
-            values[key] = (
-                tuple(filter(None, raw.split(","))) if key in ("select", "ignore") else raw
-            )
-            _checked({key: values[key]}, variable)
+        if key in known and key != "rules":
+            found[variable] = {key: _value(variable, key, environ[variable])}
+            _checked(found[variable], variable)
         elif variable.removeprefix(ENV_PREFIX) not in ENV_OTHER:
             names = [ENV_PREFIX + name.upper() for name in known]
             warnings.append(f"{variable} means nothing to mothtrap{nearest(variable, names)}")
-    given = {k: v for k, v in (overrides or {}).items() if v is not None}
-    _checked(given, "")
-    return _checked(values | given, ""), tuple(warnings)
+    return found, tuple(warnings)
+
+
+def _value(variable: str, key: str, text: str) -> object:
+    if key in ("select", "ignore"):
+        return tuple(filter(None, text.split(",")))
+    if key != "collections":
+        return text
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text)
+    # A table in one line, with its braces or without.
+    inner = text.strip().removeprefix("{").removesuffix("}") if text.startswith("{") else text
+    try:
+        return tomllib.loads(f"collections = {{{inner}}}")["collections"]
+    except tomllib.TOMLDecodeError as err:
+        raise fault(
+            variable,
+            f"{text!r} is neither JSON nor TOML in one line ({err}); expected a table of "
+            "collections such as gradients = {every = 100}",
+        ) from err
+
+
+def _joined(sources: Iterable[Mapping[str, object]]) -> dict[str, object]:
+    """Join settings, later ones over earlier; collections one by one."""
+    values: dict[str, object] = {}
+    for source in sources:
+        for key, value in source.items():
+            before = values.get(key)
+            if key == "collections" and isinstance(before, Mapping) and isinstance(value, Mapping):
+                values[key] = {**before, **value}
+            else:
+                values[key] = value
+    return values
 
 
 def _parse(path: Path) -> dict[str, object]:
@@ -165,16 +210,26 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
     for name, collection in config.collections.items():
-        if collection.every < 1:
-            raise fault(
-                where, f"collections.{name}.every must be 1 step or more, not {collection.every}"
-            )
+        found = complaint(name, collection)
+        if found:
+            raise fault(where, f"collections.{name}.{found}")
     return config
+
+
+def plain(config: Config) -> dict[str, object]:
+    """Return a configuration as plain values; a function becomes its name."""
+    values: dict[str, object] = msgspec.to_builtins(config, enc_hook=function_name)
+    return values
+
+
+def schema() -> dict[str, object]:
+    """Return the JSON schema of the configuration."""
+    return msgspec.json.schema(Config)
 
 
 def environment(config: Config) -> dict[str, str]:
     """Return the variables that hand `config` to a child process."""
-    return {ENV_PREFIX + "CONFIG": msgspec.json.encode(config).decode()}
+    return {ENV_PREFIX + "CONFIG": msgspec.json.encode(plain(config)).decode()}
 
 
 def inherited_config(environ: Mapping[str, str] = os.environ) -> Config | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeVar
@@ -53,6 +54,7 @@ def unknown_key(key: str, known: Iterable[str], table: str = "") -> str:
 
 def _misfit(kind: object, value: object, key: str, default: object) -> str | None:
     """Return what is wrong with `value` at the dotted `key`; None when it fits."""
+    kind = _given(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _misfit_in_struct(kind, value, key)
@@ -66,6 +68,10 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
             return None
         hint = nearest(str(value), arguments)
         return f"{key} cannot be {value!r}{hint}; possible: {', '.join(arguments)}"
+    closed = bool(arguments) and typing.get_origin(arguments[0]) is Literal
+    if origin is tuple and closed and isinstance(value, list | tuple):
+        parts = (_misfit(arguments[0], part, key, None) for part in value)
+        return next(filter(None, parts), None)
     try:
         msgspec.convert(value, type=kind, strict=False)
     except msgspec.ValidationError:
@@ -75,22 +81,32 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
     return None
 
 
+def _given(kind: object) -> object:
+    """Return a type without the None that says that nothing was given."""
+    if typing.get_origin(kind) is not types.UnionType:
+        return kind
+    parts = [part for part in typing.get_args(kind) if part is not type(None)]
+    return parts[0] if len(parts) == 1 else kind
+
+
 def _misfit_in_struct(kind: type[msgspec.Struct], value: object, key: str) -> str | None:
+    if isinstance(value, kind):
+        return None
     if not isinstance(value, Mapping):
         return f"{key} must be a table, not {value!r}"
-    types = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind)
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in value:
-            wanted = WORDS.get(typing.get_origin(types[field.name]) or types[field.name])
+            wanted = WORDS.get(typing.get_origin(hints[field.name]) or hints[field.name])
             return f"{key} lacks the key {field.name!r}, {wanted or 'which has no default'}"
     defaults = {f.name: f.default for f in msgspec.structs.fields(kind) if not f.required}
     for name, inner in value.items():
-        if name not in types:
-            return unknown_key(name, types, key)
+        if name not in hints:
+            return unknown_key(name, hints, key)
         dotted = f"{key}.{name}" if key else name
         default = defaults.get(name)
         shown = default if isinstance(default, float | int | str) else None
-        complaint = _misfit(types[name], inner, dotted, shown)
+        complaint = _misfit(hints[name], inner, dotted, shown)
         if complaint:
             return complaint
     return None

@@ -1,0 +1,223 @@
+"""Named choices of tensors, and what is captured of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, Literal
+
+from mothtrap.core.errors import nearest
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import KINDS, TensorInfo
+
+BUILT_IN = MappingProxyType(
+    {
+        "weights": "weight",
+        "biases": "bias",
+        "gradients": "gradient",
+        "activations": "activation",
+        "inputs": "input",
+        "outputs": "output",
+        "labels": "label",
+        "losses": "loss",
+        "metrics": "metric",
+        "optimizer_state": "optimizer_state",
+        "updates": "update",
+    }
+)
+"""Collections that need not be described: all tensors of a kind."""
+
+USUAL_KINDS = ("weight", "bias", "gradient", "activation")
+"""Kinds of a collection that names modules and no tensors."""
+
+# fmt: off
+Statistic = Literal[
+    "all", "count", "nan", "inf", "zero", "min", "max", "mean", "std", "abs_mean", "abs_max",
+    "l2", "inactive", "saturated", "update_ratio", "histogram", "quantiles",
+]
+# fmt: on
+"""What can be told of a tensor in numbers; `all` = all but the last five."""
+
+REGEX = "re:"
+Reduction = Callable[[Any], float]
+"""Gets the values of a tensor as a numpy array, returns one number."""
+
+Matcher = Callable[[TensorInfo], bool]
+
+
+class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tensors that belong together, what is captured of them, and when.
+
+    Which: those that match one of `tensors` and, where given, one of `modules` (globs
+    over module paths) and one of `module_types` (class names). A pattern of `tensors` is
+    a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`, with
+    a kind, a built-in collection, or `*` before the colon), or a regular expression that
+    is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that is named as a
+    built-in one and chooses nothing is that one.
+
+    What: `statistics` (`all`, or ids; `histogram` and `quantiles` are worked out from
+    copies, like `reductions`; empty = none), `raw` = the values as they are,
+    `shape_only` = nothing but the shape at each step. `reductions` are functions of
+    one array that return a number.
+
+    When: the schedule that a collection is by itself, in each of `modes`; `eval` and
+    `predict` are schedules of their own for these modes. With `on` (`finding`, rule
+    codes or families) only in the `for_steps` steps after such a finding. `budget_mb`
+    bounds the bytes of copies that one process keeps of the collection in a run.
+    """
+
+    tensors: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    module_types: tuple[str, ...] = ()
+    statistics: tuple[Statistic, ...] | None = None
+    raw: bool = False
+    shape_only: bool = False
+    modes: tuple[Literal["train", "eval", "predict"], ...] = ("train",)
+    eval: Schedule | None = None
+    predict: Schedule | None = None
+    on: tuple[str, ...] = ()
+    for_steps: int = 10
+    budget_mb: float | None = None
+    reductions: dict[str, Any] = {}
+
+    def schedule(self, mode: Mode) -> Schedule | None:
+        """The schedule in a mode; None when nothing is captured in it."""
+        own = {Mode.EVAL: self.eval, Mode.PREDICT: self.predict}.get(mode)
+        if own is not None:
+            return own
+        return self if mode.value in self.modes else None
+
+    @property
+    def numbers(self) -> tuple[Statistic, ...]:
+        """The statistics asked for; not given = all, unless something else is asked for."""
+        if self.statistics is not None:
+            return self.statistics
+        return () if self.raw or self.shape_only or self.reductions else ("all",)
+
+
+def kinds(name: str, collection: Collection) -> tuple[str, ...]:
+    """Return the kinds of tensors that a collection may hold.
+
+    Args:
+        name: of the collection.
+        collection: a sound one (see `complaint`).
+    """
+    found: set[str] = set()
+    for pattern in _patterns(name, collection):
+        found.update(_kinds_of(pattern))
+    return tuple(kind for kind in KINDS if kind in found)
+
+
+def matcher(name: str, collection: Collection) -> Matcher:
+    """Return the function that says whether a tensor belongs to a collection."""
+    tests = [_test(pattern) for pattern in _patterns(name, collection)]
+    modules, types = collection.modules, collection.module_types
+
+    def matches(info: TensorInfo) -> bool:
+        return (
+            any(test(info) for test in tests)
+            and (not modules or any(fnmatchcase(info.module, glob) for glob in modules))
+            and (not types or info.module_type in types)
+        )
+
+    return matches
+
+
+def complaint(name: str, collection: Collection) -> str | None:
+    """Return what makes no sense about a collection, in words that begin with the key."""
+    found = collection.complaint()
+    for key in ("eval", "predict"):
+        own = getattr(collection, key)
+        if not found and own is not None and own.complaint():
+            found = f"{key}.{own.complaint()}"
+    return found or _complaint_of_choice(name, collection) or _complaint_of_content(collection)
+
+
+def _complaint_of_choice(name: str, collection: Collection) -> str | None:
+    if not _patterns(name, collection):
+        hint = nearest(name, BUILT_IN)
+        return (
+            f'chooses no tensors; give tensors = ["gradients:*"], modules or module_types{hint}; '
+            f"collections that need none of them: {', '.join(BUILT_IN)}"
+        )
+    return next(filter(None, map(_complaint_of_pattern, collection.tensors)), None)
+
+
+def _complaint_of_pattern(pattern: str) -> str | None:
+    if pattern.startswith(REGEX):
+        try:
+            re.compile(pattern.removeprefix(REGEX))
+        except re.error as err:
+            return f"tensors: {pattern!r} is no regular expression: {err}"
+        return None
+    if _kinds_of(pattern):
+        return None
+    kind, colon, _ = pattern.partition(":")
+    known = [*BUILT_IN, *KINDS]
+    if colon:
+        return (
+            f"tensors: {pattern!r} is of no kind{nearest(kind, known)}; kinds: {', '.join(KINDS)}"
+        )
+    return (
+        f"tensors: {pattern!r} is no built-in collection{nearest(kind, known)}; "
+        f"for names write '*:{pattern}'; built-in: {', '.join(BUILT_IN)}"
+    )
+
+
+def _complaint_of_content(collection: Collection) -> str | None:
+    kept = bool(collection.numbers or collection.raw or collection.reductions)
+    if collection.shape_only and kept:
+        return "shape_only excludes raw, statistics and reductions; keep one of them"
+    if not kept and not collection.shape_only:
+        return 'captures nothing: give statistics = ["all"], raw = true or shape_only = true'
+    if not collection.modes and collection.eval is None and collection.predict is None:
+        return "modes is empty: expected some of train, eval, predict"
+    if collection.for_steps < 1:
+        return f"for_steps must be 1 step or more, not {collection.for_steps}"
+    if collection.budget_mb is not None and not collection.budget_mb > 0:
+        return f"budget_mb must be more than 0, not {collection.budget_mb:g}"
+    for name, function in collection.reductions.items():
+        if not callable(function):
+            return (
+                f"reductions.{name} must be a function of one array, not {function!r}; functions "
+                "can be given from Python alone: mothtrap.watch(..., collections=...)"
+            )
+    return None
+
+
+def _patterns(name: str, collection: Collection) -> Sequence[str]:
+    if collection.tensors:
+        return collection.tensors
+    if name in BUILT_IN:
+        return (name,)
+    if collection.modules or collection.module_types:
+        return tuple(f"{kind}:*" for kind in USUAL_KINDS)
+    return ()
+
+
+def _kinds_of(pattern: str) -> tuple[str, ...]:
+    """Return the kinds that a pattern can match; none = it makes no sense."""
+    if pattern.startswith(REGEX):
+        return KINDS
+    kind, colon, _ = pattern.partition(":")
+    if kind in BUILT_IN:
+        return (BUILT_IN[kind],)
+    return tuple(k for k in KINDS if fnmatchcase(k, kind) and (colon or kind == "*"))
+
+
+def _test(pattern: str) -> Matcher:
+    if pattern.startswith(REGEX):
+        search = re.compile(pattern.removeprefix(REGEX)).search
+        return lambda info: search(info.identity) is not None
+    chosen = _kinds_of(pattern)
+    glob = pattern.partition(":")[2] or "*"
+    # Names may hold brackets, which a glob would take for a set of characters.
+    return lambda info: info.kind in chosen and (info.name == glob or fnmatchcase(info.name, glob))
+
+
+def function_name(function: object) -> str:
+    """Return the name of a function, for what cannot hold the function itself."""
+    return str(getattr(function, "__qualname__", type(function).__name__))
