@@ -99,6 +99,47 @@ class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class ReplicaDigests(Observation, frozen=True, kw_only=True, tag=True):
+    """Digests of the parameters that must be the same on every worker, after a step.
+
+    `digests` goes by module path (with the words of its scope where it holds a shard);
+    equal digests mean equal bits.
+    """
+
+    digests: dict[str, str]
+
+
+class WrapperBypassed(Observation, frozen=True, kw_only=True, tag=True):
+    """A model trained without the wrapper that averages its gradients over workers.
+
+    `called` is the module whose forward ran instead of the wrapper's; empty when the
+    wrapper's own forwards all ran with the averaging switched off. `steps` counts such
+    steps so far, this one included.
+    """
+
+    wrapper: str
+    called: str
+    steps: int
+    world_size: int
+    location: str | None = None
+
+
+class WeightsSaved(Observation, frozen=True, kw_only=True, tag=True):
+    """The state of a model was asked for, as for a checkpoint.
+
+    `step` counts the steps that the weights have taken, `digest` is that of the weights.
+    """
+
+    root: str
+    digest: str
+
+
+class Resumed(Observation, frozen=True, kw_only=True, tag=True):
+    """A restarted job goes on at `step`; `evidence` says how that is known."""
+
+    evidence: str
+
+
 class Blind(Observation, frozen=True, kw_only=True, tag=True):
     """Something that was not observed, and why."""
 
@@ -154,6 +195,10 @@ AnyObservation = (
     | LossCall
     | NonfiniteModule
     | UnownedParameter
+    | ReplicaDigests
+    | WrapperBypassed
+    | WeightsSaved
+    | Resumed
     | Blind
     | ToolError
     | Dropped

@@ -17,13 +17,15 @@ class Rule(abc.ABC):
     A rule has no state, I/O, clock or framework. Its docstring is its documentation
     (headings: see `core.ruledoc`); its file name is its name.
     `explains` names the rules whose findings this one causes. With `passes`, a finding
-    becomes an info when the rule later judges and finds it no more.
+    becomes an info when the rule later judges and finds it no more. A rule that
+    `compares` is also judged on windows that have `peers`: all workers of the run.
     """
 
     code: ClassVar[str]
     needs: ClassVar[tuple[Need, ...]] = ()
     explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, window: Window) -> list[Finding]:
@@ -62,6 +64,7 @@ class Rule(abc.ABC):
         confidence: str = "high",
         mode: str = "train",
         fixes: tuple[str, ...] | None = None,
+        workers: tuple[int, ...] | None = None,
     ) -> Finding:
         """Make a finding of this rule; why and fixes come from the docstring."""
         doc = self.doc()
@@ -73,7 +76,7 @@ class Rule(abc.ABC):
             detected_step=window.last_step,
             mode=mode,
             layers=layers,
-            workers=(window.worker,),
+            workers=(window.worker,) if workers is None else workers,
             count=count,
             last_step=step if last_step is None else last_step,
             message=message,

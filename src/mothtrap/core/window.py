@@ -75,7 +75,8 @@ class Window:
     or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
     steps since the start. `now_s` is Unix time: rules have no clock. `reference` is
     another run, or None. `observations` keeps the first 16 and the latest 256 of each
-    type, oldest first.
+    type, oldest first. `peers` are windows of the other workers, with their observations
+    alone; empty where a worker is judged by itself.
     """
 
     now_s: float
@@ -87,6 +88,7 @@ class Window:
     observations: tuple[AnyObservation, ...] = ()
     worker: int = 0
     reference: Window | None = None
+    peers: tuple[Window, ...] = ()
 
     @property
     def last_step(self) -> int:

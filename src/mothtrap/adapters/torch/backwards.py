@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from mothtrap.adapters.torch import frames, graph, lossvalues
+from mothtrap.adapters.torch.distributed import own_value
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
@@ -91,7 +92,7 @@ class LossWatch:
             place = frames.assigned_at(frame) if frame is not None else None
             self._places[site] = place or site
         root = _scalar_root(loss)
-        self._given = (site, float(loss) if root is None else float(root.detach()))
+        self._given = (site, float(loss) if root is None else float(_value(root)))
         if root is not None:
             self._job.contain_part("loss graph", self.read_graph, site, root)
 
@@ -154,7 +155,7 @@ class LossWatch:
         scaler = self._scaler() if self._scaler is not None else None
         value = self._scaled.get(root)
         if value is None:
-            value = root.detach()
+            value = _value(root)
             if scaler is not None:
                 value = value / scaler.get_scale()
         self._scaler = None
@@ -216,10 +217,17 @@ class LossWatch:
         )
 
 
+def _value(root: torch.Tensor) -> torch.Tensor:
+    """The value of a root, without its graph."""
+    own = own_value(root)
+    return (root if own is None else own).detach()
+
+
 def _scalar_root(tensors: Any) -> torch.Tensor | None:
     """The one-element tensor that a backward starts from, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
     if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
-        return tensors
+        # Of a sum that is spread over workers nobody has the value.
+        return tensors if own_value(tensors) is not None else None
     return None

@@ -141,6 +141,8 @@ class ForwardWatch:
         self._in_root = True
         self._recorder.begin_forward()
         owned = self._optimizers.owns_root(root)
+        if owned:
+            self._optimizers.distributed.root_called(module, root)
         self._job.feed(RootCalled(root.label, owned))
         self.held.root_called(args)
         self._calls.clear()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, own_value
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import Root, strip_wrappers
+from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 
@@ -67,6 +68,7 @@ class OptimizerWatch:
         self._kinds: ByIdentity[torch.Tensor, Kind] = ByIdentity()
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
+        self.distributed = DistributedWatch(job, self)
 
     # Who is there
 
@@ -99,6 +101,15 @@ class OptimizerWatch:
     def alive(self) -> Iterator[tuple[Known, Optimizer]]:
         """Every known optimizer that still exists."""
         return ((known, optimizer) for optimizer, known in self._known.items())
+
+    def held(self) -> Iterator[torch.Tensor]:
+        """Every parameter of a live optimizer, once."""
+        seen: set[int] = set()
+        for _, optimizer in self.alive():
+            for parameter in parameters(optimizer):
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield parameter
 
     def owner(self, parameter: torch.Tensor) -> Optimizer | None:
         """The live optimizer that holds a parameter."""
@@ -165,7 +176,7 @@ class OptimizerWatch:
 
     def clipped(self, norm: Any) -> None:
         """Note a gradient norm before clipping, as `clip_grad_norm_` returned it."""
-        self._clipped_norm = norm
+        self._clipped_norm = own_value(norm) if isinstance(norm, torch.Tensor) else norm
 
     def _reduce(self, kind: str, pairs: Iterable[tuple[int | None, torch.Tensor | None]]) -> None:
         chosen = [(i, t) for i, t in pairs if i is not None and t is not None]
@@ -256,14 +267,17 @@ class OptimizerWatch:
         name, path = self.name_of(parameter)
         book = self._job.book
         module = book.module_called(path) if path else None
+        shape, whole = local_shape(parameter), tuple(parameter.shape)
         info = TensorInfo(
             kind=kind,
             name=strip_wrappers(name),
             module=path,
-            module_type=type(module).__name__ if module is not None else "",
-            shape=tuple(parameter.shape),
+            module_type=class_name(module) if module is not None else "",
+            shape=shape,
             dtype=str(parameter.dtype).removeprefix("torch."),
             location=book.location(module) if module is not None else None,
+            scope=self.distributed.scope(parameter),
+            global_shape=whole if whole != shape else (),
         )
         tensor_id = self._recorder.define(info)
         ids[parameter] = TensorId(tensor_id)

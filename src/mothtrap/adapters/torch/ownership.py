@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, parameters
 from mothtrap.core.observations import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch.plain import local
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forwards import ForwardWatch
@@ -149,4 +150,4 @@ def _count(parameter: torch.Tensor, watched: _Watched) -> None:
     if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
         watched.reached_steps += 1
         watched.mark = (weakref.ref(gradient), gradient._version)
-        watched.nonzero = watched.nonzero or bool(gradient.any())
+        watched.nonzero = watched.nonzero or bool(local(gradient).any())

@@ -207,6 +207,8 @@ class Tracer(Job):
         self.contain_part("activations", self.forwards.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
         self.contain_part("gradients", self.optimizers.new_step)
+        replicas = self.optimizers.distributed
+        self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)
         self.forwards.new_step()
 

@@ -4,6 +4,7 @@ Nothing here records autograd, draws random numbers, writes to its inputs, chang
 setting of torch, or waits for an accelerator more often than its docstring says.
 """
 
+from mothtrap.statistics.torch.fingerprint import fingerprint as fingerprint
 from mothtrap.statistics.torch.norms import norms as norms
 from mothtrap.statistics.torch.raw import copy_bytes as copy_bytes
 from mothtrap.statistics.torch.raw import describe as describe
@@ -16,6 +17,7 @@ __all__ = [
     "copy_bytes",
     "describe",
     "digest",
+    "fingerprint",
     "inactive_units",
     "nonfinite_counts",
     "norms",
