@@ -5,7 +5,10 @@
     ├── UnknownNameError (KeyError)         a rule, adapter, statistic or tensor that does not exist
     ├── RunNotFoundError (FileNotFoundError)
     ├── RunExistsError (FileExistsError)
+    ├── OutputExistsError (FileExistsError) something lies where a file or folder is to be made
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
+    ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
+    │   └── StepNotYetError                 the job has not come to it
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
     ├── StoreError (OSError)                an object store did not do what it was asked; it may later
@@ -48,8 +51,20 @@ class RunExistsError(MothtrapError, FileExistsError):
     """A run of that name exists already."""
 
 
+class OutputExistsError(MothtrapError, FileExistsError):
+    """Something lies where a file or folder is to be made."""
+
+
 class DamagedDataError(MothtrapError, ValueError):
     """Stored bytes do not match their checksum or their format."""
+
+
+class StepUnavailableError(MothtrapError, LookupError):
+    """What was asked for was not captured at that step, and never will be."""
+
+
+class StepNotYetError(StepUnavailableError):
+    """The job has not come to that step; it may."""
 
 
 class PluginError(MothtrapError, ImportError):
