@@ -17,11 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-import msgspec
-
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
-from mothtrap.core.config import Config, environment
+from mothtrap.core.config import Config, environment, plain
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
@@ -91,7 +89,6 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
     """What `run.json` says of a job that this process starts, or is."""
-    settings: dict[str, object] = msgspec.to_builtins(config)
     return RunInfo(
         id=name,
         attempt=1,
@@ -102,7 +99,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         host=socket.gethostname(),
         python=platform.python_version(),
         mothtrap=version("mothtrap"),
-        config=settings,
+        config=plain(config),
     )
 
 
