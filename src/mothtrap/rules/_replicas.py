@@ -1,0 +1,98 @@
+"""Digests of what must be equal on all workers, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mothtrap.core.observations import ReplicaDigests
+from mothtrap.core.window import Window
+
+Digests = dict[int, dict[str, str]]
+"""By step: digests by module."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What differs, and from when on.
+
+    Attributes:
+        steps: those at which digests differ, ascending; the first is the onset.
+        layers: modules that differ at the onset, in the order of the model.
+        odd: workers that are not of the largest group of equals; all of them when no two
+            are equal.
+        majority: whether there is such a group.
+        workers: how many workers gave digests at the onset.
+        compared: how many modules could be compared at all.
+        last_equal: the last step before the onset at which all were equal, else None.
+    """
+
+    steps: tuple[int, ...] = ()
+    layers: tuple[str, ...] = ()
+    odd: tuple[int, ...] = ()
+    majority: bool = False
+    workers: int = 0
+    compared: int = 0
+    last_equal: int | None = None
+
+
+def digests_of(window: Window) -> dict[int, Digests]:
+    """The digests of every worker that recorded some."""
+    found = {
+        part.worker: {seen.step: seen.digests for seen in part.seen(ReplicaDigests)}
+        for part in (window, *window.peers)
+    }
+    return {worker: digests for worker, digests in found.items() if digests}
+
+
+def differences(digests: Mapping[int, Digests]) -> Difference:
+    """Compare step by step what at least two workers have."""
+    differing: list[int] = []
+    first: dict[str, dict[int, str]] = {}
+    compared: set[str] = set()
+    last_equal = None
+    for step in sorted({step for own in digests.values() for step in own}):
+        there = {worker: own[step] for worker, own in digests.items() if step in own}
+        shared = _shared(there)
+        compared |= shared.keys()
+        unequal = {name: by for name, by in shared.items() if len(set(by.values())) > 1}
+        if unequal:
+            differing.append(step)
+            first = first or unequal
+        elif shared and not differing:
+            last_equal = step
+    if not differing:
+        return Difference(compared=len(compared))
+    by_worker = next(iter(first.values()))
+    odd, majority = _odd_ones(by_worker)
+    return Difference(
+        steps=tuple(differing),
+        layers=tuple(first),
+        odd=odd,
+        majority=majority,
+        workers=len(by_worker),
+        compared=len(compared),
+        last_equal=last_equal,
+    )
+
+
+def _shared(there: Mapping[int, Mapping[str, str]]) -> dict[str, dict[int, str]]:
+    """By module, the digests of the workers that have it; modules of one worker left out."""
+    found: dict[str, dict[int, str]] = {}
+    for worker, digests in there.items():
+        for name, digest in digests.items():
+            found.setdefault(name, {})[worker] = digest
+    return {name: by for name, by in found.items() if len(by) > 1}
+
+
+def _odd_ones(by_worker: Mapping[int, str]) -> tuple[tuple[int, ...], bool]:
+    groups: dict[str, list[int]] = {}
+    for worker, digest in sorted(by_worker.items()):
+        groups.setdefault(digest, []).append(worker)
+    # Of groups of one size that of the lowest worker counts as the norm.
+    largest = max(groups.values(), key=len)
+    if len(largest) == 1 and len(by_worker) > 2:
+        return tuple(sorted(by_worker)), False
+    return tuple(sorted(w for group in groups.values() if group is not largest for w in group)), (
+        True
+    )

@@ -1,0 +1,94 @@
+"""DST951: parameters that must be the same on all workers are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import WorkerStarted
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Window
+from mothtrap.rules._replicas import Difference, differences, digests_of
+
+
+@dataclass(frozen=True)
+class RanksDiverge(Rule):
+    """Parameters that must be the same on all workers differ.
+
+    What it detects:
+        After the same step the digest of a replicated parameter (of a model in
+        `DistributedDataParallel`, or with a `Replicate` placement) is not the same on
+        all workers that recorded one.
+
+    Why it matters:
+        The workers train different models. What is saved is the model of one of them,
+        and averaged gradients belong to none of them.
+
+    Fires:
+        Error at the first recorded step at which digests differ, on which workers, and
+        in which modules.
+
+    Stays quiet:
+        Parameters that each worker holds for itself: shards, models without a wrapper,
+        parameters that the wrapper was told to ignore.
+
+    What to do:
+        - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
+        - Change parameters (clipping, averaging, resetting) in the same way on all workers.
+        - Load the same checkpoint on every worker, before the model is wrapped.
+        - Step the optimizer on every worker in every step, also where a batch is empty.
+
+    Example:
+        model = DistributedDataParallel(net)
+        if rank == 0:
+            net.head.reset_parameters()   # only rank 0 has the new head
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/ddp.html
+    """
+
+    code = "DST951"
+    compares = True
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the digests of all workers, step by step."""
+        if not window.peers and max(_world_sizes([window]), default=1) < 2:
+            raise NotApplicable("the job has one worker")
+        digests = digests_of(window)
+        if len(digests) < 2:
+            raise NotEnoughData("digests of fewer than two workers are at hand")
+        found = differences(digests)
+        if not found.compared:
+            raise NotEnoughData("no step has digests of two workers")
+        return [self._finding(window, found)] if found.steps else []
+
+    def _finding(self, window: Window, found: Difference) -> Finding:
+        names = ", ".join(str(worker) for worker in found.odd)
+        plural = "s" if len(found.odd) > 1 else ""
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=found.steps[0],
+            last_step=found.steps[-1],
+            count=len(found.steps),
+            layers=found.layers,
+            workers=found.odd,
+            message=(
+                f"worker{plural} {names} differ{'' if plural else 's'} from the others in "
+                f"{found.layers[0]}, which must be the same on all {found.workers}"
+                if found.majority
+                else f"workers {names} all differ from each other in {found.layers[0]}, which "
+                "must be the same on all"
+            ),
+            evidence={
+                "modules": len(found.layers),
+                "modules_compared": found.compared,
+                "last_equal_step": found.last_equal,
+            },
+        )
+
+
+def _world_sizes(windows: Iterable[Window]) -> list[int]:
+    return [start.world_size for window in windows for start in window.seen(WorkerStarted)]
