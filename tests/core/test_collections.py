@@ -120,3 +120,24 @@ def test_a_mode_may_have_a_schedule_of_its_own() -> None:
         collection,
     ]
     assert Collection().schedule(Mode.EVAL) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "found"),
+    [
+        ("inputs", {}, ["Net.0"]),
+        ("mine", {"tensors": ("input:*",)}, ["Net.0"]),
+        ("mine", {"tensors": ("input:attn.*",)}, ["attn.0"]),
+        ("mine", {"tensors": ("inputs",), "modules": ("at*",)}, ["attn.0"]),
+        ("mine", {"tensors": ("inputs",), "module_types": ("Net",)}, ["Net.0"]),
+    ],
+)
+def test_inputs_of_parts_of_a_model_are_chosen_only_by_name(
+    name: str, fields: dict[str, object], found: list[str]
+) -> None:
+    belongs = matcher(name, Collection(**fields))  # type: ignore[arg-type]
+    inputs = (
+        TensorInfo(kind="input", name="Net.0", module="Net", module_type="Net", of_root=True),
+        TensorInfo(kind="input", name="attn.0", module="attn", module_type="Attention"),
+    )
+    assert [tensor.name for tensor in inputs if belongs(tensor)] == found

@@ -30,6 +30,8 @@ _OPEN_FORWARDS = 256
 inference, or steps that no optimizer makes; chosen by hand."""
 _FORWARD_KINDS = ("activation", "input", "output")
 """Seen in a forward, whose mode is known only when the root returns."""
+_MADE_BY_FORWARDS = (*_FORWARD_KINDS, "activation_gradient")
+"""As many of them as there are forwards."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -141,21 +143,24 @@ class Recorder(Generic[ArrayT]):
         self._defined.append((tensor_id, info))
         return tensor_id
 
-    def is_due(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
-        """Whether anything of a kind is captured in this step."""
-        if kind == "activation" and self._has_enough(mode):
+    def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
+        """Whether anything of a kind, or one statistic of it, is captured in this step."""
+        if kind in _MADE_BY_FORWARDS and self._has_enough(mode):
             return False
-        return any(kind in s.kinds for s in self._active[mode])
+        due = (s for s in self._active[mode] if kind in s.kinds)
+        return any(not statistic or statistic in s.statistics for s in due)
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
         """The statistics of a tensor that are due in this step."""
-        if self._tensors[tensor_id].kind == "activation" and self._has_enough(mode):
+        if self._tensors[tensor_id].kind in _MADE_BY_FORWARDS and self._has_enough(mode):
             return frozenset()
         return self._selection.statistics(tensor_id, self._active_names[mode])
 
-    def reduce(self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT]) -> None:
-        """Reduce or copy tensors of one kind as is due; those of a forward wait for
-        `commit_forward`.
+    def reduce(
+        self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT], mode: Mode = Mode.TRAIN
+    ) -> None:
+        """Reduce or copy tensors of one kind as is due; those of a forward, or of an
+        evaluation, wait for `commit_forward`.
         """
         if not ids:
             return
@@ -164,11 +169,12 @@ class Recorder(Generic[ArrayT]):
         for position, tensor_id in enumerate(ids):
             wanted = self._selection.statistics(tensor_id, self._any_active)
             groups.setdefault(wanted, []).append(position)
-        target = self._forward_rows if kind in _FORWARD_KINDS else self._rows
+        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        target = self._forward_rows if waits else self._rows
         copying_s = 0.0
         for wanted, positions in groups.items():
             if RAW in wanted:
-                copying_s += self._copy(kind, [(ids[p], tensors[p]) for p in positions])
+                copying_s += self._copy(kind, waits, [(ids[p], tensors[p]) for p in positions])
             if wanted - {RAW}:
                 chosen = [tensors[p] for p in positions]
                 rows = self._summarize(chosen, wanted - {RAW})
@@ -328,10 +334,10 @@ class Recorder(Generic[ArrayT]):
             reason = f"more than {_OPEN_FORWARDS} forwards without an optimizer step"
             self.observe(Dropped(step=step, what="forwards", count=unseen, reason=reason))
 
-    def _copy(self, kind: str, chosen: Sequence[tuple[int, ArrayT]]) -> float:
+    def _copy(self, kind: str, waits: bool, chosen: Sequence[tuple[int, ArrayT]]) -> float:
         """Copy tensors; return the seconds that it took."""
         began = self._clock()
-        target = self._forward_raw if kind in _FORWARD_KINDS else self._raw
+        target = self._forward_raw if waits else self._raw
         self._raw_dropped += sum(not target.add(number, tensor) for number, tensor in chosen)
         cost_s = self._clock() - began
         self._charge(kind, cost_s, raw=True)

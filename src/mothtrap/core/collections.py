@@ -19,6 +19,7 @@ BUILT_IN = MappingProxyType(
         "biases": "bias",
         "gradients": "gradient",
         "activations": "activation",
+        "activation_gradients": "activation_gradient",
         "inputs": "input",
         "outputs": "output",
         "labels": "label",
@@ -56,7 +57,8 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
     a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`, with
     a kind, a built-in collection, or `*` before the colon), or a regular expression that
     is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that is named as a
-    built-in one and chooses nothing is that one.
+    built-in one and chooses nothing is that one. Inputs are those of whole models, unless
+    names, `modules` or `module_types` ask for others.
 
     What: `statistics` (`all`, or ids; `histogram` and `quantiles` are worked out from
     copies, like `reductions`; empty = none), `raw` = the values as they are,
@@ -113,8 +115,9 @@ def kinds(name: str, collection: Collection) -> tuple[str, ...]:
 
 def matcher(name: str, collection: Collection) -> Matcher:
     """Return the function that says whether a tensor belongs to a collection."""
-    tests = [_test(pattern) for pattern in _patterns(name, collection)]
     modules, types = collection.modules, collection.module_types
+    names_parts = bool(modules or types)
+    tests = [_test(pattern, names_parts) for pattern in _patterns(name, collection)]
 
     def matches(info: TensorInfo) -> bool:
         return (
@@ -208,12 +211,14 @@ def _kinds_of(pattern: str) -> tuple[str, ...]:
     return tuple(k for k in KINDS if fnmatchcase(k, kind) and (colon or kind == "*"))
 
 
-def _test(pattern: str) -> Matcher:
+def _test(pattern: str, names_parts: bool) -> Matcher:
     if pattern.startswith(REGEX):
         search = re.compile(pattern.removeprefix(REGEX)).search
         return lambda info: search(info.identity) is not None
     chosen = _kinds_of(pattern)
     glob = pattern.partition(":")[2] or "*"
+    if glob == "*" and not names_parts:
+        return lambda info: info.kind in chosen and (info.of_root or info.kind != "input")
     # Names may hold brackets, which a glob would take for a set of characters.
     return lambda info: info.kind in chosen and (info.name == glob or fnmatchcase(info.name, glob))
 

@@ -11,6 +11,7 @@ Kind = Literal[
     "bias",
     "gradient",
     "activation",
+    "activation_gradient",
     "input",
     "label",
     "output",
@@ -33,7 +34,8 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     `saturating`: sigmoid, tanh). `location` is `file:line` of the module's
     construction. `shape` is the shape when first seen. `scope` says what part of the
     whole a worker holds, in words (`shard 1/2 of dim 0`); empty means all of it;
-    `global_shape` is the shape of the whole where it differs from `shape`.
+    `global_shape` is the shape of the whole where it differs from `shape`. `of_root`: an
+    input or output of a module that user code calls, not of a part of one.
     """
 
     kind: Kind
@@ -46,6 +48,7 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     location: str | None = None
     scope: str = ""
     global_shape: tuple[int, ...] = ()
+    of_root: bool = False
 
     @property
     def identity(self) -> str:
