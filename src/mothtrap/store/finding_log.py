@@ -12,6 +12,7 @@ import pyarrow as pa
 from mothtrap.core import jsonable
 from mothtrap.core.findings import EvidenceValue, Finding
 from mothtrap.core.runs import RuleStatus
+from mothtrap.store.durability import Durability, sync_folder
 from mothtrap.store.segments import SegmentLog
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.texts import json_text
@@ -28,11 +29,15 @@ class FindingLog:
 
     Args:
         folder: the monitor's folder (`layout.monitor_folder`); made when absent.
+        durability: what the findings survive.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, durability: Durability = "crash") -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._log = SegmentLog(folder, "findings")
+        self._log = SegmentLog(folder, "findings", durability=durability)
+        self._durability = durability
+        if durability == "power":
+            sync_folder(folder.parent)
 
     def append(self, findings: Sequence[Finding] = (), statuses: Sequence[RuleStatus] = ()) -> None:
         """Write revisions; a later one of a fingerprint, or code, replaces the earlier.
@@ -45,6 +50,8 @@ class FindingLog:
         if rows:
             columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
             self._log.append(pa.record_batch(columns, schema=SCHEMA))
+            if self._durability == "power":  # they are few
+                self._log.sync()
 
     def close(self) -> None:
         """Seal the segment."""

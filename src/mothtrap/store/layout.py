@@ -29,6 +29,7 @@ from mothtrap.core.errors import (
     nearest,
 )
 from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.store.durability import sync_file, sync_folder
 
 Kind = Literal["stats", "scalars", "events", "raw", "index", "batches", "findings"]
 FIRST_ATTEMPT = 1
@@ -99,6 +100,7 @@ def create_run(run: Path, info: RunInfo) -> Path:
         write_info(attempt, info)
         try:
             os.rename(draft, run)
+            sync_folder(run.parent)
         except OSError as err:
             if not os.path.lexists(run):
                 raise
@@ -233,8 +235,12 @@ def _started(run: Path) -> tuple[float, str]:
 def _replace(path: Path, data: bytes) -> None:
     # Readers must see the old file or the new one, never a part.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(data)
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())  # else a loss of power may leave the name without the bytes
     os.replace(draft, path)
+    sync_folder(path.parent)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

@@ -21,6 +21,7 @@ import xxhash
 
 from mothtrap.core.records import RawBlock
 from mothtrap.core.steps import StepKey
+from mothtrap.store.durability import Durability
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 
 _WHICH = (
@@ -50,11 +51,14 @@ class RawLog:
     Args:
         folder: the worker's own folder; exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
+        durability: what the tensors survive.
     """
 
-    def __init__(self, folder: Path, *, roll_bytes: int = ROLL_BYTES) -> None:
-        self._raw = SegmentLog(folder, "raw", roll_bytes=roll_bytes)
-        self._index = SegmentLog(folder, "index", roll_bytes=roll_bytes)
+    def __init__(
+        self, folder: Path, *, roll_bytes: int = ROLL_BYTES, durability: Durability = "crash"
+    ) -> None:
+        self._raw = SegmentLog(folder, "raw", roll_bytes=roll_bytes, durability=durability)
+        self._index = SegmentLog(folder, "index", roll_bytes=roll_bytes, durability=durability)
         self.next_seq = max(self._raw.next_seq, self._index.next_seq)
 
     def append(self, record: int, key: StepKey, blocks: Sequence[RawBlock]) -> None:
@@ -86,6 +90,11 @@ class RawLog:
             pa.array(_checksums(record, block), pa.uint64()),
         ]
         return pa.record_batch([*which, *places], schema=INDEX)
+
+    def sync(self) -> None:
+        """Have the disk keep what was appended; raises OSError."""
+        self._raw.sync()
+        self._index.sync()
 
     def close(self) -> None:
         """Seal both."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mothtrap.store import sealing
+from mothtrap.store.durability import Durability, sync_file, sync_folder
 from mothtrap.store.layout import Kind, segment_path, segments
 from mothtrap.store.sealing import Bytes
 
@@ -77,12 +78,15 @@ class SegmentWriter:
     Args:
         path: must not exist.
         schema: of every batch.
+        durability: `power` syncs the file before it is closed.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, durability: Durability = "crash") -> None:
         self.path = path
         self.schema = schema
         self.size_bytes = 0
+        self._durability = durability
+        self._synced_bytes = 0
         self._batches = 0
         self._seed = 0
         self._sink = _Sink()
@@ -122,10 +126,21 @@ class SegmentWriter:
         parts = self._sink.take()
         if self._batches:
             self._write(parts)
+            if self._durability == "power":
+                self.sync()
             os.close(self._file)
             self._file = -1
         else:
             self._abandon()
+
+    def sync(self) -> None:
+        """Have the disk keep what was appended, and the file's name; raises OSError."""
+        if self._file < 0 or self._synced_bytes == self.size_bytes:
+            return
+        sync_file(self._file)
+        if not self._synced_bytes:
+            sync_folder(self.path.parent)
+        self._synced_bytes = self.size_bytes
 
     def _write(self, parts: Sequence[Bytes]) -> None:
         views = [memoryview(part).cast("B") for part in parts]
@@ -163,13 +178,22 @@ class SegmentLog:
         folder: exists; segments in it are left alone, the next number is taken.
         kind: first part of the file names.
         roll_bytes: size at which a segment is sealed.
+        durability: `power` syncs what is sealed.
 
     Attributes:
         next_seq: the number of the segment to be begun next.
     """
 
-    def __init__(self, folder: Path, kind: Kind, *, roll_bytes: int = ROLL_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: Kind,
+        *,
+        roll_bytes: int = ROLL_BYTES,
+        durability: Durability = "crash",
+    ) -> None:
         self._folder = folder
+        self._durability: Durability = durability
         self._kind: Kind = kind
         self._roll_bytes = roll_bytes
         self._writer: SegmentWriter | None = None
@@ -185,15 +209,33 @@ class SegmentLog:
         if writer is None or writer.closed or not writer.schema.equals(batch.schema):
             self.close()
             path = segment_path(self._folder, self._kind, self.next_seq)
-            writer = self._writer = SegmentWriter(path, batch.schema)
+            writer = self._writer = SegmentWriter(path, batch.schema, self._durability)
             self.next_seq += 1
         end = writer.append(batch)
         if writer.size_bytes >= self._roll_bytes:
             self.close()
         return self.next_seq - 1, end
 
+    def sync(self) -> None:
+        """Have the disk keep what was appended; raises OSError."""
+        if self._writer is not None:
+            self._writer.sync()
+
     def close(self) -> None:
         """Seal the segment in writing."""
         if self._writer is not None:
             self._writer.seal()
             self._writer = None
+
+
+def is_sealed(path: Path) -> bool:
+    """Whether a segment file ends in a whole footer: nothing will be added to it."""
+    tail_bytes = sealing.HEADER_BYTES + sealing.TRAILER_BYTES
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - sealing.TRAILER_BYTES, 0))
+        footer = sealing.footer_bytes(file.read())
+        if footer is None or footer + tail_bytes > size:
+            return False
+        file.seek(size - footer - tail_bytes)
+        return sealing.footer_offset(file.read()) == 0

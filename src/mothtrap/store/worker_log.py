@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.durability import Durability, Syncer, sync_folder
 from mothtrap.store.raw_log import RawLog
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 from mothtrap.store.texts import json_text, storable
@@ -87,16 +88,21 @@ class WorkerLog:
     Args:
         folder: the worker's own folder; exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
+        durability: what the records survive.
     """
 
-    def __init__(self, folder: Path, *, roll_bytes: int = ROLL_BYTES) -> None:
-        self._stats = SegmentLog(folder, "stats", roll_bytes=roll_bytes)
-        self._scalars = SegmentLog(folder, "scalars", roll_bytes=roll_bytes)
-        self._events = SegmentLog(folder, "events", roll_bytes=roll_bytes)
-        self._raw = RawLog(folder, roll_bytes=roll_bytes)
+    def __init__(
+        self, folder: Path, *, roll_bytes: int = ROLL_BYTES, durability: Durability = "crash"
+    ) -> None:
+        log = functools.partial(SegmentLog, folder, roll_bytes=roll_bytes, durability=durability)
+        self._stats, self._scalars, self._events = log("stats"), log("scalars"), log("events")
+        self._raw = RawLog(folder, roll_bytes=roll_bytes, durability=durability)
+        if durability == "power":
+            sync_folder(folder.parent)
         # Above all records of an earlier log in the same folder: each log begins new segments.
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
+        self._syncer = Syncer((self._raw, self._stats, self._scalars, self._events), durability)
 
     def append(self, records: Sequence[StepRecord]) -> None:
         """Write records; when this returns they survive the death of the process.
@@ -115,6 +121,14 @@ class WorkerLog:
             self._scalars.append(_scalars_batch(numbered))
         if numbered:
             self._events.append(_events_batch(numbered))
+        self.sync_if_due()
+
+    def sync_if_due(self) -> None:
+        """With the durability `power`, bring to the disk what is not there yet.
+
+        To be called while nothing comes, too; raises OSError.
+        """
+        self._syncer.sync_if_due()
 
     def close(self) -> None:
         """Seal all segments; nothing can be lost by not calling this."""

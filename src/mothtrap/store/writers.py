@@ -1,0 +1,63 @@
+"""Who writes to a worker's folder when that is not the worker itself.
+
+RUN/<attempt>/w<rank>/writer.json   there while a writer process is at work
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from mothtrap.core import jsonable
+from mothtrap.store.layout import worker_folder, workers
+
+_NAME = "writer.json"
+_LOOK_EVERY_S = 0.02
+
+
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that writes."""
+
+    pid: int
+    host: str
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[None]:
+    """Say in a worker's folder that this process writes to it; raises OSError."""
+    path = folder / _NAME
+    path.write_bytes(jsonable.encode(Writer(pid=os.getpid(), host=socket.gethostname())))
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def at_work(attempt: Path) -> list[int]:
+    """Return the ranks whose records a process of this machine still writes."""
+    return [rank for rank in workers(attempt) if _lives(worker_folder(attempt, rank) / _NAME)]
+
+
+def wait_for_writers(attempt: Path, timeout_s: float) -> bool:
+    """Wait until nobody writes to an attempt any more; False when somebody still does."""
+    deadline_s = time.monotonic() + timeout_s
+    while at_work(attempt):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(_LOOK_EVERY_S)
+    return True
+
+
+def _lives(path: Path) -> bool:
+    try:
+        writer = jsonable.decode(path.read_bytes(), Writer)
+    except (OSError, msgspec.DecodeError, UnicodeError):
+        return False
+    return writer.host == socket.gethostname() and psutil.pid_exists(writer.pid)
