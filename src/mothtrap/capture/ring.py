@@ -1,0 +1,184 @@
+"""Bytes from one process to another through memory that both have mapped.
+
+The memory has no name and no owner: what one process has written is there for the other,
+also when the first was killed. One process writes, one reads.
+
+    offset 0     written, read (positions in bytes since the start), state, closing, pid of
+                 the reader, length of the reader's last words: 8 bytes each
+    offset 512   the reader's last words
+    offset 4096  the ring: frames of 16 bytes of header (length, 1 for the last of a message,
+                 xxh3 of the bytes seeded by the frame's position) and their bytes, each
+                 padded to a multiple of 16
+
+A frame exists once `written` is beyond it. Its checksum keeps the reader from bytes that
+another processor core has not made visible yet.
+"""
+
+from __future__ import annotations
+
+import enum
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+Bytes = npt.NDArray[np.uint8]
+
+_RING_AT = 4096
+_WORDS_AT = 512
+_MAX_WORDS_BYTES = 2048
+_HEADER = struct.Struct("<IIQ")
+_ALIGNMENT = 16
+_WRITTEN, _READ, _STATE, _CLOSING, _PID, _WORDS = range(6)
+
+
+class ReaderState(enum.IntEnum):
+    """How the reader fares."""
+
+    STARTING = 0
+    READY = 1
+    FAILED = 2
+    DONE = 3
+
+
+class Ring:
+    """A ring of bytes in shared memory.
+
+    Args:
+        file: descriptor of the memory, as `create` made it.
+        size: bytes of the ring.
+    """
+
+    def __init__(self, file: int, size: int) -> None:
+        self.size = size
+        self._map = mmap.mmap(file, _RING_AT + size)
+        self._head = np.frombuffer(self._map, np.uint64, 8)
+        self._data = np.frombuffer(self._map, np.uint8, size, _RING_AT)
+
+    @staticmethod
+    def create(size: int) -> tuple[int, int]:
+        """Make the memory.
+
+        Args:
+            size: of the ring in bytes, at least; nothing is taken before it is used.
+
+        Returns:
+            Its descriptor, which the caller closes, and the size of the ring.
+
+        Raises:
+            OSError: there is no such memory.
+        """
+        size += -size % mmap.PAGESIZE
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("mothtrap")
+            os.ftruncate(file, _RING_AT + size)
+            return file, size
+        with tempfile.TemporaryFile(buffering=0) as nameless:
+            # A hole that finds the disk full later would kill whoever writes into it.
+            nameless.write(bytes(_RING_AT + size))
+            return os.dup(nameless.fileno()), size
+
+    @property
+    def used(self) -> int:
+        """Bytes that wait for the reader."""
+        return int(self._head[_WRITTEN]) - int(self._head[_READ])
+
+    def frame_bytes(self, size: int) -> int:
+        """What a frame of `size` bytes takes of the ring."""
+        return _HEADER.size + size + -size % _ALIGNMENT
+
+    def write(self, parts: Sequence[Bytes], *, last: bool = True) -> bool:
+        """Write one frame; False, and nothing is written, when there is no room.
+
+        Args:
+            parts: its bytes, in pieces.
+            last: whether the message ends with this frame.
+        """
+        size = sum(len(part) for part in parts)
+        if self.used + self.frame_bytes(size) > self.size:
+            return False
+        start = int(self._head[_WRITTEN])
+        state = xxhash.xxh3_64(seed=start)
+        at = start + _HEADER.size
+        for part in parts:
+            state.update(part.data)
+            self._put(at, part)
+            at += len(part)
+        header = _HEADER.pack(size, last, state.intdigest())
+        self._put(start, np.frombuffer(header, np.uint8))
+        self._head[_WRITTEN] = start + self.frame_bytes(size)
+        return True
+
+    def read(self, limit: int) -> list[tuple[Bytes, bool]]:
+        """Return frames that came, as copies, with whether each ends a message.
+
+        Args:
+            limit: bytes after which no further frame is begun.
+        """
+        frames: list[tuple[Bytes, bool]] = []
+        start, taken = int(self._head[_READ]), 0
+        while start < int(self._head[_WRITTEN]) and taken < limit:
+            size, last, checksum = _HEADER.unpack(self._get(start, _HEADER.size).tobytes())
+            if self.frame_bytes(size) > int(self._head[_WRITTEN]) - start:
+                break
+            data = self._get(start + _HEADER.size, size)
+            if xxhash.xxh3_64_intdigest(data.data, seed=start) != checksum:
+                break
+            frames.append((data, bool(last)))
+            taken += size
+            start += self.frame_bytes(size)
+            self._head[_READ] = start
+        return frames
+
+    @property
+    def state(self) -> ReaderState:
+        """How the reader fares, as it says."""
+        return ReaderState(int(self._head[_STATE]))
+
+    @property
+    def words(self) -> str:
+        """Why the reader has failed."""
+        end = _WORDS_AT + min(int(self._head[_WORDS]), _MAX_WORDS_BYTES)
+        return self._map[_WORDS_AT:end].decode("utf-8", "replace")
+
+    @property
+    def reader_pid(self) -> int:
+        """The process that reads; 0 before it has begun."""
+        return int(self._head[_PID])
+
+    @property
+    def closing(self) -> bool:
+        """Whether the writer has written its last frame."""
+        return bool(self._head[_CLOSING])
+
+    def begin(self, pid: int) -> None:
+        """Say who reads."""
+        self._head[_PID] = pid
+
+    def enter(self, state: ReaderState, words: str = "") -> None:
+        """Say how the reader fares."""
+        text = words.encode("utf-8", "backslashreplace")[:_MAX_WORDS_BYTES]
+        self._map[_WORDS_AT : _WORDS_AT + len(text)] = text
+        self._head[_WORDS] = len(text)
+        self._head[_STATE] = state
+
+    def finish(self) -> None:
+        """Say that nothing more will be written."""
+        self._head[_CLOSING] = 1
+
+    def _put(self, position: int, part: Bytes) -> None:
+        at = position % self.size
+        head = part[: self.size - at]
+        self._data[at : at + len(head)] = head
+        self._data[: len(part) - len(head)] = part[len(head) :]
+
+    def _get(self, position: int, size: int) -> Bytes:
+        at = position % self.size
+        return np.concatenate(
+            [self._data[at : at + size], self._data[: max(0, at + size - self.size)]]
+        )
