@@ -35,6 +35,7 @@ class Channel:
         on_dropped: gets the `Dropped` observations, in `put` or `close`, in place of the
             next record.
         raw: whether the consumer wants the tensors that are kept whole.
+        idle: called every `poll_s` seconds while nothing waits; fails as `consume` does.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Channel:
         poll_s: float = 0.05,
         on_dropped: Callable[[Dropped], None] | None = None,
         raw: bool = True,
+        idle: Callable[[], None] | None = None,
     ) -> None:
-        self._consume, self._on_error, self._raw = consume, on_error, raw
+        self._consume, self._on_error, self._raw, self._idle = consume, on_error, raw, idle
         self._shedding = Shedding(name, on_dropped)
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
@@ -118,6 +120,8 @@ class Channel:
                 records, finished = self._take()
                 if records:
                     self._consume(records)
+                elif self._idle is not None:
+                    self._idle()
         except BaseException as err:  # whatever it is: nobody else would let a waiting put go
             with self._changed:
                 self._closed = True

@@ -140,6 +140,26 @@ class Resumed(Observation, frozen=True, kw_only=True, tag=True):
     evidence: str
 
 
+class ShapeChanged(Observation, frozen=True, kw_only=True, tag=True):
+    """A tensor (`kind:name`) whose shape is followed has another one than before."""
+
+    tensor: str
+    shape: tuple[int, ...]
+
+
+class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
+    """The answer to a request to capture something else while the job runs.
+
+    It counts from `from_step` on. `collections` are those in force since then, by name;
+    `error` says why nothing was changed.
+    """
+
+    request: str
+    from_step: int
+    collections: tuple[str, ...] = ()
+    error: str = ""
+
+
 class Blind(Observation, frozen=True, kw_only=True, tag=True):
     """Something that was not observed, and why."""
 
@@ -190,6 +210,14 @@ class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
     exception: str | None = None
 
 
+class WorkerLost(Observation, frozen=True, kw_only=True, tag=True):
+    """The process of a worker was gone before it had closed: killed, crashed, or left by
+    `os._exit`. Said by the process that writes for it; all that it handed over is stored.
+    """
+
+    pid: int
+
+
 AnyObservation = (
     LossSeries
     | LossCall
@@ -199,9 +227,12 @@ AnyObservation = (
     | WrapperBypassed
     | WeightsSaved
     | Resumed
+    | ShapeChanged
+    | CaptureChanged
     | Blind
     | ToolError
     | Dropped
     | WorkerStarted
     | WorkerEnded
+    | WorkerLost
 )

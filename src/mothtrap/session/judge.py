@@ -14,6 +14,7 @@ from mothtrap.core.runs import RuleStatus
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.report.style import Style
 from mothtrap.report.text import live_line
+from mothtrap.store.durability import Durability
 
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
@@ -44,14 +45,14 @@ class Judge:
         self._kept: dict[str, RuleStatus] = {}
         self._kept_s = -KEEP_EVERY_S
 
-    def keep_in(self, attempt: Path, rank: int) -> None:
+    def keep_in(self, attempt: Path, rank: int, durability: Durability = "crash") -> None:
         """Store findings and the states of rules beside the worker's record."""
         from mothtrap.store.finding_log import FindingLog
         from mothtrap.store.layout import monitor_folder
 
         folder = monitor_folder(attempt, rank)
         folder.mkdir(exist_ok=True)
-        self._log = FindingLog(folder)
+        self._log = FindingLog(folder, durability=durability)
 
     def consume(self, records: Sequence[StepRecord]) -> None:
         """Judge some records."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import sys
@@ -13,6 +14,7 @@ from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
+from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
@@ -64,7 +66,7 @@ class Worker:
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
-        self._parts: dict[str, tuple[Channel, Callable[[], None]]] = {}
+        self._parts: dict[str, tuple[Channel | SideChannel, Callable[[], None]]] = {}
         self._handle: Handle | None = None
         self._folder: Path | None = None
         self._rank = 0
@@ -201,8 +203,31 @@ class Worker:
         from mothtrap.store.worker_log import WorkerLog
 
         self._rank, folder = claim_worker(attempt, rank)
-        log = WorkerLog(folder)
-        self._add_part("writer", log.append, log.close)
+        if self._config.writer == "process" and self._start_side_writer(folder):
+            return
+        log = WorkerLog(folder, durability=self._config.durability)
+        self._add_part("writer", log.append, log.close, idle=log.tend)
+
+    def _start_side_writer(self, folder: Path) -> bool:
+        from mothtrap.session import side_writer
+
+        try:
+            ring, alive = side_writer.start(
+                folder,
+                queue_bytes=self._config.queue_mb * 2**20,
+                durability=self._config.durability,
+            )
+        except OSError as err:
+            self._say(
+                f"mothtrap: no writer process could be started ({err}); a thread of this process "
+                "writes instead"
+            )
+            return False
+        failed = functools.partial(self._failed, "writer")
+        channel = SideChannel(ring, alive, failed, on_full=self._config.on_full)
+        self._parts["writer"] = channel, lambda: None  # that process has sealed the files
+        self.recorder.sinks.append(channel)
+        return True
 
     def _open_monitor(self, attempt: Path | None) -> None:
         judge = Judge(
@@ -211,7 +236,9 @@ class Worker:
             self._findings_lost,
         )
         if attempt is not None:
-            self._contained("findings", lambda: judge.keep_in(attempt, self._rank))
+            self._contained(
+                "findings", lambda: judge.keep_in(attempt, self._rank, self._config.durability)
+            )
         # What the rules missed is a fact of the run: it goes where the writer gets it.
         self._add_part("rules", judge.consume, judge.close, self.recorder.observe, raw=False)
         for fault in left_out():
@@ -225,6 +252,7 @@ class Worker:
         on_dropped: Callable[[Dropped], None] | None = None,
         *,
         raw: bool = True,
+        idle: Callable[[], None] | None = None,
     ) -> None:
         channel = Channel(
             part,
@@ -234,6 +262,7 @@ class Worker:
             on_full=self._config.on_full,
             on_dropped=on_dropped,
             raw=raw,
+            idle=idle,
         )
         self._parts[part] = channel, close
         self.recorder.sinks.append(channel)

@@ -1,0 +1,123 @@
+"""A bounded queue of step records between the training thread and another process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from mothtrap.capture.ring import Bytes, ReaderState, Ring
+from mothtrap.capture.shedding import Shedding
+from mothtrap.core.records import StepRecord
+from mothtrap.store.wire import encode, size_of
+
+_WHOLE_SHARE = 7 / 8
+"""Of the ring, for records as they are; the rest is for thinned ones. Chosen by hand."""
+_WAIT_S = 0.001
+_LOOK_S = 0.5
+"""Between two looks whether the other process lives, which cost some 50 us each."""
+
+
+class SideChannel:
+    """Carries records to a process that writes them; what `put` has taken survives ours.
+
+    A record is copied into shared memory before `put` returns. When there is no room,
+    `on_full` decides as in `Channel`: `degrade` gives up the tensors kept whole, then the
+    rows that are finite, then the step; `drop` gives up the step; `block` waits.
+
+    Args:
+        ring: the shared memory; this process writes.
+        alive: whether the other process lives.
+        on_error: called once with what became of the other process; after that the
+            channel is closed.
+        on_full: what gives.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        alive: Callable[[], bool],
+        on_error: Callable[[BaseException], None],
+        *,
+        on_full: Literal["degrade", "drop", "block"] = "degrade",
+    ) -> None:
+        self._ring, self._alive, self._on_error, self._on_full = ring, alive, on_error, on_full
+        self._shedding = Shedding("writer")
+        self._closed = False
+        self._looked_s = time.monotonic()
+        self._lock = threading.Lock()
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:  # noqa: ARG002  # a Sink
+        """Hand a record over; a closed channel takes nothing."""
+        with self._lock:
+            if self._closed or self._has_failed(look=False):
+                return
+            record = self._shedding.settle(record)
+            parts = encode(record)
+            if self._on_full == "block":
+                self._wait_to_write(parts)
+            elif not self._write(parts, _WHOLE_SHARE):
+                self._write_less(record)
+
+    def close(self, timeout_s: float = 30.0) -> bool:
+        """Let the other process finish; False when it did not in time."""
+        with self._lock:
+            if self._closed:
+                return True
+            deadline_s = time.monotonic() + timeout_s
+            last = self._shedding.last()
+            if last is not None:
+                self._wait_to_write(encode(last), deadline_s)
+            self._ring.finish()
+            while self._ring.state != ReaderState.DONE and not self._has_failed(look=True):
+                if time.monotonic() >= deadline_s:
+                    return False
+                time.sleep(_WAIT_S)
+            self._closed = True
+            return True
+
+    def _write_less(self, record: StepRecord) -> None:
+        """Write what there is room for of a record, and owe the rest to the next."""
+        if self._on_full == "degrade":
+            if record.raw:
+                record = self._shedding.settle(self._shedding.without_raw(record))
+                if self._write(encode(record), _WHOLE_SHARE):
+                    return
+            record = self._shedding.settle(self._shedding.thin(record))
+            if self._write(encode(record), 1.0):
+                return
+        self._shedding.drop(record)
+        self._has_failed(look=True)
+
+    def _write(self, parts: Sequence[Bytes], share: float) -> bool:
+        needed = self._ring.used + self._ring.frame_bytes(size_of(parts))
+        return needed <= share * self._ring.size and self._ring.write(parts)
+
+    def _wait_to_write(self, parts: Sequence[Bytes], deadline_s: float | None = None) -> None:
+        """Write a message of any size as room for it comes, in several frames if need be."""
+        frames: list[Sequence[Bytes]] = [parts]
+        if self._ring.frame_bytes(size_of(parts)) > self._ring.size:
+            whole, most = np.concatenate(parts), self._ring.size // 4
+            frames = [[whole[at : at + most]] for at in range(0, len(whole), most)]
+        for number, frame in enumerate(frames, 1):
+            while not self._ring.write(frame, last=number == len(frames)):
+                late = deadline_s is not None and time.monotonic() >= deadline_s
+                if late or self._has_failed(look=True):
+                    return
+                time.sleep(_WAIT_S)
+
+    def _has_failed(self, *, look: bool) -> bool:
+        """Whether the other process has given up or, looking closer, is gone; said once."""
+        failed = self._ring.state == ReaderState.FAILED
+        gone = False
+        if look and not failed and time.monotonic() - self._looked_s >= _LOOK_S:
+            self._looked_s = time.monotonic()
+            gone = not self._alive() and self._ring.state < ReaderState.FAILED
+        if (failed or gone) and not self._closed:
+            self._closed = True
+            why = self._ring.words if failed else "it was ended from outside"
+            self._on_error(OSError(f"the writer process: {why}"))
+        return self._closed

@@ -1,0 +1,218 @@
+"""A process beside the training that writes what is handed over, and outlives it.
+
+It is nobody's child, so a script that waits for its children never meets it; it has a
+session of its own, so Ctrl-C and a closing terminal do not reach it; it inherits nothing
+but the shared memory, and ends when the training process does, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from mothtrap.capture.ring import Bytes, ReaderState, Ring
+from mothtrap.core.observations import WorkerEnded, WorkerLost
+from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.statistics.summary import WIDTH
+from mothtrap.store.durability import Durability
+from mothtrap.store.wire import decode
+
+MIN_RING_BYTES = 4 << 20
+"""Chosen by hand: the definitions of some 10,000 tensors fit."""
+START_TIMEOUT_S = 30.0
+POLL_S = 0.05
+FIRST_WAIT_S = 0.001
+CHUNK_BYTES = 32 << 20
+"""Read and written at once; bounds the memory of the writer process."""
+_IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+_SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def start(
+    folder: Path, *, queue_bytes: float, durability: Durability
+) -> tuple[Ring, Callable[[], bool]]:
+    """Start a writer for this process and wait until it is ready.
+
+    Args:
+        folder: the worker's own folder; exists.
+        queue_bytes: what may wait to be written; twice that while it is thinned.
+        durability: as in the configuration.
+
+    Returns:
+        The memory to write to, and whether the process lives.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    file, size = Ring.create(max(MIN_RING_BYTES, int(2 * queue_bytes)))
+    try:
+        ring = Ring(file, size)
+        order = json.dumps([file, size, os.getpid(), str(folder.absolute()), durability])
+        _spawn([sys.executable, "-P", "-W", "ignore", "-m", __name__, order], file)
+    finally:
+        os.close(file)
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while ring.state != ReaderState.READY:
+        if ring.state == ReaderState.FAILED:
+            raise OSError(ring.words)
+        if time.monotonic() >= deadline_s:
+            ring.finish()  # so that it ends should it begin after all
+            raise OSError(f"it was not ready within {START_TIMEOUT_S:g} s")
+        time.sleep(FIRST_WAIT_S)
+    return ring, _watch(ring.reader_pid)
+
+
+def _spawn(command: list[str], file: int) -> None:
+    """Run the command until it has forked the writer and ended."""
+    own = {"MOTHTRAP_DISABLE": "1", **dict.fromkeys(_SINGLE_THREADED, "1")}
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **own},
+        pass_fds=(file,),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    try:
+        _, said = process.communicate(timeout=START_TIMEOUT_S)
+    except subprocess.TimeoutExpired as err:
+        process.kill()
+        process.communicate()
+        raise OSError(f"it did not begin within {START_TIMEOUT_S:g} s") from err
+    if process.returncode:
+        raise OSError(said.strip().rpartition("\n")[2] or f"exit code {process.returncode}")
+
+
+def _watch(pid: int) -> Callable[[], bool]:
+    """Return a function that says whether the process that is now `pid` still lives."""
+    try:
+        process = psutil.Process(pid)
+    except psutil.Error:
+        return lambda: False
+
+    def alive() -> bool:
+        try:
+            return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.Error:
+            return False
+
+    return alive
+
+
+def write_from(
+    ring: Ring,
+    folder: Path,
+    peer: int,
+    durability: Durability = "crash",
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Write what comes until the peer closes or is gone, then seal.
+
+    Args:
+        ring: what the peer writes to.
+        folder: of the worker.
+        peer: pid of the process that writes to the ring.
+        durability: as in the configuration.
+        sleep: waits so many seconds.
+
+    Raises:
+        OSError: the disk refused; what it has taken can be read.
+    """
+    from mothtrap.store.worker_log import WorkerLog
+    from mothtrap.store.writers import marked
+
+    with marked(folder):
+        log = WorkerLog(folder, durability=durability)
+        ring.enter(ReaderState.READY)
+        inbox, alive = _Inbox(ring), _watch(peer)
+        wait_s, ended, step = POLL_S, False, 0
+        while True:
+            over = ring.closing or not alive()  # before reading: all that will come is there then
+            records = inbox.take()
+            log.append(records)
+            for record in records:
+                step = max(step, record.key.step + bool(record.optimizers))
+                ended = ended or any(isinstance(o, WorkerEnded) for o in record.observations)
+            if over and not records:
+                break
+            wait_s = FIRST_WAIT_S if records else min(2 * wait_s, POLL_S)
+            if not inbox.was_full:
+                sleep(wait_s)
+        if not ended and not ring.closing:
+            log.append([_loss(step, peer)])
+        log.close()
+
+
+class _Inbox:
+    """The records that come through a ring."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._begun: list[Bytes] = []
+        self.was_full = False
+
+    def take(self) -> list[StepRecord]:
+        """Return whole records; `was_full` tells that more wait."""
+        records, size = [], 0
+        for data, last in self._ring.read(CHUNK_BYTES):
+            size += len(data)
+            self._begun.append(data)
+            if last:
+                whole = data if len(self._begun) == 1 else np.concatenate(self._begun)
+                self._begun = []
+                records.append(decode(whole))
+        self.was_full = size >= CHUNK_BYTES
+        return records
+
+
+def _loss(step: int, pid: int) -> StepRecord:
+    """The record that says that a worker is gone."""
+    return StepRecord(
+        key=StepKey(step=step, mode=Mode.PREDICT),
+        wall_s=time.time(),
+        tensor_T=np.empty(0, np.uint32),
+        summary_TF=np.empty((0, WIDTH)),
+        observations=(WorkerLost(step=step, pid=pid),),
+    )
+
+
+def _leave() -> None:
+    """Let go of everything that was inherited."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    os.chdir("/")
+    for name in _IGNORED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def main() -> None:
+    """Fork the writer and end, so that it has no parent that would have to wait for it."""
+    file, size, peer, folder, durability = json.loads(sys.argv[1])
+    if os.fork():
+        os._exit(0)
+    _leave()
+    ring = Ring(file, size)
+    os.close(file)
+    ring.begin(os.getpid())
+    try:
+        write_from(ring, Path(folder), peer, durability)
+        ring.enter(ReaderState.DONE)
+    except BaseException as err:  # whatever it is: the peer tells it
+        ring.enter(ReaderState.FAILED, f"{type(err).__name__}: {err}")
+
+
+if __name__ == "__main__":
+    main()
