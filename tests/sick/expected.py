@@ -46,6 +46,8 @@ ILLNESSES = (
     near("loss_not_decreasing", "LOS401", 0, severity="warning"),
     near("loss_diverging", "LOS402", 0),
     near("stuck_at_chance", "LOS407", 0),
+    exactly("wrong_sign", "LOS410", 0),
+    exactly("sigmoid_before_bce_with_logits", "STR702", 0),
     exactly("softmax_before_cross_entropy", "STR701", 0),
     exactly("loss_broadcast", "STR706", 0),
     near("parameter_without_optimizer", "OPT604", 0, layer="head"),

@@ -1,0 +1,84 @@
+"""STR702: a loss that applies a sigmoid itself is given the output of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Window
+
+LOSS = "binary_cross_entropy_with_logits"
+TRANSPARENT = ("view", "cast", "expand")
+"""Operations that change no value."""
+
+
+@dataclass(frozen=True)
+class SigmoidBeforeBceWithLogits(Rule):
+    """A loss that applies a sigmoid itself is given the output of one.
+
+    What it detects:
+        A sigmoid whose output, with nothing but views and casts between, goes into
+        binary cross-entropy with logits, which applies a sigmoid itself.
+
+    Why it matters:
+        The first sigmoid gives 0..1, the second makes 0.5..0.73 of it: the model can
+        never say no. Gradients shrink to a quarter or less, and the loss cannot come
+        near 0 even when every prediction is right.
+
+    Fires:
+        Error when the graph under the loss shows it, at the first step.
+
+    Stays quiet:
+        Values that only happen to lie between 0 and 1: nothing but the graph decides.
+        A sigmoid with a scale or an offset between it and the loss.
+
+    What to do:
+        - Remove the sigmoid from the model: give the logits to
+          `binary_cross_entropy_with_logits`, and apply it only where probabilities are
+          shown.
+        - Or keep the sigmoid and use `binary_cross_entropy`, which is less stable.
+
+    Example:
+        loss = F.binary_cross_entropy_with_logits(torch.sigmoid(model(x)), y)  # twice
+        loss = F.binary_cross_entropy_with_logits(model(x), y)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
+    """
+
+    code = "STR702"
+    explains = ("loss_not_decreasing", "stuck_at_chance")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the operations under every binary loss with logits."""
+        every = list(window.seen(LossCall))
+        if not every:
+            raise NotEnoughData("no loss was traced to its operation")
+        calls = [call for call in every if call.operation == LOSS]
+        if not calls:
+            raise NotApplicable("no binary cross-entropy with logits was seen")
+        twice = [call for call in calls if _before(call) == "sigmoid"]
+        if not twice:
+            return []
+        first = min(twice, key=lambda call: call.step)
+        return [
+            self.finding(
+                window,
+                severity=Severity.ERROR,
+                step=first.step,
+                last_step=max(call.step for call in twice),
+                count=len({call.step for call in twice}),
+                message="sigmoid goes into binary cross-entropy with logits, which applies one",
+                evidence={"chain": " <- ".join((first.operation, *first.chain))},
+                location=first.location,
+                mode=first.mode.value,
+            )
+        ]
+
+
+def _before(call: LossCall) -> str:
+    """The operation whose output the loss gets."""
+    return next((name for name in call.chain if name not in TRANSPARENT), "")

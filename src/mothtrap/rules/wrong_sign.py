@@ -1,0 +1,126 @@
+"""LOS410: a loss that cannot be negative is, and falls on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._losses import Judgement, finite_part, has_players, judge_series
+
+AT_LEAST_ZERO = (
+    "cross_entropy",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "elementwise",
+)
+"""Loss operations whose value is 0 or more for targets in their range."""
+
+
+@dataclass(frozen=True)
+class WrongSign(Rule):
+    """A loss that cannot be negative is negative, and falls on.
+
+    What it detects:
+        A loss made of one cross-entropy, squared or absolute error, none of which can be
+        below 0, that is below 0 and keeps falling.
+
+    Why it matters:
+        The sign is turned: the optimizer makes the error as large as it can. Nothing
+        stops it, so the weights grow until they overflow, while the falling curve looks
+        like progress.
+
+    Fires:
+        Error when the last `steps` losses are below 0 and the latest of them lie
+        `falling_factor` times deeper than the first loss below 0.
+
+    Stays quiet:
+        Losses with several terms, such as an entropy bonus, losses not traced to an
+        operation, such as the log-likelihood of a density, losses that dip below 0 and
+        come back, and games, in which one player's loss is turned on purpose.
+
+    What to do:
+        - Remove the minus sign before the loss, or in the function that computes it.
+        - Look for `maximize=True` in the optimizer, and for a score such as accuracy or
+          log-likelihood that is minimised where its negative was meant.
+        - Check that targets are in the range of the loss: 0 to 1 for binary
+          cross-entropy.
+
+    Example:
+        loss = -F.cross_entropy(model(x), y)     # the error is maximised
+        loss = F.cross_entropy(model(x), y)
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep Learning, section 6.2,
+        https://www.deeplearningbook.org
+    """
+
+    code = "LOS410"
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "exploding_gradient",
+        "dead_units",
+    )
+
+    steps: int = threshold(8, unit="losses below 0 running", source="chosen by hand")
+    falling_factor: float = threshold(
+        1.5, unit="times the first loss below 0", source="chosen by hand: noise stays within"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every loss series that is one operation."""
+        terms = _terms(window)
+        game = has_players(window)
+
+        def judge(series: Series) -> Judgement | None:
+            if series.of not in terms:
+                raise NotEnoughData("the loss was not traced to its operation")
+            if terms[series.of] not in AT_LEAST_ZERO:
+                raise NotApplicable("the loss has several terms, or one that may be negative")
+            return None if game else self._judge(series, terms[series.of])
+
+        return judge_series(self, window, judge)
+
+    def _judge(self, series: Series, operation: str) -> Judgement | None:
+        steps_S, loss_S = finite_part(series)
+        if len(loss_S) < self.steps:
+            raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
+        above = np.flatnonzero(loss_S >= 0)
+        onset = int(above[-1]) + 1 if len(above) else 0
+        if len(loss_S) - onset < self.steps:
+            return None
+        first, latest = float(loss_S[onset]), float(np.median(loss_S[-3:]))
+        if latest > self.falling_factor * first:
+            return None
+        return Judgement(
+            severity=Severity.ERROR,
+            step=int(steps_S[onset]),
+            last_step=int(steps_S[-1]),
+            count=len(loss_S) - onset,
+            message=(
+                f"the loss is {latest:.4g} and falling, but {operation} cannot be below 0: "
+                "its sign is turned, and the error is maximised"
+            ),
+            evidence={"value": latest, "first": first, "operation": operation},
+        )
+
+
+def _terms(window: Window) -> dict[str, str]:
+    """Return the one operation of every traced series, '' where there are several."""
+    found: dict[str, str] = {}
+    calls = [call for call in window.seen(LossCall) if call.series]
+    a_step = Counter((call.series, call.step) for call in calls)
+    for call in calls:
+        alone = a_step[call.series, call.step] == 1
+        same = found.get(str(call.series), call.operation) == call.operation
+        found[str(call.series)] = call.operation if alone and same else ""
+    return found

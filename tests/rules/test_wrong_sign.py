@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, loss, noise, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.rules.wrong_sign import WrongSign
+
+
+def calls(*operations: str, steps: int = 3, series: str = LOSS) -> list[LossCall]:
+    return [LossCall(step=s, operation=o, series=series) for s in range(steps) for o in operations]
+
+
+def check(values, *operations: str, **options):
+    return WrongSign().check(window(loss(values), *calls(*operations, **options)))
+
+
+@pytest.mark.parametrize("operation", ["cross_entropy", "elementwise", "binary_cross_entropy"])
+def test_fires_on_an_error_that_is_maximised(operation: str) -> None:
+    [finding] = check(-2.3 * 1.1 ** np.arange(30), operation)
+    assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 0, 30)
+    assert finding.location == LOSS
+
+
+def test_the_onset_is_the_first_loss_of_the_fall_below_zero() -> None:
+    values = np.concatenate([np.linspace(2, 0.1, 20), -0.2 * 1.2 ** np.arange(20)])
+    [finding] = check(values, "cross_entropy")
+    assert finding.step == 20
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        np.linspace(2.3, 0.0, 50),
+        0.01 * noise(60),
+        np.concatenate([np.full(20, 1.0), np.full(20, -0.1)]),
+        np.concatenate([-(1.5 ** np.arange(10.0)), [1.0], np.full(4, -9.0)]),
+    ],
+    ids=["falls to 0", "around 0", "stays a little below", "comes back"],
+)
+def test_stays_quiet_where_it_does_not_fall_on(healthy: np.ndarray) -> None:
+    assert check(healthy, "cross_entropy") == []
+
+
+def test_a_player_of_a_game_may_turn_its_loss() -> None:
+    falling = -(1.1 ** np.arange(30.0))
+    players = (
+        loss(falling, of="a.py:1", optimizers=("A",)),
+        loss(-falling, of="a.py:2", optimizers=("B",)),
+    )
+    traced = calls("cross_entropy", series="a.py:1") + calls("cross_entropy", series="a.py:2")
+    assert WrongSign().check(window(*players, *traced)) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    falling = -(1.1 ** np.arange(30.0))
+    with pytest.raises(NotEnoughData, match="not traced"):
+        check(falling)
+    with pytest.raises(NotApplicable, match="several terms"):
+        check(falling, "cross_entropy", "elementwise")
+    with pytest.raises(NotApplicable, match="may be negative"):
+        check(falling, "nll")
+    with pytest.raises(NotEnoughData, match="8 are needed"):
+        check(falling[:4], "cross_entropy")
