@@ -118,12 +118,12 @@ def test_what_came_last_is_synced_while_nothing_comes(disk: Disk, tmp_path: Path
     log.append([record(1)])  # within a second
     before = dict(disk.sizes)
     log._syncer._synced_s -= 2 * durability.SYNC_EVERY_S
-    log.sync_if_due()
+    log.tend()
     assert all(disk.sizes[path] > before[path] for path in before)
     after = dict(disk.sizes)
     disk.sizes.clear()
     log._syncer._synced_s -= 2 * durability.SYNC_EVERY_S
-    log.sync_if_due()
+    log.tend()
     assert disk.sizes == {}, "what the disk has is not given to it again"
     disk.sizes = after
     disk.lose_power(tmp_path)

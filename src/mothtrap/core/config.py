@@ -22,7 +22,7 @@ from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
-ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS")
+ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +35,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `thread` of the training process, or a `process` beside it, which also writes what
     was still queued when the training process was killed. `durability`: what is written
     survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
-    worker is captured and judged, or `rank0` alone. `rules` holds thresholds by rule code.
+    worker is captured and judged, or `rank0` alone. `runs_dir` is a folder or the URL of an
+    object store, to which new data is sent every `upload_every_s` seconds. `rules` holds
+    thresholds by rule code.
     """
 
     runs_dir: str = "runs"
@@ -48,8 +50,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     workers: Literal["all", "rank0"] = "all"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    upload_every_s: float = 2.0
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
+
+    @property
+    def roll_s(self) -> float | None:
+        """Seconds after which a segment is sealed; None: by size only, as on a disk."""
+        return self.upload_every_s if "://" in self.runs_dir else None
 
     def selects(self, code: str) -> bool:
         """Whether the rule `code` is in force, by code or family prefix."""
@@ -209,6 +217,9 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         )
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
+    if not 0 < config.upload_every_s < float("inf"):
+        given = f"{config.upload_every_s:g}"
+        raise fault(where, f"upload_every_s must be more than 0 seconds and finite, not {given}")
     for name, collection in config.collections.items():
         found = complaint(name, collection)
         if found:

@@ -11,8 +11,8 @@
     │   └── StepNotYetError                 the job has not come to it
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
-    ├── StoreError (OSError)                an object store did not do what it was asked; it may later
-    │   ├── StoreRefusedError               it will not, until credentials or bucket are set right
+    ├── StoreError (OSError)                an object store failed; trying again may help
+    │   ├── StoreRefusedError               credentials, permissions or bucket are wrong
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
     └── CannotJudge                         how a rule says that it has no verdict

@@ -45,19 +45,33 @@ class Judge:
         self._kept: dict[str, RuleStatus] = {}
         self._kept_s = -KEEP_EVERY_S
 
-    def keep_in(self, attempt: Path, rank: int, durability: Durability = "crash") -> None:
+    def keep_in(
+        self,
+        attempt: Path,
+        rank: int,
+        durability: Durability = "crash",
+        roll_s: float | None = None,
+    ) -> None:
         """Store findings and the states of rules beside the worker's record."""
         from mothtrap.store.finding_log import FindingLog
         from mothtrap.store.layout import monitor_folder
 
         folder = monitor_folder(attempt, rank)
         folder.mkdir(exist_ok=True)
-        self._log = FindingLog(folder, durability=durability)
+        self._log = FindingLog(folder, durability=durability, roll_s=roll_s)
 
     def consume(self, records: Sequence[StepRecord]) -> None:
         """Judge some records."""
         for record in records:
             self._tell(self._monitor.feed(record))
+
+    def tend(self) -> None:
+        """Have stored findings sent on in time; to be called while nothing comes."""
+        if self._log is not None:
+            try:
+                self._log.tend()
+            except OSError as err:
+                self._trouble = err
 
     def close(self) -> None:
         """Judge a last time."""

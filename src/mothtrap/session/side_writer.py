@@ -39,7 +39,7 @@ _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def start(
-    folder: Path, *, queue_bytes: float, durability: Durability
+    folder: Path, *, queue_bytes: float, durability: Durability, roll_s: float | None = None
 ) -> tuple[Ring, Callable[[], bool]]:
     """Start a writer for this process and wait until it is ready.
 
@@ -47,6 +47,7 @@ def start(
         folder: the worker's own folder; exists.
         queue_bytes: what may wait to be written; twice that while it is thinned.
         durability: as in the configuration.
+        roll_s: as in the configuration.
 
     Returns:
         The memory to write to, and whether the process lives.
@@ -57,7 +58,7 @@ def start(
     file, size = Ring.create(max(MIN_RING_BYTES, int(2 * queue_bytes)))
     try:
         ring = Ring(file, size)
-        order = json.dumps([file, size, os.getpid(), str(folder.absolute()), durability])
+        order = json.dumps([file, size, os.getpid(), str(folder.absolute()), durability, roll_s])
         _spawn([sys.executable, "-P", "-W", "ignore", "-m", __name__, order], file)
     finally:
         os.close(file)
@@ -117,6 +118,8 @@ def write_from(
     peer: int,
     durability: Durability = "crash",
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    roll_s: float | None = None,
 ) -> None:
     """Write what comes until the peer closes or is gone, then seal.
 
@@ -126,6 +129,7 @@ def write_from(
         peer: pid of the process that writes to the ring.
         durability: as in the configuration.
         sleep: waits so many seconds.
+        roll_s: as in the configuration.
 
     Raises:
         OSError: the disk refused; what it has taken can be read.
@@ -134,7 +138,7 @@ def write_from(
     from mothtrap.store.writers import marked
 
     with marked(folder):
-        log = WorkerLog(folder, durability=durability)
+        log = WorkerLog(folder, durability=durability, roll_s=roll_s)
         ring.enter(ReaderState.READY)
         inbox, alive = _Inbox(ring), _watch(peer)
         wait_s, ended, step = POLL_S, False, 0
@@ -200,7 +204,7 @@ def _leave() -> None:
 
 def main() -> None:
     """Fork the writer and end, so that it has no parent that would have to wait for it."""
-    file, size, peer, folder, durability = json.loads(sys.argv[1])
+    file, size, peer, folder, durability, roll_s = json.loads(sys.argv[1])
     if os.fork():
         os._exit(0)
     _leave()
@@ -208,7 +212,7 @@ def main() -> None:
     os.close(file)
     ring.begin(os.getpid())
     try:
-        write_from(ring, Path(folder), peer, durability)
+        write_from(ring, Path(folder), peer, durability, roll_s=roll_s)
         ring.enter(ReaderState.DONE)
     except BaseException as err:  # whatever it is: the peer tells it
         ring.enter(ReaderState.FAILED, f"{type(err).__name__}: {err}")

@@ -13,6 +13,7 @@ from mothtrap.core import jsonable
 from mothtrap.core.findings import EvidenceValue, Finding
 from mothtrap.core.runs import RuleStatus
 from mothtrap.store.durability import Durability, sync_folder
+from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import SegmentLog
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.texts import json_text
@@ -30,12 +31,16 @@ class FindingLog:
     Args:
         folder: the monitor's folder (`layout.monitor_folder`); made when absent.
         durability: what the findings survive.
+        roll_s: seconds after which the segment is sealed, too; see `rolling`.
     """
 
-    def __init__(self, folder: Path, *, durability: Durability = "crash") -> None:
+    def __init__(
+        self, folder: Path, *, durability: Durability = "crash", roll_s: float | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._log = SegmentLog(folder, "findings", durability=durability)
         self._durability = durability
+        self._clock = RollClock(roll_s)
         if durability == "power":
             sync_folder(folder.parent)
 
@@ -52,10 +57,18 @@ class FindingLog:
             self._log.append(pa.record_batch(columns, schema=SCHEMA))
             if self._durability == "power":  # they are few
                 self._log.sync()
+            self._clock.wrote()
+        self.tend()
+
+    def tend(self) -> None:
+        """Seal what is due; to be called while nothing comes, too; raises OSError."""
+        if self._clock.due:
+            self.close()
 
     def close(self) -> None:
-        """Seal the segment."""
+        """Seal the segment; what is appended later begins a new one."""
         self._log.close()
+        self._clock.sealed()
 
 
 @dataclass(slots=True)

@@ -19,6 +19,8 @@ Bytes = Any
 """Anything with the buffer protocol: bytes, arrays, Arrow buffers."""
 CONTINUATION = b"\xff\xff\xff\xff"
 HEADER_BYTES = 8
+TRAILER_BYTES = 10
+"""What stands behind a footer: its length, and the magic bytes."""
 MAX_METADATA_BYTES = 1 << 20
 """Chosen by hand: a batch of our schemas has under 1 kB of metadata."""
 MAX_BODY_BYTES = 1 << 31
@@ -129,13 +131,19 @@ def next_message(data: bytes, offset: int, seed: int, index: int) -> tuple[int, 
     return None
 
 
+def footer_bytes(data: bytes) -> int | None:
+    """Return the length of the footer that `data` ends with; None when it ends otherwise."""
+    if len(data) < TRAILER_BYTES or not data.endswith(b"ARROW1"):
+        return None
+    (length,) = struct.unpack_from("<i", data, len(data) - TRAILER_BYTES)
+    return length if length > 0 else None
+
+
 def footer_offset(data: bytes) -> int | None:
     """Return where the end-of-stream sign stands when `data` ends in a whole footer."""
-    if len(data) < 18 or not data.endswith(b"ARROW1"):
-        return None
-    (length,) = struct.unpack_from("<i", data, len(data) - 10)
-    at = len(data) - 10 - length - HEADER_BYTES
-    if length <= 0 or at < 0:
+    length = footer_bytes(data)
+    at = len(data) - TRAILER_BYTES - length - HEADER_BYTES if length is not None else -1
+    if at < 0:
         return None
     return at if data[at : at + HEADER_BYTES] == CONTINUATION + b"\0\0\0\0" else None
 

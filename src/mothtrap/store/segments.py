@@ -221,6 +221,11 @@ class SegmentLog:
         if self._writer is not None:
             self._writer.sync()
 
+    @property
+    def size_bytes(self) -> int:
+        """Size of the segment in writing."""
+        return self._writer.size_bytes if self._writer is not None else 0
+
     def close(self) -> None:
         """Seal the segment in writing."""
         if self._writer is not None:

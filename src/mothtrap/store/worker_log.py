@@ -15,6 +15,7 @@ row is there.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +29,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.durability import Durability, Syncer, sync_folder
 from mothtrap.store.raw_log import RawLog
+from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 from mothtrap.store.texts import json_text, storable
 
@@ -89,13 +91,23 @@ class WorkerLog:
         folder: the worker's own folder; exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
         durability: what the records survive.
+        roll_s: seconds after which segments are sealed, too; see `rolling`. All are sealed
+            then, `events` last: so what the steps of a sealed `events` segment need stands
+            in sealed segments.
     """
 
     def __init__(
-        self, folder: Path, *, roll_bytes: int = ROLL_BYTES, durability: Durability = "crash"
+        self,
+        folder: Path,
+        *,
+        roll_bytes: int = ROLL_BYTES,
+        durability: Durability = "crash",
+        roll_s: float | None = None,
     ) -> None:
         log = functools.partial(SegmentLog, folder, roll_bytes=roll_bytes, durability=durability)
-        self._stats, self._scalars, self._events = log("stats"), log("scalars"), log("events")
+        self._stats, self._scalars = log("stats"), log("scalars")
+        self._events = log("events", roll_bytes=sys.maxsize)  # `tend` seals it, after the others
+        self._roll_bytes = roll_bytes
         self._raw = RawLog(folder, roll_bytes=roll_bytes, durability=durability)
         if durability == "power":
             sync_folder(folder.parent)
@@ -103,6 +115,7 @@ class WorkerLog:
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
         self._syncer = Syncer((self._raw, self._stats, self._scalars, self._events), durability)
+        self._clock = RollClock(roll_s)
 
     def append(self, records: Sequence[StepRecord]) -> None:
         """Write records; when this returns they survive the death of the process.
@@ -121,19 +134,26 @@ class WorkerLog:
             self._scalars.append(_scalars_batch(numbered))
         if numbered:
             self._events.append(_events_batch(numbered))
-        self.sync_if_due()
+            self._clock.wrote()
+        self.tend()
 
-    def sync_if_due(self) -> None:
-        """With the durability `power`, bring to the disk what is not there yet.
+    def tend(self) -> None:
+        """Seal what is due, and with the durability `power` have the disk keep the rest.
 
         To be called while nothing comes, too; raises OSError.
         """
+        if self._clock.due or self._events.size_bytes >= self._roll_bytes:
+            self.close()
         self._syncer.sync_if_due()
 
     def close(self) -> None:
-        """Seal all segments; nothing can be lost by not calling this."""
+        """Seal all segments; nothing can be lost by not calling this.
+
+        Records that are appended later begin new ones.
+        """
         for log in (self._raw, self._stats, self._scalars, self._events):
             log.close()
+        self._clock.sealed()
 
 
 Rows = npt.NDArray[Any]

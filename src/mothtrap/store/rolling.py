@@ -1,0 +1,49 @@
+"""When the segments of a run are sealed that lies in an object store.
+
+An object is written once, so what is captured travels in sealed segments: they are
+sealed by time as well as by size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SHARE = 0.01
+"""Share of the age of a run that a segment may cover; chosen by hand: so a run of a day
+has a few thousand segments of a kind, and is opened in seconds."""
+LIMIT = 10.0
+"""How many times the first interval the interval grows to at most; chosen by hand."""
+
+
+class RollClock:
+    """Says when open segments are due; never, without an interval.
+
+    Args:
+        every_s: seconds after its first row at which a segment is sealed; grows with the
+            age of the run, see `SHARE`. None = by size only.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every_s, self._clock = every_s, clock
+        self._began_s = clock()
+        self._first_s: float | None = None
+
+    def wrote(self) -> None:
+        """Something was written."""
+        if self._first_s is None:
+            self._first_s = self._clock()
+
+    def sealed(self) -> None:
+        """Everything is sealed."""
+        self._first_s = None
+
+    @property
+    def due(self) -> bool:
+        """Whether something written has waited long enough."""
+        if self._every_s is None or self._first_s is None:
+            return False
+        now_s = self._clock()
+        grown_s = min(SHARE * (now_s - self._began_s), LIMIT * self._every_s)
+        return now_s - self._first_s >= max(self._every_s, grown_s)
