@@ -28,11 +28,14 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """`end.json` of an attempt, written by the launcher when the job has ended.
 
-    `exit_code` is negative for a signal, as `subprocess` has it.
+    `exit_code` is negative for a signal, as `subprocess` has it. `lost` are workers, of a
+    job of several, that never closed their record: the first to die first, so far as that
+    was seen.
     """
 
     exit_code: int
     ended_s: float
+    lost: tuple[int, ...] = ()
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):

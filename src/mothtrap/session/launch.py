@@ -23,6 +23,7 @@ from mothtrap.core.config import Config, environment, plain
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
 
@@ -68,9 +69,11 @@ def launch(
             "choose a folder that can be written with --runs-dir"
         )
         return _pass_on(_run(command, dict(os.environ)))
-    code = _run(command, child_environment(attempt, config))
+    with Supervision(attempt, config) as supervision:
+        code = _run(command, child_environment(attempt, config))
+    end = RunEnd(exit_code=code, ended_s=time.time(), lost=supervision.lost)
     with suppress(OSError):
-        layout.write_end(attempt, RunEnd(exit_code=code, ended_s=time.time()))
+        layout.write_end(supervision.latest, end)
     say_verdict(attempt.parent, config)
     return _pass_on(code)
 

@@ -27,7 +27,9 @@ def attach(framework: str) -> None:
     adapter: Any = registry.load("mothtrap.adapters", framework)
     folder = os.environ["MOTHTRAP_RUN_DIR"]
     config = inherited_config() or Config()
-    worker = Worker(lambda: Path(folder), config, adapter, say_on_stderr)
+    if config.workers == "rank0" and adapter.ranks()[0]:
+        return
+    worker = Worker(lambda: Path(folder), config, adapter, say_on_stderr, launched=True)
     handle = adapter.attach_process(worker.recorder)
     worker.holds(handle)
     keep(worker, handle)

@@ -52,6 +52,7 @@ class Worker:
         adapter: the framework's adapter.
         say: prints one line for the user.
         last_word: called with the run's folder when everything is closed.
+        launched: a launcher of mothtrap watches all workers of the job, and compares them.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class Worker:
         adapter: Adapter,
         say: Callable[[str], None],
         last_word: Callable[[Path, Config], None] | None = None,
+        launched: bool = False,
     ) -> None:
-        self._last_word = last_word
+        self._last_word, self._launched = last_word, launched
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
@@ -71,6 +73,7 @@ class Worker:
         self._folder: Path | None = None
         self._rank = 0
         self._lost: OSError | None = None
+        self._supervised = False
         self._opened = False
         self._alive = True
         self._unlogged: set[str] = set()
@@ -117,10 +120,17 @@ class Worker:
         if self._alive and not self._opened and not self._containment.failures:
             self._pid = os.getpid()
             return True
+        self.leave()
+        return False
+
+    def leave(self) -> None:
+        """Watch no more and close nothing: this process is not to be recorded."""
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
-        return False
+        tracer = getattr(self._handle, "tracer", None)
+        if tracer is not None:
+            tracer.live = False
 
     def close(self) -> None:
         """Close the last step, let the queues run dry, seal the files."""
@@ -179,6 +189,10 @@ class Worker:
         self._opened = True
         rank, world_size = self._adapter.ranks()
         self._rank = rank or 0
+        if self._config.workers == "rank0" and self._rank:
+            self.leave()
+            return
+        self._supervised = self._launched and world_size > 1 and self._config.workers == "all"
         attempt = None
         if self._config.capture != "off":
             attempt = self._folder = self._contained("run folder", self._attempt)
@@ -230,8 +244,9 @@ class Worker:
         return True
 
     def _open_monitor(self, attempt: Path | None) -> None:
+        rules = [rule for rule in self._rules if not (self._supervised and rule.compares)]
         judge = Judge(
-            Monitor(self._rules, self._rank),
+            Monitor(rules, self._rank),
             self._say if self._rank == 0 else None,
             self._findings_lost,
         )

@@ -1,0 +1,38 @@
+"""Windows in which a rule sees all workers of a job."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mothtrap.core.records import StepRecord
+from mothtrap.core.window import Window
+from mothtrap.reader.windows import WindowBuilder
+
+
+class JoinedWindows:
+    """Builds the window of the lowest worker, with those of the others as its peers."""
+
+    def __init__(self) -> None:
+        self._builders: dict[int, WindowBuilder] = {}
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """Ranks that have given a record, ascending."""
+        return tuple(sorted(self._builders))
+
+    def add(self, worker: int, record: StepRecord) -> None:
+        """Take the next record of a worker."""
+        builder = self._builders.get(worker)
+        if builder is None:
+            builder = self._builders[worker] = WindowBuilder((), worker)
+        builder.feed(record)
+
+    def feed(self, record: StepRecord) -> None:
+        """Do nothing: `add` has taken the record, and knows whose it is."""
+
+    def window(self, now_s: float) -> Window:
+        """Show the last records of all workers; with none yet, of a worker 0 without any."""
+        if not self._builders:
+            return WindowBuilder(()).window(now_s)
+        first, *others = (self._builders[worker].window(now_s) for worker in self.workers)
+        return dataclasses.replace(first, peers=tuple(others))

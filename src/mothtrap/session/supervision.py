@@ -1,0 +1,228 @@
+"""The launcher's eye on all workers of a job: compares them, and sees which ends first."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from mothtrap.capture.containment import Containment, say_on_stderr
+from mothtrap.core.config import Config
+from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.records import StepRecord
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.joined import JoinedWindows
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.session.judge import Judge
+from mothtrap.statistics.summary import WIDTH
+from mothtrap.store import layout
+from mothtrap.store.worker_reading import EventReader, StepEvents
+
+LOOK_EVERY_S = 1.0
+"""Pause between two looks at what workers have stored; chosen by hand."""
+MONITOR = layout.MAX_WORKERS
+"""The monitor of the launcher: a number that no worker has."""
+
+
+class Supervision:
+    """Reads the events of all workers while the job runs, in a thread of its own.
+
+    It begins to read when there is a second worker; what fails in it is said once, and
+    the job goes on.
+
+    Args:
+        attempt: the folder of the attempt that this launch opened; a launcher within the
+            job that restarts workers opens the ones after it.
+        config: rules in force.
+    """
+
+    def __init__(self, attempt: Path, config: Config) -> None:
+        self._run, self._first = attempt.parent, int(attempt.name)
+        self._config = config
+        self._attempts: dict[int, _Attempt] = {}
+        self._deaths = _Deaths()
+        self._containment = Containment(say_on_stderr)
+        self._thread = threading.Thread(target=self._watch, name="mothtrap supervision")
+        self._thread.daemon = True
+
+    def __enter__(self) -> Supervision:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._deaths.stop()
+        self._thread.join()
+        self._contained(last=True)
+        self._deaths.close()
+
+    @property
+    def latest(self) -> Path:
+        """Folder of the last attempt of the launch."""
+        return layout.attempt_folder(self._run, max(self._numbers(), default=self._first))
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """Workers of the last attempt that never closed their record, the first to die first.
+
+        Known in jobs of several workers, once the job has ended.
+        """
+        attempt = self._attempts.get(int(self.latest.name))
+        open_ones = attempt.unclosed() if attempt is not None else ()
+        return tuple(sorted(open_ones, key=lambda rank: (self._deaths.order(rank), rank)))
+
+    def _numbers(self) -> list[int]:
+        return [number for number in layout.attempts(self._run) if number >= self._first]
+
+    def _watch(self) -> None:
+        while not self._deaths.wait(LOOK_EVERY_S):
+            self._contained(last=False)
+
+    def _contained(self, *, last: bool) -> None:
+        if self._containment.is_off("supervision"):
+            return
+        try:
+            self._look(last=last)
+        except Exception as err:  # whatever fails here, the job must not
+            self._containment.report("supervision", err)
+
+    def _look(self, *, last: bool) -> None:
+        for number in self._numbers():
+            folder = layout.attempt_folder(self._run, number)
+            if number not in self._attempts:
+                if len(layout.workers(folder)) < 2:
+                    continue
+                self._deaths.forget()  # ranks of the attempt before
+                self._attempts[number] = _Attempt(folder, self._config)
+            for started in self._attempts[number].look(last=last):
+                self._deaths.expect(started)
+
+
+class _Attempt:
+    """The workers of one attempt, and the rules that compare them."""
+
+    def __init__(self, folder: Path, config: Config) -> None:
+        self._folder = folder
+        self._readers: dict[int, EventReader] = {}
+        self._started: set[int] = set()
+        self._ended: set[int] = set()
+        self._windows = JoinedWindows()
+        rules = [rule for rule in load_rules(config) if rule.compares]
+        self._monitor = Monitor(rules, builder=self._windows)
+
+    @functools.cached_property
+    def _judge(self) -> Judge:
+        judge = Judge(self._monitor, say_on_stderr, self._unsaved)
+        judge.keep_in(self._folder, MONITOR)
+        return judge
+
+    def look(self, *, last: bool) -> list[WorkerStarted]:
+        """Read what is new and judge it; returns the workers that have begun."""
+        begun = []
+        for rank in layout.workers(self._folder):
+            if rank not in self._readers:
+                self._readers[rank] = EventReader(layout.worker_folder(self._folder, rank))
+            for events in self._readers[rank].poll():
+                record = _record(events)
+                self._windows.add(rank, record)
+                for seen in events.observations:
+                    if isinstance(seen, WorkerStarted):
+                        self._started.add(rank)
+                        begun.append(seen)
+                    elif isinstance(seen, WorkerEnded):
+                        self._ended.add(rank)
+                if events.observations and self._started:
+                    self._judge.consume([record])
+        if last and self._started:
+            self._judge.close()
+        return begun
+
+    def unclosed(self) -> set[int]:
+        """Workers that began and never closed their record."""
+        return self._started - self._ended
+
+    def _unsaved(self, err: OSError) -> None:
+        say_on_stderr(f"mothtrap: cannot keep what was found in all workers ({err})")
+
+
+class _Deaths:
+    """In which order processes of this host end; it takes Linux to know."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._rank_of: dict[int, int] = {}
+        self._order: dict[int, int] = {}
+        self._wake, self._waker = os.pipe()
+        self._poll.register(self._wake, select.POLLIN)
+
+    def expect(self, started: WorkerStarted) -> None:
+        """Watch for the end of a worker."""
+        if started.host == socket.gethostname() and hasattr(os, "pidfd_open"):
+            with suppress(OSError):  # it has ended already, or the kernel is too old
+                handle = os.pidfd_open(started.pid)
+                self._rank_of[handle] = started.rank
+                self._poll.register(handle, select.POLLIN)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a death or the time; whether `stop` was called."""
+        stopped = False
+        for handle, _ in self._poll.poll(timeout_s * 1000):
+            if handle == self._wake:
+                stopped = True
+            else:
+                self._order.setdefault(self._rank_of[handle], len(self._order))
+                self._close(handle)
+        return stopped
+
+    def order(self, rank: int) -> int:
+        """The place of a worker among the dead; one whose end nobody saw comes last."""
+        return self._order.get(rank, len(self._order))
+
+    def forget(self) -> None:
+        """Begin again with other workers."""
+        self._let_go()
+        self._order.clear()
+
+    def stop(self) -> None:
+        """Make `wait` return at once."""
+        os.write(self._waker, b".")
+
+    def close(self) -> None:
+        """Watch nobody any more."""
+        self._let_go()
+        os.close(self._wake)
+        os.close(self._waker)
+
+    def _let_go(self) -> None:
+        for handle in list(self._rank_of):
+            self._close(handle)
+
+    def _close(self, handle: int) -> None:
+        self._poll.unregister(handle)
+        del self._rank_of[handle]
+        os.close(handle)
+
+
+def _record(events: StepEvents) -> StepRecord:
+    """Events as a record without numbers."""
+    return StepRecord(
+        key=events.key,
+        wall_s=events.commit.wall_s,
+        optimizers=events.commit.optimizers,
+        skipped=events.commit.skipped,
+        defined=(),
+        tensor_T=np.empty(0, np.uint32),
+        summary_TF=np.empty((0, WIDTH)),
+        observations=events.observations,
+    )
