@@ -27,6 +27,7 @@ LAYERS = {
     "session": 6,
     "monitor": 5,
     "report": 5,
+    "exports": 5,
     "adapters": 4,
     "rules": 4,
     "actions": 4,

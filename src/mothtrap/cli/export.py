@@ -1,0 +1,61 @@
+"""Write a run in the format of another tool."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._group import Refusal
+
+
+@click.command(name="export")
+@click.argument("run", required=False)
+@click.option(
+    "--to",
+    required=True,
+    metavar="FORMAT",
+    help="tensorboard, parquet, safetensors, chrome-trace, or one of a plug-in.",
+)
+@click.option("-o", "--output", required=True, metavar="PATH", help="File or folder to make.")
+@click.option(
+    "--tensors", default="*", metavar="GLOB", help="Tensors, e.g. 'gradient:*' or 'blocks.0.*'."
+)
+@click.option(
+    "--steps", default=":", metavar="A:B", help="Steps from A to before B; one may be left out."
+)
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+def command(
+    run: str | None, to: str, output: str, tensors: str, steps: str, runs_dir: str | None
+) -> None:
+    """Write a run in the format of another tool; without RUN, the latest.
+
+    \b
+    tensorboard   a folder for `tensorboard --logdir`
+    parquet       a folder with a table each for stats, scalars, events and findings
+    safetensors   a folder with a file for each step at which tensors were kept whole
+    chrome-trace  a JSON file of the steps over time, for ui.perfetto.dev
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.exports import Choice, export_run
+    from mothtrap.reader.run import open_run
+
+    begin, end = _range(steps)
+    overrides = {"runs_dir": runs_dir}
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    choice = Choice(tensors=tensors, begin=begin, end=end)
+    written = export_run(open_run(run, config.runs_dir), to, output, choice)
+    for sentence in written.left_out:
+        click.echo(f"warning: {sentence}", err=True)
+    counts = ", ".join(f"{count:,} {what}" for what, count in written.counts.items())
+    click.echo(f"{output}: {counts}")
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    match = re.fullmatch(r"(\d*):(\d*)", text)
+    if match is None:
+        raise Refusal(f"--steps {text!r} is no range of steps; expected A:B, e.g. 100:200 or 100:")
+    begin, end = match.groups()
+    return int(begin or 0), int(end) if end else None

@@ -1,0 +1,45 @@
+"""What of a run is exported, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from mothtrap.core.tensors import TensorInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The part of a run that is exported; by default all of it.
+
+    Attributes:
+        tensors: glob over names (`blocks.0.*`) or `kind:name` (`gradient:*`).
+        begin: the first step.
+        end: the step behind the last one; None = no end.
+    """
+
+    tensors: str = "*"
+    begin: int = 0
+    end: int | None = None
+
+    def has_step(self, step: int) -> bool:
+        """Whether a step is chosen."""
+        return step >= self.begin and (self.end is None or step < self.end)
+
+    def has_tensor(self, tensor: TensorInfo) -> bool:
+        """Whether a tensor is chosen."""
+        names = (tensor.name, tensor.identity)
+        return self.tensors == "*" or any(fnmatchcase(name, self.tensors) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What an export wrote.
+
+    Attributes:
+        counts: how many of what, e.g. `{"scalars": 120}`; all zero = nothing was chosen.
+        left_out: sentences on what the format cannot hold.
+    """
+
+    counts: dict[str, int]
+    left_out: tuple[str, ...] = field(default=())

@@ -1,0 +1,72 @@
+"""Exporting a run: finding the format, and putting the result in its place."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mothtrap.core import registry
+from mothtrap.core.errors import OutputExistsError, UnknownNameError
+from mothtrap.exports._choice import Choice, Written
+from mothtrap.reader.run import Run
+
+PACKAGE = "mothtrap.exports"
+
+
+def formats() -> tuple[str, ...]:
+    """Return the names of the formats that can be exported to, sorted."""
+    return tuple(name.replace("_", "-") for name in registry.names(PACKAGE))
+
+
+def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None) -> Written:
+    """Write a run in another format, whole or not at all.
+
+    Args:
+        run: it may still be going on; then what is there is written.
+        to: the format, one of `formats()`.
+        path: the file or folder to make; the format says which.
+        choice: steps and tensors; None = all.
+
+    Returns:
+        What was written.
+
+    Raises:
+        UnknownNameError: there is no such format, or the run has nothing that was chosen.
+        OutputExistsError: something lies at `path` already.
+        MissingExtraError: the format needs a package that is not installed.
+        PluginError: the format is another distribution's and cannot be used.
+        OSError: the disk refused.
+    """
+    target, chosen = Path(path), choice or Choice()
+    form: Any = registry.load(PACKAGE, to.replace("-", "_"))
+    if os.path.lexists(target):
+        raise OutputExistsError(
+            f"cannot export to {target}: it exists; choose another path, or remove it"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.parent / f".draft-{secrets.token_hex(8)}"
+    try:
+        written: Written = form.write(run, draft, chosen)
+        if not any(written.counts.values()):
+            raise UnknownNameError(_nothing(run, to, chosen, written))
+        os.rename(draft, target)
+    finally:
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        else:
+            draft.unlink(missing_ok=True)
+    return written
+
+
+def _nothing(run: Run, to: str, choice: Choice, written: Written) -> str:
+    """Say why there was nothing to write."""
+    end = "the end" if choice.end is None else f"step {choice.end}"
+    wanted = " or ".join(written.counts)
+    reasons = "".join(f"; {reason}" for reason in written.left_out)
+    return (
+        f"nothing to export to {to}: run {run.id} has {run.steps} steps, and no {wanted} of "
+        f"tensors that match {choice.tensors!r} from step {choice.begin} to {end}{reasons}"
+    )

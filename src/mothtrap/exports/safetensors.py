@@ -1,0 +1,82 @@
+"""A folder with one safetensors file for each step at which tensors were kept whole.
+
+`w<rank>/step-<step>.safetensors`, of evaluations `w<rank>/eval-<mode_step>.safetensors`;
+tensors are named `kind:name`, and come back bit by bit in the type they had. The file's
+metadata say run, attempt, worker, step, mode and mode_step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.exports._choice import Choice, Written
+from mothtrap.exports._steps import Whole, wholes
+from mothtrap.reader.run import Run
+
+FOREIGN = frozenset({"complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"})
+"""Types that the format does not have."""
+
+
+def write(run: Run, target: Path, choice: Choice) -> Written:
+    """Write the files; see `mothtrap.exports`.
+
+    Raises:
+        MissingExtraError: the package `safetensors` is not installed.
+    """
+    try:
+        from safetensors.numpy import save_file
+    except ImportError as err:
+        raise MissingExtraError("export to safetensors", "safetensors", "safetensors") from err
+    left_out: dict[str, None] = {}
+    files = tensors = 0
+    for worker in run.workers:
+        folder = target / f"w{worker}"
+        folder.mkdir(parents=True)
+        for (attempt, key), group in groupby(wholes(run, worker, choice), key=_moment):
+            arrays = dict(_arrays(group, left_out))
+            if arrays:
+                place = key.step if key.mode is Mode.TRAIN else key.mode_step
+                name = "step" if key.mode is Mode.TRAIN else key.mode.value
+                about = {
+                    "run": run.id,
+                    "attempt": str(attempt),
+                    "worker": str(worker),
+                    "step": str(key.step),
+                    "mode": key.mode.value,
+                    "mode_step": str(key.mode_step),
+                }
+                save_file(arrays, folder / f"{name}-{place:08d}.safetensors", metadata=about)
+                files, tensors = files + 1, tensors + len(arrays)
+    return Written(counts={"tensors": tensors, "files": files}, left_out=tuple(left_out))
+
+
+def _moment(whole: Whole) -> tuple[int, StepKey]:
+    return whole.attempt, whole.row.key
+
+
+def _arrays(
+    group: Iterator[Whole], left_out: dict[str, None]
+) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """The tensors of one moment by name; a name that comes again gets a number."""
+    seen: dict[str, int] = {}
+    for whole in group:
+        identity = whole.tensor.identity
+        if whole.row.dtype in FOREIGN:
+            left_out[f"{identity} is {whole.row.dtype}, which safetensors does not have"] = None
+            continue
+        try:
+            values = whole.values()
+        except DamagedDataError as err:
+            left_out[str(err)] = None
+            continue
+        seen[identity] = seen.get(identity, 0) + 1
+        name = identity if seen[identity] == 1 else f"{identity}#{seen[identity]}"
+        yield name, np.ascontiguousarray(values).reshape(values.shape)

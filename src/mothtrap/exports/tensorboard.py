@@ -1,0 +1,171 @@
+"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each worker.
+
+Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Those of
+evaluations begin with `eval/` and are drawn over the count of evaluated batches
+(`mode_step`): TensorBoard keeps one point per step, and many batches share a train step.
+Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
+each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. NaN and
+infinities stay what they are. TensorBoard's scalars are float32: a finite value beyond
+that is left out, and said, rather than called infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.exports._choice import Choice, Written
+from mothtrap.exports._steps import Whole, records, statistics, wholes
+from mothtrap.reader.run import Run
+
+BUCKETS = 30
+"""Buckets of a histogram: what TensorBoard itself makes by default."""
+_HUGE = 1e307
+_VERSION = "brain.Event:2"
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def write(run: Run, target: Path, choice: Choice) -> Written:
+    """Write event files; see `mothtrap.exports`.
+
+    Raises:
+        MissingExtraError: the package `tensorboard` is not installed.
+    """
+    scalars = histograms = 0
+    left_out: dict[str, None] = {}
+    started_s = run.info.created_s if run.info else 0.0
+    for worker in run.workers:
+        folder = target / f"w{worker}"
+        folder.mkdir(parents=True)
+        with _EventFile(folder / f"events.out.tfevents.{started_s:.0f}.mothtrap") as events:
+            for recorded in records(run, worker, choice):
+                record = recorded.record
+                prefix = _prefix(record.key.mode)
+                for scalar in record.scalars:
+                    tag = f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name
+                    events.add_scalar(prefix + tag, scalar.value)
+                for tensor, values in statistics(recorded, choice):
+                    for name, value in values.items():
+                        events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
+                scalars += events.flush(_place(record.key), record.wall_s)
+            for whole in wholes(run, worker, choice):
+                try:
+                    histograms += _add_histogram(events, whole)
+                except DamagedDataError as err:
+                    left_out[str(err)] = None
+                except _NoHistogram as reason:
+                    left_out[f"{whole.tensor.identity} has no histogram: {reason}"] = None
+            left_out |= dict.fromkeys(
+                f"{count} values of {tag} on worker {worker} are beyond float32 and left out"
+                for tag, count in events.too_large.items()
+            )
+    return Written(counts={"scalars": scalars, "histograms": histograms}, left_out=tuple(left_out))
+
+
+class _NoHistogram(Exception):
+    """What was kept cannot be shown as a histogram; the text says why."""
+
+
+def _prefix(mode: Mode) -> str:
+    return "" if mode is Mode.TRAIN else f"{mode.value}/"
+
+
+def _place(key: StepKey) -> int:
+    return key.step if key.mode is Mode.TRAIN else key.mode_step
+
+
+def _add_histogram(events: _EventFile, whole: Whole) -> int:
+    prefix, tensor = _prefix(whole.row.key.mode), whole.tensor
+    values = whole.values()
+    if values.dtype.kind == "c":
+        raise _NoHistogram("its values are complex numbers")
+    flat = values.reshape(-1).astype(np.float64)
+    finite = flat[np.isfinite(flat)]
+    events.add_scalar(f"{prefix}{tensor.kind}_nonfinite/{tensor.name}", flat.size - finite.size)
+    if finite.size:
+        events.add_histogram(f"{prefix}{tensor.kind}/{tensor.name}", buckets(finite))
+    events.flush(_place(whole.row.key), whole.wall_s)
+    return int(finite.size > 0)
+
+
+def buckets(finite_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the histogram of finite values as TensorBoard stores it.
+
+    Args:
+        finite_N: float64, shape (N,), N >= 1, finite.
+
+    Returns:
+        float64, shape (BUCKETS, 3): left edge, right edge, count. Where float64 has no
+        edges between the least and the greatest value, all are in the last bucket.
+    """
+    low, high = finite_N.min(), finite_N.max()
+    scale = 0.25 if max(abs(low), abs(high)) > _HUGE else 1.0  # ranges must not overflow
+    edge_E = np.linspace(low * scale, high * scale, BUCKETS + 1) / scale
+    edge_E[0], edge_E[-1] = low, high
+    if np.any(np.diff(edge_E * scale) <= 0):
+        count_B = np.zeros(BUCKETS)
+        count_B[-1] = len(finite_N)
+        return np.stack([np.full(BUCKETS, low), np.full(BUCKETS, high), count_B], axis=1)
+    count_B = np.histogram(finite_N, bins=edge_E)[0].astype(np.float64)
+    return np.stack([edge_E[:-1], edge_E[1:], count_B], axis=1)
+
+
+class _EventFile:
+    """Collects the values of a step, and writes them as one event.
+
+    Attributes:
+        too_large: how many values of a tag were left out, being finite and beyond float32.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.summary.writer.record_writer import RecordWriter
+        except ImportError as err:
+            raise MissingExtraError("export to tensorboard", "tensorboard", "tensorboard") from err
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        self.too_large: dict[str, int] = {}
+        self._values = self._summary()
+        self._file = path.open("wb")
+        self._records = RecordWriter(self._file)
+        self._write(self._event(file_version=_VERSION))
+
+    def __enter__(self) -> _EventFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add_scalar(self, tag: str, value: float) -> None:
+        """Add a number to the event; one that would turn infinite is counted instead."""
+        if math.isfinite(value) and abs(value) > _LARGEST:
+            self.too_large[tag] = self.too_large.get(tag, 0) + 1
+        else:
+            self._values.value.add(tag=tag, simple_value=value)
+
+    def add_histogram(self, tag: str, buckets_B3: npt.NDArray[np.float64]) -> None:
+        """Add the rows of `buckets` to the event."""
+        row = self._values.value.add(tag=tag)
+        row.metadata.plugin_data.plugin_name = "histograms"
+        row.tensor.dtype = 2  # DT_DOUBLE
+        for size in buckets_B3.shape:
+            row.tensor.tensor_shape.dim.add(size=size)
+        row.tensor.tensor_content = np.ascontiguousarray(buckets_B3, "<f8").tobytes()
+
+    def flush(self, step: int, wall_s: float) -> int:
+        """Write what was added as the event of a step; return how many values it has."""
+        count = len(self._values.value)
+        if count:
+            self._write(self._event(wall_time=wall_s, step=step, summary=self._values))
+            self._values = self._summary()
+        return count
+
+    def _write(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())

@@ -1,0 +1,202 @@
+"""TensorBoard itself reads what is exported to it, value by value."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from tests.exports.stored import START_S, gradient, info, loss, train_step, weight
+
+from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
+from mothtrap.core.records import Scalar
+from mothtrap.exports import Choice, export_run
+from mothtrap.exports.tensorboard import BUCKETS, buckets
+from mothtrap.reader.run import Run, open_run
+from mothtrap.store import layout
+from mothtrap.store.worker_log import WorkerLog
+
+
+@pytest.fixture(scope="module", params=["python", "data server"])
+def provider(
+    request: pytest.FixtureRequest, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """TensorBoard's own ways from files to its pages: its Python loader and its data server."""
+    folder = tmp_path_factory.mktemp("logs") / "digits"
+    written = export_run(run, "tensorboard", folder)
+    assert written.left_out == ()
+    assert written.counts["histograms"] == 2 * 3 + 2 * 2
+    if request.param == "data server":
+        yield from served(folder, tmp_path_factory.mktemp("server") / "port")
+    else:
+        yield loaded(folder)
+
+
+def loaded(folder: Path) -> Any:
+    """The files, read by TensorBoard in this process."""
+    from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+
+    files = EventMultiplexer(tensor_size_guidance={"scalars": 0, "histograms": 0})
+    files.AddRunsFromDirectory(str(folder))
+    files.Reload()
+    return MultiplexerDataProvider(files, str(folder))
+
+
+def served(folder: Path, port_file: Path) -> Iterator[Any]:
+    """What TensorBoard asks by default: a process of its own that reads the files."""
+    from tensorboard.context import RequestContext
+    from tensorboard.data.server_ingester import ExistingServerDataIngester, get_server_binary
+    from tensorboard.util.grpc_util import ChannelCredsType
+
+    options = ("--reload=once", "--port=0", "--samples-per-plugin=scalars=all,histograms=all")
+    with subprocess.Popen(
+        [get_server_binary().path, f"--logdir={folder}", f"--port-file={port_file}", *options]
+    ) as server:
+        try:
+            port = eventually(lambda: port_file.exists() and int(port_file.read_text() or 0))
+            files = ExistingServerDataIngester(
+                f"localhost:{port}", channel_creds_type=ChannelCredsType.LOCAL
+            )
+            found = files.data_provider
+            asked = {"experiment_id": "x", "plugin_name": "histograms"}
+            eventually(lambda: len(found.list_tensors(RequestContext(), **asked)) == 2)
+            yield found
+        finally:
+            server.kill()
+
+
+def eventually(ask: Callable[[], Any]) -> Any:
+    """Ask until the answer is true; another process works on it."""
+    pause = threading.Event()
+    for _ in range(1000):
+        if answer := ask():
+            return answer
+        pause.wait(0.02)
+    raise AssertionError("the data server did not come up")
+
+
+def series(provider: Any, kind: str, worker: str, tag: str) -> Any:
+    from tensorboard.context import RequestContext
+    from tensorboard.data.provider import RunTagFilter
+
+    read = provider.read_scalars if kind == "scalars" else provider.read_tensors
+    found = read(
+        RequestContext(),
+        experiment_id="x",
+        plugin_name=kind,
+        downsample=1000,
+        run_tag_filter=RunTagFilter(runs=[worker], tags=[tag]),
+    )
+    return found[worker][tag]
+
+
+def test_each_worker_is_a_run_with_all_tags(provider: Any) -> None:
+    from tensorboard.context import RequestContext
+
+    listed = provider.list_scalars(RequestContext(), experiment_id="x", plugin_name="scalars")
+    assert set(listed) == {"w0", "w1"}
+    common = {"loss/main", "micro_batches", "own_s", "step_s", "gradient_l2/head.weight"}
+    assert common <= set(listed["w1"])
+    assert [t for w in listed.values() for t in w if t.startswith("eval")] == ["eval/loss/main"]
+    assert not [tag for tag in listed["w0"] if tag.startswith("weight_l2")]
+
+
+def test_scalars_have_their_steps_times_and_values_also_nan(provider: Any) -> None:
+    points = series(provider, "scalars", "w0", "loss/main")
+    assert [p.step for p in points] == [0, 1, 2, 3, 4, 5]
+    assert [p.wall_time for p in points] == [START_S + (step + 1) / 2 for step in range(6)]
+    values = np.array([p.value for p in points])
+    wanted = np.array([loss(step) for step in range(6)], np.float32)
+    assert values.astype(np.float32).tobytes() == wanted.tobytes()
+    assert len(series(provider, "scalars", "w1", "loss/main")) == 4
+
+
+def test_evaluations_are_tagged_apart(provider: Any) -> None:
+    points = series(provider, "scalars", "w0", "eval/loss/main")
+    assert [(p.step, p.value) for p in points] == [(0, 0.25), (1, 0.25)]
+
+
+def test_statistics_are_scalars(provider: Any) -> None:
+    points = series(provider, "scalars", "w0", "gradient_max/head.weight")
+    assert [repr(p.value) for p in points] == ["0.0", "1.0", "2.0", "3.0", "nan", "5.0"]
+
+
+def test_tensors_kept_whole_are_histograms_of_their_finite_elements(provider: Any) -> None:
+    points = series(provider, "histograms", "w0", "gradient/head.weight")
+    assert [p.step for p in points] == [1, 3, 5]
+    assert points[0].numpy.tolist() == buckets(gradient(1).reshape(-1).astype(float)).tolist()
+    assert points[1].numpy[:, 2].sum() == 2
+    lost = series(provider, "scalars", "w0", "gradient_nonfinite/head.weight")
+    assert [p.value for p in lost] == [0, 2, 2]
+    bf16 = series(provider, "histograms", "w0", "weight/head.weight")
+    assert bf16[1].numpy[0, 0] == weight(3).astype(float).min()
+
+
+def test_only_what_was_chosen_is_written(run: Run, tmp_path: Path) -> None:
+    choice = Choice(tensors="weight:*", begin=1, end=2)
+    written = export_run(run, "tensorboard", tmp_path / "logs", choice)
+    assert written.counts == {"scalars": 2 * 4, "histograms": 2}
+
+
+def test_a_value_beyond_float32_is_left_out_and_said(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "x", info("x", 1))
+    log = WorkerLog(layout.claim_worker(attempt)[1])
+    scalars = (Scalar("loss", "", 1e300), Scalar("norm", "", float("inf")))
+    log.append([replace(train_step(0, first=True), scalars=scalars)])
+    log.close()
+    written = export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
+    assert written.left_out == ("1 values of loss on worker 0 are beyond float32 and left out",)
+    found = series(loaded(tmp_path / "logs"), "scalars", "w0", "norm")
+    assert [p.value for p in found] == [float("inf")]
+
+
+def test_what_lies_there_is_not_overwritten(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("keep")
+    with pytest.raises(OutputExistsError, match="mine: it exists; choose another path"):
+        export_run(run, "tensorboard", tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "keep"
+
+
+def test_a_choice_that_leaves_nothing_is_an_error_and_leaves_no_files(
+    run: Run, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownNameError, match="run digits has 6 steps, and no scalars or histog"):
+        export_run(run, "tensorboard", tmp_path / "logs", Choice(begin=100))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_tensorboard_the_extra_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # type: ignore[arg-type]
+    with pytest.raises(MissingExtraError, match=r"pip install 'mothtrap\[tensorboard\]'"):
+        export_run(run, "tensorboard", tmp_path / "logs")
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    arrays(
+        np.float64,
+        array_shapes(max_dims=1, max_side=50),
+        elements=st.floats(allow_nan=False, allow_infinity=False),
+    )
+)
+def test_every_finite_value_is_in_one_bucket(values: Any) -> None:
+    found = buckets(values)
+    assert found.shape == (BUCKETS, 3)
+    assert found[:, 2].sum() == values.size
+    assert np.isfinite(found).all()
+    assert found[0, 0] <= values.min()
+    assert found[-1, 1] >= values.max()
