@@ -127,6 +127,4 @@ class Job:
         return self.sink.records[-1]
 
     def gradient(self, name: str = "weight") -> int:
-        tensor_id = self.recorder.define(TensorInfo(kind="gradient", name=name))
-        assert tensor_id is not None
-        return tensor_id
+        return self.recorder.define(TensorInfo(kind="gradient", name=name))

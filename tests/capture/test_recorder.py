@@ -86,18 +86,19 @@ def test_a_row_that_the_adapter_worked_out_is_taken_as_it_is(job: Job) -> None:
 
 def test_norms_are_reduced_the_cheap_way(job: Job) -> None:
     weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
-    assert weight is not None
     job.recorder.reduce("gradient", [job.gradient()], [[1.0]])
     job.recorder.reduce("weight", [weight], [[1.0]])
     assert job.arithmetic.calls == ["norms", "summarize"]
 
 
 def test_what_nobody_needs_is_not_reduced(job: Job) -> None:
-    assert job.recorder.define(TensorInfo(kind="bias", name="bias")) is None
+    bias = job.recorder.define(TensorInfo(kind="bias", name="bias"))
     assert job.recorder.is_due("gradient")
     assert not job.recorder.is_due("activation")
     job.recorder.reduce("gradient", [], [])
+    job.recorder.reduce("bias", [bias], [[1.0]])
     assert job.arithmetic.calls == []
+    assert job.close(0).defined == ()
 
 
 def test_a_gradient_that_is_not_finite_is_told_once(job: Job) -> None:
@@ -199,7 +200,6 @@ def test_a_stream_that_costs_too_much_is_thinned_and_norms_are_not() -> None:
     job = Job(streams(Config(), [NORMS, MEANS]), overhead=0.02)
     gradient = job.gradient()
     weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
-    assert weight is not None
     due = 0
     for step in range(200):
         assert job.recorder.is_due("gradient")

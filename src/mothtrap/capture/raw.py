@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.capture.arena import Arenas, Bytes
+from mothtrap.capture.selection import RAW
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
+KEEP = frozenset({RAW})
 _GROWTH = 1.1
 """Room beyond what the last step took, so that a slightly larger one fits in one piece."""
 
@@ -42,18 +44,33 @@ class RawCopies(Generic[ArrayT]):
         self._expected = self._taken = 0
         self._reset()
 
-    def add(self, tensor_id: int, tensor: ArrayT) -> bool:
-        """Copy a tensor; False when there is no memory for it."""
-        dtype, shape, size = self._copier.describe(tensor)
+    def add(
+        self,
+        tensor_id: int,
+        tensor: ArrayT,
+        purpose: frozenset[str] = KEEP,
+        copier: Copier[ArrayT] | None = None,
+    ) -> bool:
+        """Copy a tensor; False when there is no memory for it.
+
+        Args:
+            tensor_id: its number.
+            tensor: is read now, and not held.
+            purpose: what the copy is for, see `RawBlock.purposes`.
+            copier: knows this tensor, where that is not the usual one.
+        """
+        copier = copier or self._copier
+        dtype, shape, size = copier.describe(tensor)
         piece = self._room(size)
         if piece is None:
             return False
         end = self._offsets[-1] + size
-        self._copier.copy_bytes(tensor, piece[self._offsets[-1] : end])
+        copier.copy_bytes(tensor, piece[self._offsets[-1] : end])
         self._ids.append(tensor_id)
         self._dtypes.append(dtype)
         self._shapes.append(shape)
         self._offsets.append(end)
+        self._purposes.append(purpose)
         self._taken += size
         return True
 
@@ -84,6 +101,7 @@ class RawCopies(Generic[ArrayT]):
                     shapes=tuple(self._shapes),
                     offset_R=np.array(self._offsets, np.int64),
                     bytes_N=self._piece[: self._offsets[-1]],
+                    purposes=() if set(self._purposes) == {KEEP} else tuple(self._purposes),
                 )
             )
         self._piece = None
@@ -94,3 +112,56 @@ class RawCopies(Generic[ArrayT]):
         self._dtypes: list[str] = []
         self._shapes: list[tuple[int, ...]] = []
         self._offsets: list[int] = [0]
+        self._purposes: list[frozenset[str]] = []
+
+
+class StepCopies(Generic[ArrayT]):
+    """The copies of a step: its own, and those of forwards that are not yet committed.
+
+    Arguments as for `RawCopies`.
+    """
+
+    def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
+        self._own = RawCopies(copier, arenas, wait_s=wait_s)
+        self._forward = RawCopies(copier, arenas, wait_s=wait_s)
+        self._committed: list[RawBlock] = []
+        self._dropped = 0
+
+    def add(
+        self,
+        tensor_id: int,
+        tensor: ArrayT,
+        purpose: frozenset[str],
+        copier: Copier[ArrayT],
+        *,
+        waits: bool,
+    ) -> None:
+        """Copy a tensor, and count it where there is no memory; see `RawCopies.add`.
+
+        Args:
+            waits: it belongs to a forward whose mode is not known yet.
+        """
+        target = self._forward if waits else self._own
+        self._dropped += not target.add(tensor_id, tensor, purpose, copier)
+
+    def begin_forward(self) -> None:
+        """Forget what a forward that never returned has left behind."""
+        self._forward.take()
+
+    def take_forward(self) -> Sequence[RawBlock]:
+        """Return the copies of the forward that returned."""
+        return self._forward.take()
+
+    def keep(self, blocks: Sequence[RawBlock]) -> None:
+        """Make copies of a forward part of the step."""
+        self._committed += blocks
+
+    def take(self) -> Sequence[RawBlock]:
+        """Return all copies of the step."""
+        committed, self._committed = self._committed, []
+        return [*committed, *self._own.take()]
+
+    def take_dropped(self) -> int:
+        """Return how many tensors found no memory since the last call."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from mothtrap.capture.arena import Arenas
+from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
-from mothtrap.capture.governor import Governor
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.capture.raw import Copier, RawCopies
-from mothtrap.capture.selection import ESSENTIAL, RAW, Selection, Stream
-from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
+from mothtrap.capture.plan import Plan
+from mothtrap.capture.raw import Copier, StepCopies
+from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
+from mothtrap.capture.selection import RAW, SHAPE, Stream
+from mothtrap.capture.tensors import Tensors
+from mothtrap.core.collections import Reduction
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.observations import (
+    AnyObservation,
+    Blind,
+    Dropped,
+    ShapeChanged,
+    WorkerEnded,
+)
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.statistics.summary import FIELDS, WIDTH, merge
+from mothtrap.statistics.summary import FIELDS, STATISTICS
 
-Rows = npt.NDArray[np.float64]
 NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 _OPEN_FORWARDS = 256
@@ -32,17 +41,10 @@ _FORWARD_KINDS = ("activation", "input", "output")
 """Seen in a forward, whose mode is known only when the root returns."""
 _MADE_BY_FORWARDS = (*_FORWARD_KINDS, "activation_gradient")
 """As many of them as there are forwards."""
+_STATISTICS = frozenset(STATISTICS)
+_IN_PLACE = _STATISTICS | {SHAPE}
+"""What is taken from a tensor where it lies; all else takes a copy."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
-
-
-class Reducer(Copier[ArrayT], Protocol[ArrayT]):
-    """The arithmetic of one array library: a module of `mothtrap.statistics`."""
-
-    def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
-        """One row of sufficient statistics per tensor."""
-
-    def norms(self, tensors: Sequence[ArrayT]) -> Rows:
-        """Rows with count, l2, nan and inf alone, as cheaply as can be."""
 
 
 class Sink(Protocol):
@@ -60,6 +62,7 @@ class Recorder(Generic[ArrayT]):
             adapters add what their hooks take.
         capture_s: the part of it that went into statistics; the rest is the fixed cost.
         sinks: where closed steps go; filled by the session when the first step closes.
+        tensors: all that were defined.
     """
 
     def __init__(
@@ -79,22 +82,15 @@ class Recorder(Generic[ArrayT]):
         self.unstepped: Blind | None = None
         self.containment = containment
         self._reducer, self._clock, self._on_first_step = reducer, clock, on_first_step
-        self._selection = Selection(tuple(streams))
-        self._governor = Governor(overhead)
-        self._tensors: list[TensorInfo] = []
-        self._defined: list[tuple[int, TensorInfo]] = []
+        self.tensors = Tensors()
+        self._plan = Plan(streams, overhead)
+        self._changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
         self._observations: list[AnyObservation] = []
         self._rows: list[tuple[Sequence[int], Rows]] = []
         self._forward_rows: list[tuple[Sequence[int], Rows]] = []
-        arenas = Arenas(raw_bytes)
-        self._raw = RawCopies(reducer, arenas, wait_s=raw_wait_s)
-        self._forward_raw = RawCopies(reducer, arenas, wait_s=raw_wait_s)
-        self._train_raw: list[RawBlock] = []
-        self._raw_dropped = 0
+        self._copies = StepCopies(reducer, Arenas(raw_bytes), wait_s=raw_wait_s)
         self._fields: dict[int, dict[str, float]] = {}
-        self._spent_s: dict[str, float] = {}
-        self._active: dict[Mode, tuple[Stream, ...]] = {}
         self._blind: set[str] = set()
         self._forwards = 0
         self._nonfinite = False
@@ -117,70 +113,90 @@ class Recorder(Generic[ArrayT]):
     @property
     def shed(self) -> tuple[str, ...]:
         """What the governor thinned."""
-        return self._governor.shed
+        return self._plan.shed
+
+    @property
+    def step(self) -> int:
+        """The train step in progress."""
+        return self._plan.step
+
+    @property
+    def reductions(self) -> Mapping[str, Reduction]:
+        """The functions that collections in force ask for, by name."""
+        return {name: f for s in self._plan.streams for name, f in s.reductions.items()}
 
     def plan(self, step: int) -> None:
-        """Decide which streams capture in the step that begins."""
-        self._active = {}
-        asked: dict[str, bool] = {}
-        for mode in (Mode.TRAIN, Mode.EVAL):
-            due = [s for s in self._selection.streams if s.is_due(mode, step)]
-            for stream in due:
-                if stream.name not in asked:
-                    asked[stream.name] = stream.essential or self._governor.admits(stream.name)
-            self._active[mode] = tuple(s for s in due if asked[s.name])
-        self._active_names = {
-            mode: frozenset(s.name for s in active) for mode, active in self._active.items()
-        }
-        self._any_active = self._active_names[Mode.TRAIN] | self._active_names[Mode.EVAL]
+        """Decide what is captured in the step that begins."""
+        self._plan.begin(step)
 
-    def define(self, info: TensorInfo) -> int | None:
-        """Make a tensor known; None when nothing will ever be captured of it."""
-        tensor_id = len(self._tensors)
-        if not self._selection.define(tensor_id, info):
-            return None
-        self._tensors.append(info)
-        self._defined.append((tensor_id, info))
+    def call(self, code: str) -> None:
+        """Open, from any thread, the collections that wait for a finding of a rule."""
+        self._plan.call(code)
+
+    def request(self, request: CaptureRequest) -> None:
+        """Ask, from any thread, for other collections from the next step on."""
+        self._changes.ask(request)
+
+    def define(self, info: TensorInfo) -> int:
+        """Make a tensor known."""
+        tensor_id = self.tensors.add(info)
+        if self._plan.define(tensor_id, info):
+            self._announce(tensor_id)
         return tensor_id
 
     def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
         """Whether anything of a kind, or one statistic of it, is captured in this step."""
         if kind in _MADE_BY_FORWARDS and self._has_enough(mode):
             return False
-        due = (s for s in self._active[mode] if kind in s.kinds)
-        return any(not statistic or statistic in s.statistics for s in due)
+        return self._plan.is_due(kind, mode, statistic)
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
-        """The statistics of a tensor that are due in this step."""
-        if self._tensors[tensor_id].kind in _MADE_BY_FORWARDS and self._has_enough(mode):
+        """What is due of a tensor in this step: ids of statistics, and what takes a copy."""
+        if self.tensors[tensor_id].kind in _MADE_BY_FORWARDS and self._has_enough(mode):
             return frozenset()
-        return self._selection.statistics(tensor_id, self._active_names[mode])
+        return self._plan.wanted(tensor_id, mode)
 
     def reduce(
-        self, kind: str, ids: Sequence[int], tensors: Sequence[ArrayT], mode: Mode = Mode.TRAIN
+        self,
+        kind: str,
+        ids: Sequence[int],
+        tensors: Sequence[ArrayT],
+        mode: Mode | None = None,
+        *,
+        reducer: Reducer[ArrayT] | None = None,
     ) -> None:
-        """Reduce or copy tensors of one kind as is due; those of a forward, or of an
-        evaluation, wait for `commit_forward`.
+        """Reduce or copy tensors of one kind as is due.
+
+        Args:
+            kind: of all of them; those of a forward, or of an evaluation, wait for
+                `commit_forward`.
+            ids: their numbers.
+            tensors: are read now, and not held.
+            mode: None = train, or what the forward turns out to be.
+            reducer: knows these tensors, where that is not the framework's own.
         """
         if not ids:
             return
         began = self._clock()
+        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        asked = mode or (None if waits else Mode.TRAIN)
         groups: dict[frozenset[str], list[int]] = {}
         for position, tensor_id in enumerate(ids):
-            wanted = self._selection.statistics(tensor_id, self._any_active)
-            groups.setdefault(wanted, []).append(position)
-        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+            groups.setdefault(self._plan.wanted(tensor_id, asked), []).append(position)
         target = self._forward_rows if waits else self._rows
         copying_s = 0.0
         for wanted, positions in groups.items():
-            if RAW in wanted:
-                copying_s += self._copy(kind, waits, [(ids[p], tensors[p]) for p in positions])
-            if wanted - {RAW}:
-                chosen = [tensors[p] for p in positions]
-                rows = self._summarize(chosen, wanted - {RAW})
+            chosen = [(ids[p], tensors[p]) for p in positions]
+            arithmetic = reducer or self._reducer
+            if copies := wanted - _IN_PLACE:
+                copying_s += self._copy(arithmetic, kind, waits, copies, chosen)
+            if SHAPE in wanted:
+                self._follow_shapes(arithmetic, chosen)
+            if numbers := wanted & _STATISTICS:
+                rows = summarize(arithmetic, [tensor for _, tensor in chosen], numbers)
                 if kind == "gradient" and bool(np.any(rows[:, _NONFINITE] > 0)):
                     self._nonfinite = True
-                target.append(([ids[p] for p in positions], rows))
+                target.append(([number for number, _ in chosen], rows))
         self._charge(kind, self._clock() - began - copying_s)
 
     def take_nonfinite(self) -> bool:
@@ -191,23 +207,25 @@ class Recorder(Generic[ArrayT]):
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
         self._fields.setdefault(tensor_id, {}).update(fields)
-        self._charge(self._tensors[tensor_id].kind, cost_s)
+        self._charge(self.tensors[tensor_id].kind, cost_s)
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
         self._forward_rows = []
-        self._forward_raw.take()
+        self._copies.begin_forward()
 
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
-        raw = self._forward_raw.take()
+        raw = self._copies.take_forward()
         if key.mode is Mode.TRAIN:
             self._forwards += 1
             if self._forwards <= _OPEN_FORWARDS:
                 self._rows += self._forward_rows
-                self._train_raw += raw
+                self._copies.keep(raw)
         elif (self._forward_rows or raw) and self._opened:
             self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False, raw=raw)
+        if key.mode is not Mode.TRAIN:
+            self._plan.begin_forward(key.mode, key.mode_step + 1)
         self._forward_rows = []
 
     def scalar(self, name: str, of: str, value: float) -> None:
@@ -256,9 +274,9 @@ class Recorder(Generic[ArrayT]):
         self.scalar("own_s", "", own_s)
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
         self._tell_raw_dropped(closed.step)
+        self._observations += self._changes.settle(closed.step + 1)
         scalars, observations, rows = self._scalars, self._observations, self._rows
-        fields, raw = self._fields, [*self._train_raw, *self._raw.take()]
-        self._train_raw = []
+        fields, raw = self._fields, self._copies.take()
         self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
         self._emit(
             key,
@@ -270,16 +288,15 @@ class Recorder(Generic[ArrayT]):
             fields=fields,
             raw=raw,
         )
-        for stream, cost_s in self._spent_s.items():
-            self._governor.spent(stream, cost_s)
-        self._spent_s.clear()
-        self._governor.earn(step_s)
+        self._plan.end(step_s)
         self.plan(closed.step + 1)
 
     def finish(self, ending: WorkerEnded) -> None:
         """Hand on the last facts; nothing is said of a process that never stepped."""
         if self._opened:
             self._tell_forwards(self._steps)
+            self._observations += self._plan.take_dropped(last=True)
+            self._observations += self._changes.settle(self.step, ended=True)
             facts = (*self._observations, ending)
             key = StepKey(step=self._steps, mode=Mode.PREDICT)
             self._emit(key, [], (), facts, optimizers=(), skipped=False)
@@ -300,20 +317,19 @@ class Recorder(Generic[ArrayT]):
         fields: Mapping[int, Mapping[str, float]] = NO_FIELDS,
         raw: Sequence[RawBlock] = (),
     ) -> None:
-        ids, summary_TF = _with_fields(*_join(rows), fields)
+        ids, summary_TF = with_fields(*join(rows), fields)
         record = StepRecord(
             key=key,
             wall_s=time.time(),
             optimizers=optimizers,
             skipped=skipped,
-            defined=tuple(self._defined),
+            defined=self.tensors.take_new(),
             tensor_T=ids,
             summary_TF=summary_TF,
             scalars=tuple(scalars),
             observations=tuple(observations),
             raw=tuple(raw),
         )
-        self._defined = []
         urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
         for sink in tuple(self.sinks):
             try:
@@ -330,66 +346,48 @@ class Recorder(Generic[ArrayT]):
     def _tell_forwards(self, step: int) -> None:
         """Say how many forwards since the last step were not captured."""
         unseen, self._forwards = self._forwards - _OPEN_FORWARDS, 0
-        if unseen > 0 and any("activation" in s.kinds for s in self._selection.streams):
+        if unseen > 0 and any("activation" in s.kinds for s in self._plan.streams):
             reason = f"more than {_OPEN_FORWARDS} forwards without an optimizer step"
             self.observe(Dropped(step=step, what="forwards", count=unseen, reason=reason))
 
-    def _copy(self, kind: str, waits: bool, chosen: Sequence[tuple[int, ArrayT]]) -> float:
+    def _announce(self, tensor_id: int) -> None:
+        streams = self._plan.matching(tensor_id)
+        self.tensors.announce(tensor_id, frozenset().union(*(s.statistics for s in streams)))
+
+    def _copy(
+        self,
+        copier: Copier[ArrayT],
+        kind: str,
+        waits: bool,
+        purpose: frozenset[str],
+        chosen: Sequence[tuple[int, ArrayT]],
+    ) -> float:
         """Copy tensors; return the seconds that it took."""
         began = self._clock()
-        target = self._forward_raw if waits else self._raw
-        self._raw_dropped += sum(not target.add(number, tensor) for number, tensor in chosen)
+        for number, tensor in chosen:
+            paid = purpose
+            if RAW in purpose and not self._plan.pays(number, copier, tensor):
+                paid = purpose - {RAW}
+            if paid:
+                self._copies.add(number, tensor, paid, copier, waits=waits)
         cost_s = self._clock() - began
-        self._charge(kind, cost_s, raw=True)
+        self._charge(kind, cost_s, copies=True)
         return cost_s
 
+    def _follow_shapes(self, copier: Copier[ArrayT], chosen: Sequence[tuple[int, ArrayT]]) -> None:
+        for number, tensor in chosen:
+            _, shape, _ = copier.describe(tensor)
+            if self.tensors.has_changed(number, shape):
+                identity = self.tensors[number].identity
+                self.observe(ShapeChanged(step=self.step, tensor=identity, shape=shape))
+
     def _tell_raw_dropped(self, step: int) -> None:
-        """Say how many tensors of this step found no memory."""
-        count, self._raw_dropped = self._raw_dropped, 0
-        if count:
+        """Say what copies of this step were given up."""
+        self._observations += self._plan.take_dropped()
+        if count := self._copies.take_dropped():
             reason = "the memory for them (queue_mb) was still waiting to be written"
             self.observe(Dropped(step=step, what="tensors", count=count, reason=reason))
 
-    def _summarize(self, tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
-        if wanted <= ESSENTIAL:
-            return self._reducer.norms(tensors)
-        return self._reducer.summarize(tensors, wanted)
-
-    def _charge(self, kind: str, cost_s: float, *, raw: bool = False) -> None:
-        """Book a cost on the first stream that asked for it and can be thinned."""
+    def _charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:
         self.capture_s += cost_s
-        for stream in self._active[Mode.TRAIN] + self._active[Mode.EVAL]:
-            asked = kind in stream.kinds and not stream.essential
-            if asked and (RAW in stream.statistics or not raw):
-                self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
-                return
-
-
-def _join(
-    rows: Sequence[tuple[Sequence[int], Rows]],
-) -> tuple[npt.NDArray[np.uint32], Rows]:
-    """Put rows together; several of one tensor (micro-batches) become one."""
-    if not rows:
-        return np.empty(0, np.uint32), np.empty((0, WIDTH))
-    order = [i for part, _ in rows for i in part]
-    ids = np.array(order, np.uint32)
-    summary_TF = np.concatenate([part for _, part in rows]) if len(rows) > 1 else rows[0][1]
-    if len(set(order)) == len(order):
-        return ids, summary_TF
-    unique, inverse = np.unique(ids, return_inverse=True)
-    return unique, np.stack([merge(summary_TF[inverse == i]) for i in range(len(unique))])
-
-
-def _with_fields(
-    ids: npt.NDArray[np.uint32], summary_TF: Rows, fields: Mapping[int, Mapping[str, float]]
-) -> tuple[npt.NDArray[np.uint32], Rows]:
-    """Write columns into the rows of their tensors; a tensor without a row gets one."""
-    if not fields:
-        return ids, summary_TF
-    new = [i for i in fields if i not in ids]
-    ids = np.concatenate([ids, np.array(new, np.uint32)])
-    summary_TF = np.concatenate([summary_TF, np.full((len(new), WIDTH), np.nan)])
-    for row, tensor_id in enumerate(ids.tolist()):
-        for name, value in fields.get(tensor_id, {}).items():
-            summary_TF[row, FIELDS.index(name)] = value
-    return ids, summary_TF
+        self._plan.charge(kind, cost_s, copies=copies)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mothtrap.core import collections
+from mothtrap.core.collections import Collection, Reduction
 from mothtrap.core.config import Config
 from mothtrap.core.needs import Need
+from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.distribution import DISTRIBUTIONS
 from mothtrap.statistics.summary import STATISTICS
 
 ESSENTIAL = frozenset({"l2", "nan", "inf"})
@@ -21,28 +24,58 @@ TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 RAW = "raw"
 """Stands among the statistics of a stream that keeps tensors whole."""
 
+SHAPE = "shape"
+"""Stands among the statistics of a stream that keeps nothing but shapes."""
+
 CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
 DENSE_STEPS = 8
-"""Steps at the start at which every stream is due: most illnesses show there."""
+"""Steps at the start at which rules see everything: most illnesses show there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """One reason to capture: tensors that match, their statistics, and when."""
+    """One reason to capture: tensors that match, what of them, and when.
+
+    Attributes:
+        statistics: ids, `RAW`, `SHAPE`, and names of what is worked out from copies.
+        schedules: by mode; nothing in modes that are not there.
+        essential: never thinned.
+        on: rule codes or families, or `finding`: due only after such a finding ...
+        for_steps: ... for so many steps.
+        budget_bytes: bound of the copies of a run; None = no bound.
+        reductions: functions behind the names among `statistics`.
+        collection: the collection that it serves, if any.
+    """
 
     name: str
     kinds: tuple[str, ...]
     statistics: frozenset[str]
-    every: int
     matches: Callable[[TensorInfo], bool]
+    schedules: Mapping[Mode, Schedule] = field(default_factory=lambda: {Mode.TRAIN: EVERY_STEP})
     essential: bool = False
-    modes: tuple[Mode, ...] = (Mode.TRAIN,)
+    on: tuple[str, ...] = ()
+    for_steps: int = 0
+    budget_bytes: float | None = None
+    reductions: Mapping[str, Reduction] = field(default_factory=dict)
+    collection: str = ""
 
     def is_due(self, mode: Mode, step: int) -> bool:
-        """The stream's schedule."""
-        return mode in self.modes and (
-            self.every == 1 or step < DENSE_STEPS or step % self.every == 0
-        )
+        """Whether the schedule of a mode names a step of that mode."""
+        schedule = self.schedules.get(mode)
+        return schedule is not None and schedule.is_due(step)
+
+    def is_called_by(self, code: str) -> bool:
+        """Whether a finding of a rule makes it due."""
+        return any(word == "finding" or code.startswith(word) for word in self.on)
+
+    @property
+    def copies(self) -> bool:
+        """Whether it needs copies of whole tensors."""
+        return not self.statistics <= NUMBERS
+
+
+NUMBERS = frozenset({*STATISTICS, SHAPE})
+"""What is taken from a tensor in place; all else from a copy of it."""
 
 
 @dataclass(slots=True)
@@ -50,14 +83,26 @@ class Selection:
     """All streams of a run, and which of them match a tensor (worked out once)."""
 
     streams: tuple[Stream, ...]
+    _infos: dict[int, TensorInfo] = field(default_factory=dict)
     _matching: dict[int, tuple[Stream, ...]] = field(default_factory=dict)
     _wanted: dict[tuple[int, frozenset[str]], frozenset[str]] = field(default_factory=dict)
 
     def define(self, tensor_id: int, info: TensorInfo) -> bool:
-        """Make a tensor known; False when no stream will ever want it."""
+        """Make a tensor known; whether a stream wants it, as things stand."""
+        self._infos[tensor_id] = info
         wanted = tuple(s for s in self.streams if info.kind in s.kinds and s.matches(info))
         self._matching[tensor_id] = wanted
         return bool(wanted)
+
+    def change(self, streams: tuple[Stream, ...]) -> list[int]:
+        """Put other streams in force; return the known tensors that one of them wants."""
+        self.streams = streams
+        self._wanted.clear()
+        return [number for number, info in self._infos.items() if self.define(number, info)]
+
+    def matching(self, tensor_id: int) -> tuple[Stream, ...]:
+        """The streams that want a tensor at one time or another."""
+        return self._matching[tensor_id]
 
     def statistics(self, tensor_id: int, active: frozenset[str]) -> frozenset[str]:
         """Union of the statistics that the active streams want of a tensor."""
@@ -80,22 +125,65 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
                 name="everything",
                 kinds=CAPTURED_KINDS,
                 statistics=TABLE,
-                every=1,
                 matches=lambda _: True,
-                modes=(Mode.TRAIN, Mode.EVAL),
+                schedules={Mode.TRAIN: EVERY_STEP, Mode.EVAL: EVERY_STEP},
             )
         )
     for name, collection in config.collections.items():
-        found.append(
-            Stream(
-                name=f"collection {name}",
-                kinds=CAPTURED_KINDS,
-                statistics=TABLE,
-                every=collection.every,
-                matches=_glob(collection.tensors),
-            )
-        )
+        found += of_collection(name, collection)
     return tuple({stream.name: stream for stream in found}.values())
+
+
+def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
+    """Return the streams of a collection: of its numbers, and of its copies.
+
+    Copies are a stream of their own, so that they are thinned by themselves.
+    """
+    functions = {f"{name}.{key}": function for key, function in collection.reductions.items()}
+    asked = frozenset(collection.numbers)
+    numbers = (asked & NUMBERS) | (TABLE if "all" in asked else frozenset())
+    numbers |= {SHAPE, "count"} if collection.shape_only else frozenset()
+    copies = (asked & DISTRIBUTIONS.keys()) | functions.keys()
+    copies |= {RAW} if collection.raw else frozenset()
+    schedules = {mode: schedule for mode in Mode if (schedule := collection.schedule(mode))}
+    budget_mb = collection.budget_mb
+
+    def stream(label: str, statistics: frozenset[str]) -> Stream:
+        return Stream(
+            name=label,
+            kinds=collections.kinds(name, collection),
+            statistics=statistics,
+            matches=collections.matcher(name, collection),
+            schedules=schedules,
+            on=collection.on,
+            for_steps=collection.for_steps,
+            budget_bytes=None if budget_mb is None else budget_mb * 2**20,
+            reductions={key: functions[key] for key in statistics & functions.keys()},
+            collection=name,
+        )
+
+    found = []
+    if numbers:
+        found.append(stream(f"collection {name}", numbers))
+    if copies:
+        found.append(stream(f"copies of collection {name}", copies))
+    return tuple(found)
+
+
+LOGGED = Stream(
+    name="logged tensors",
+    kinds=("metric",),
+    statistics=frozenset({RAW}),
+    matches=lambda _: True,
+    essential=True,
+)
+"""What users hand over themselves."""
+
+
+def every(steps: int) -> Schedule:
+    """A schedule for rules: each so many steps, and all steps at the start."""
+    dense = () if steps == 1 else tuple(range(DENSE_STEPS))
+    return Schedule(every=steps, steps=dense)
 
 
 def _of_need(need: Need) -> Stream:
@@ -106,8 +194,8 @@ def _of_need(need: Need) -> Stream:
         name=_words(need),
         kinds=need.kinds,
         statistics=statistics,
-        every=need.every,
         matches=lambda info: not roles or info.role in roles,
+        schedules={Mode.TRAIN: every(need.every)},
         essential=essential,
     )
 
@@ -117,7 +205,3 @@ def _words(need: Need) -> str:
     words = f"{', '.join(sorted(need.statistics))} of {', '.join(f'{k}s' for k in need.kinds)}"
     roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
     return words + roles + (f", one step in {need.every}" if need.every > 1 else "")
-
-
-def _glob(patterns: Sequence[str]) -> Callable[[TensorInfo], bool]:
-    return lambda info: any(fnmatch.fnmatchcase(info.identity, p) for p in patterns)

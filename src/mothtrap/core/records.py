@@ -51,6 +51,8 @@ class RawBlock:
         shapes: their shapes.
         offset_R: int64, shape (R + 1,): where each begins in `bytes_N`, and the end.
         bytes_N: uint8, shape (N,): each tensor in C order, little-endian.
+        purposes: what each copy was made for, until that is worked out (see
+            `capture.reductions`); empty: all are to be kept.
     """
 
     tensor_R: npt.NDArray[np.uint32]
@@ -58,6 +60,7 @@ class RawBlock:
     shapes: tuple[tuple[int, ...], ...]
     offset_R: npt.NDArray[np.int64]
     bytes_N: npt.NDArray[np.uint8]
+    purposes: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

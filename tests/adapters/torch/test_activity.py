@@ -33,7 +33,6 @@ SHARES = Stream(
     name="shares",
     kinds=("activation",),
     statistics=frozenset({"inactive"}),
-    every=1,
     matches=lambda _: True,
 )
 

@@ -1,0 +1,57 @@
+"""Requests of users to a job that runs, carried out between two steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from mothtrap.capture.plan import Plan, in_force
+from mothtrap.core.control import CaptureRequest, objection
+from mothtrap.core.observations import CaptureChanged
+
+
+class Changes:
+    """Takes requests from any thread, and changes the plan on the training thread.
+
+    Args:
+        plan: what is captured.
+        announce: told of each known tensor that is wanted after a change.
+    """
+
+    def __init__(self, plan: Plan, announce: Callable[[int], None]) -> None:
+        self._plan, self._announce = plan, announce
+        self._asked: deque[CaptureRequest] = deque()
+
+    def ask(self, request: CaptureRequest) -> None:
+        """Leave a request for the end of the step."""
+        self._asked.append(request)
+
+    def settle(self, step: int, *, ended: bool = False) -> list[CaptureChanged]:
+        """Carry out what was asked for; return the answers.
+
+        Args:
+            step: the step that begins.
+            ended: there is none: everything is refused.
+        """
+        answers = []
+        while self._asked:
+            request = self._asked.popleft()
+            error = "the job has ended" if ended else self._carry_out(request, step)
+            answers.append(
+                CaptureChanged(
+                    step=self._plan.step,
+                    request=request.id,
+                    from_step=step,
+                    collections=in_force(self._plan.streams),
+                    error=error or "",
+                )
+            )
+        return answers
+
+    def _carry_out(self, request: CaptureRequest, step: int) -> str | None:
+        """Change the plan; or return why not."""
+        error = objection(request, in_force(self._plan.streams))
+        if error is None:
+            for tensor_id in self._plan.change(request, step):
+                self._announce(tensor_id)
+        return error

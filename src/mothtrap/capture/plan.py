@@ -1,0 +1,222 @@
+"""What is captured in the step in progress."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from mothtrap.capture.governor import Governor
+from mothtrap.capture.raw import Copier
+from mothtrap.capture.selection import RAW, Selection, Stream, of_collection
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.observations import Dropped
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+
+ArrayT = TypeVar("ArrayT")
+MODES = tuple(Mode)
+REQUEST = "request"
+"""The word in `on` by which a collection is called that somebody asks for."""
+
+
+class Plan:
+    """Joins schedules, findings, budgets and the governor into one answer per step.
+
+    Belongs to the training thread, but for `call`, which may come from any.
+
+    Args:
+        streams: all reasons to capture.
+        overhead: share of the training time, see `Governor`.
+    """
+
+    def __init__(self, streams: Sequence[Stream], overhead: float) -> None:
+        self.step = 0
+        self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
+        self._selection = Selection(tuple(streams))
+        self._governor = Governor(overhead)
+        self._mode_steps = dict.fromkeys(MODES, 0)
+        self._admitted: dict[str, bool] = {}
+        self._names: dict[Mode, frozenset[str]] = {}
+        self._any_names: frozenset[str] = frozenset()
+        self._spent_s: dict[str, float] = {}
+        self._called: deque[str] = deque()
+        self._open_until: dict[str, int] = {}
+        self._used_bytes: dict[str, int] = {}
+        self._exhausted: set[str] = set()
+        self._thinned: dict[str, int] = {}
+        self._dropped: list[Dropped] = []
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """All reasons to capture that are in force, due or not."""
+        return self._selection.streams
+
+    @property
+    def shed(self) -> tuple[str, ...]:
+        """What the governor thinned."""
+        return self._governor.shed
+
+    # Steps
+
+    def begin(self, step: int) -> None:
+        """Decide what is captured in the train step that begins."""
+        self.step = self._mode_steps[Mode.TRAIN] = step
+        self._admitted.clear()
+        while self._called:
+            self._open(self._called.popleft())
+        for mode in MODES:
+            self._decide(mode)
+
+    def begin_forward(self, mode: Mode, mode_step: int) -> None:
+        """Decide what is captured in the next forward of an evaluation."""
+        self._mode_steps[mode] = mode_step
+        if any(mode in stream.schedules for stream in self.streams):
+            self._decide(mode)
+
+    def end(self, step_s: float) -> None:
+        """Tell the governor what the step took, and what its captures cost."""
+        for stream, cost_s in self._spent_s.items():
+            self._governor.spent(stream, cost_s)
+        self._spent_s.clear()
+        self._governor.earn(step_s)
+
+    def charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:
+        """Book a cost on the first stream that asked for it and can be thinned."""
+        for mode in MODES:
+            for stream in self.active[mode]:
+                asked = kind in stream.kinds and stream.copies == copies
+                if asked and not stream.essential:
+                    self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
+                    return
+
+    # Questions
+
+    def define(self, tensor_id: int, info: TensorInfo) -> bool:
+        """Make a tensor known; whether a stream wants it, as things stand."""
+        return self._selection.define(tensor_id, info)
+
+    def matching(self, tensor_id: int) -> tuple[Stream, ...]:
+        """The streams that want a tensor at one time or another."""
+        return self._selection.matching(tensor_id)
+
+    def is_due(self, kind: str, mode: Mode, statistic: str = "") -> bool:
+        """Whether anything of a kind, or one statistic of it, is captured in this step."""
+        due = (stream for stream in self.active[mode] if kind in stream.kinds)
+        return any(not statistic or statistic in stream.statistics for stream in due)
+
+    def wanted(self, tensor_id: int, mode: Mode | None) -> frozenset[str]:
+        """What is captured of a tensor in this step; None = in one mode or another."""
+        names = self._any_names if mode is None else self._names[mode]
+        return self._selection.statistics(tensor_id, names)
+
+    def pays(self, tensor_id: int, copier: Copier[ArrayT], tensor: ArrayT) -> bool:
+        """Book a copy on the budgets that it counts against; whether one has room for it."""
+        asking = [
+            stream
+            for stream in self._selection.matching(tensor_id)
+            if RAW in stream.statistics and stream.name in self._any_names
+        ]
+        limited = [stream for stream in asking if stream.budget_bytes is not None]
+        if not limited:
+            return True
+        size = copier.describe(tensor)[2]
+        poor = [stream for stream in limited if not self._has_left(stream, size)]
+        for stream in limited:
+            if stream not in poor:
+                self._used_bytes[stream.name] = self._used_bytes.get(stream.name, 0) + size
+            elif stream.name not in self._exhausted:
+                self._exhausted.add(stream.name)
+                self._drop(stream, 1, f"its budget of {(stream.budget_bytes or 0) / 2**20:g} MB")
+        return len(poor) < len(asking)
+
+    # Changes
+
+    def call(self, code: str) -> None:
+        """Open what waits for a finding of a rule, from the next step on."""
+        self._called.append(code)
+
+    def change(self, request: CaptureRequest, step: int) -> list[int]:
+        """Put collections in force from `step` on, and others out.
+
+        Args:
+            request: a sound one; what is in force already is replaced.
+            step: the first step that it counts for.
+
+        Returns:
+            The known tensors that anything in force wants.
+        """
+        gone = {*request.add, *request.remove}
+        kept = [s for s in self.streams if not s.collection or s.collection not in gone]
+        added: list[Stream] = []
+        for name, collection in request.add.items():
+            timed = replace(collection, start=collection.start + step)
+            if request.for_steps is not None:
+                timed = replace(timed, on=(REQUEST,), for_steps=request.for_steps)
+            added += of_collection(name, timed)
+        for stream in added:
+            self._exhausted.discard(stream.name)
+            self._used_bytes.pop(stream.name, None)
+            self._open_until[stream.name] = step + stream.for_steps
+        return self._selection.change((*kept, *added))
+
+    def take_dropped(self, *, last: bool = False) -> list[Dropped]:
+        """Return what was given up since the last call.
+
+        Args:
+            last: nothing more will come: tell also of what is still being thinned.
+        """
+        if last:
+            for stream in self.streams:
+                self._tell_thinned(stream)
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def _decide(self, mode: Mode) -> None:
+        mode_step = self._mode_steps[mode]
+        due = [s for s in self.streams if s.is_due(mode, mode_step) and self._is_open(s)]
+        self.active[mode] = tuple(stream for stream in due if self._admits(stream))
+        self._names[mode] = frozenset(stream.name for stream in self.active[mode])
+        self._any_names = frozenset().union(*self._names.values())
+
+    def _admits(self, stream: Stream) -> bool:
+        """Ask the governor, once a step."""
+        name = stream.name
+        if name not in self._admitted:
+            admitted = self._admitted[name] = stream.essential or self._governor.admits(name)
+            if stream.copies and not admitted:
+                self._thinned[name] = self._thinned.get(name, 0) + 1
+            elif self._thinned:
+                self._tell_thinned(stream)
+        return self._admitted[name]
+
+    def _is_open(self, stream: Stream) -> bool:
+        if stream.name in self._exhausted:
+            return False
+        return not stream.on or self.step < self._open_until.get(stream.name, 0)
+
+    def _open(self, code: str) -> None:
+        for stream in self.streams:
+            if stream.is_called_by(code):
+                self._open_until[stream.name] = self.step + stream.for_steps
+
+    def _has_left(self, stream: Stream, size: int) -> bool:
+        used = self._used_bytes.get(stream.name, 0)
+        return stream.budget_bytes is None or used + size <= stream.budget_bytes
+
+    def _tell_thinned(self, stream: Stream) -> None:
+        count = self._thinned.pop(stream.name, 0)
+        if count:
+            self._drop(stream, count, "the share of the training time (overhead)")
+
+    def _drop(self, stream: Stream, count: int, spent: str) -> None:
+        self._dropped.append(
+            Dropped(step=self.step, what=stream.name, count=count, reason=f"{spent} is used up")
+        )
+
+
+def in_force(streams: Sequence[Stream]) -> tuple[str, ...]:
+    """Return the names of the collections that some streams serve."""
+    return tuple(dict.fromkeys(stream.collection for stream in streams if stream.collection))

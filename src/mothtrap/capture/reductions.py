@@ -1,0 +1,137 @@
+"""Works out numbers and distributions from copies of tensors, off the training thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.selection import RAW
+from mothtrap.capture.tensors import Tensors
+from mothtrap.core.collections import Reduction
+from mothtrap.core.observations import AnyObservation
+from mothtrap.core.records import RawBlock, Scalar, StepRecord
+from mothtrap.statistics.distribution import DISTRIBUTIONS
+from mothtrap.statistics.dtypes import dtype_of
+
+Array = npt.NDArray[Any]
+_Copy = tuple[int, str, tuple[int, ...], npt.NDArray[np.uint8]]
+"""Number, element type, shape and bytes of a tensor."""
+
+
+class Reductions:
+    """Puts what copies are for in their place.
+
+    A copy that is not to be kept is left out, once what was asked of it is worked out.
+    The result of a function becomes a scalar, under the function's name, of the tensor; a
+    distribution becomes a tensor. A function that fails is switched off and told of.
+
+    Args:
+        tensors: whose copies they are.
+        functions: by name, as they are asked for in `RawBlock.purposes`.
+        containment: told of a function that fails.
+    """
+
+    def __init__(
+        self,
+        tensors: Tensors,
+        functions: Callable[[], Mapping[str, Reduction]],
+        containment: Containment,
+    ) -> None:
+        self._tensors, self._functions, self._containment = tensors, functions, containment
+
+    def work_out(self, records: Sequence[StepRecord]) -> list[StepRecord]:
+        """Return the records with what was asked of their copies in place of these."""
+        return [
+            self._work_out(record) if any(block.purposes for block in record.raw) else record
+            for record in records
+        ]
+
+    def _work_out(self, record: StepRecord) -> StepRecord:
+        scalars: list[Scalar] = []
+        observations: list[AnyObservation] = []
+        kept: list[RawBlock] = []
+        found: list[_Copy] = []
+        for block in record.raw:
+            if not block.purposes:
+                kept.append(block)
+                continue
+            copies = list(_copies(block))
+            for copy, purpose in zip(copies, block.purposes, strict=True):
+                array = _array(copy)
+                for name in sorted(purpose - {RAW}):
+                    if name in DISTRIBUTIONS:
+                        found.append(self._distribution(copy[0], name, array))
+                    else:
+                        self._reduce(copy[0], name, array, record.key.step, scalars, observations)
+            wanted = [RAW in purpose for purpose in block.purposes]
+            if all(wanted):
+                kept.append(replace(block, purposes=()))
+            elif any(wanted):
+                kept.append(_block([c for c, w in zip(copies, wanted, strict=True) if w]))
+        if found:
+            kept.append(_block(found))
+        return replace(
+            record,
+            raw=tuple(kept),
+            scalars=(*record.scalars, *scalars),
+            observations=(*record.observations, *observations),
+        )
+
+    def _distribution(self, tensor_id: int, name: str, array: Array) -> _Copy:
+        with np.errstate(all="ignore"):
+            result = np.ascontiguousarray(DISTRIBUTIONS[name](array))
+        number = self._tensors.derived(tensor_id, name)
+        return number, result.dtype.name, result.shape, result.reshape(-1).view(np.uint8)
+
+    def _reduce(
+        self,
+        tensor_id: int,
+        name: str,
+        array: Array,
+        step: int,
+        scalars: list[Scalar],
+        observations: list[AnyObservation],
+    ) -> None:
+        function = self._functions().get(name)
+        part = f"reduction {name}"
+        if function is None or self._containment.is_off(part):
+            return
+        try:
+            value = float(function(array))
+        except Exception as err:  # whatever a function of the user's raises
+            failure = self._containment.report(part, err, step=step)
+            if failure is not None:
+                observations.append(failure)
+            return
+        label = name.rpartition(".")[2]
+        scalars.append(Scalar(label, self._tensors[tensor_id].identity, value))
+
+
+def _copies(block: RawBlock) -> Iterator[_Copy]:
+    ends = zip(block.offset_R[:-1].tolist(), block.offset_R[1:].tolist(), strict=True)
+    rows = zip(block.tensor_R.tolist(), block.dtypes, block.shapes, ends, strict=True)
+    for number, dtype, shape, (start, end) in rows:
+        yield number, dtype, shape, block.bytes_N[start:end]
+
+
+def _array(copy: _Copy) -> Array:
+    """Return a copy as an array that cannot be written to: it may be stored yet."""
+    array: Array = copy[3].view(dtype_of(copy[1])).reshape(copy[2])
+    array.setflags(write=False)
+    return array
+
+
+def _block(copies: Sequence[_Copy]) -> RawBlock:
+    sizes = [len(data) for *_, data in copies]
+    return RawBlock(
+        tensor_R=np.array([number for number, *_ in copies], np.uint32),
+        dtypes=tuple(dtype for _, dtype, *_ in copies),
+        shapes=tuple(shape for _, _, shape, _ in copies),
+        offset_R=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        bytes_N=np.concatenate([data for *_, data in copies]),
+    )

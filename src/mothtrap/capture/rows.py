@@ -1,0 +1,63 @@
+"""Rows of statistics: made by a reducer, put together into those of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.capture.raw import Copier
+from mothtrap.capture.selection import ESSENTIAL
+from mothtrap.statistics.summary import FIELDS, WIDTH, merge
+
+Rows = npt.NDArray[np.float64]
+ArrayT = TypeVar("ArrayT", contravariant=True)
+
+
+class Reducer(Copier[ArrayT], Protocol[ArrayT]):
+    """The arithmetic of one array library: a module of `mothtrap.statistics`."""
+
+    def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
+        """One row of sufficient statistics per tensor."""
+
+    def norms(self, tensors: Sequence[ArrayT]) -> Rows:
+        """Rows with count, l2, nan and inf alone, as cheaply as can be."""
+
+
+def summarize(reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
+    """Reduce tensors to the statistics wanted, as cheaply as can be."""
+    if wanted <= ESSENTIAL:
+        return reducer.norms(tensors)
+    return reducer.summarize(tensors, wanted)
+
+
+def join(
+    rows: Sequence[tuple[Sequence[int], Rows]],
+) -> tuple[npt.NDArray[np.uint32], Rows]:
+    """Put rows together; several of one tensor (micro-batches) become one."""
+    if not rows:
+        return np.empty(0, np.uint32), np.empty((0, WIDTH))
+    order = [i for part, _ in rows for i in part]
+    ids = np.array(order, np.uint32)
+    summary_TF = np.concatenate([part for _, part in rows]) if len(rows) > 1 else rows[0][1]
+    if len(set(order)) == len(order):
+        return ids, summary_TF
+    unique, inverse = np.unique(ids, return_inverse=True)
+    return unique, np.stack([merge(summary_TF[inverse == i]) for i in range(len(unique))])
+
+
+def with_fields(
+    ids: npt.NDArray[np.uint32], summary_TF: Rows, fields: Mapping[int, Mapping[str, float]]
+) -> tuple[npt.NDArray[np.uint32], Rows]:
+    """Write columns into the rows of their tensors; a tensor without a row gets one."""
+    if not fields:
+        return ids, summary_TF
+    new = [i for i in fields if i not in ids]
+    ids = np.concatenate([ids, np.array(new, np.uint32)])
+    summary_TF = np.concatenate([summary_TF, np.full((len(new), WIDTH), np.nan)])
+    for row, tensor_id in enumerate(ids.tolist()):
+        for name, value in fields.get(tensor_id, {}).items():
+            summary_TF[row, FIELDS.index(name)] = value
+    return ids, summary_TF

@@ -1,0 +1,71 @@
+"""Every tensor that an adapter has named, and which of them the run knows of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.distribution import DISTRIBUTIONS, SHAPES
+
+
+class Tensors:
+    """Numbers tensors; those that are captured are announced once, with the next record.
+
+    What is worked out from a tensor and is itself an array (a histogram) is a tensor of
+    its own: `metric:histogram(weight:head.weight)`.
+    """
+
+    def __init__(self) -> None:
+        self._infos: list[TensorInfo] = []
+        self._announced: set[int] = set()
+        self._new: list[tuple[int, TensorInfo]] = []
+        self._derived: dict[tuple[int, str], int] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+
+    def __getitem__(self, tensor_id: int) -> TensorInfo:
+        return self._infos[tensor_id]
+
+    def add(self, info: TensorInfo) -> int:
+        """Give a tensor its number."""
+        self._infos.append(info)
+        return len(self._infos) - 1
+
+    def announce(self, tensor_id: int, wanted: Iterable[str]) -> None:
+        """Tell the run of a tensor, and of the distributions among what is wanted of it."""
+        if tensor_id not in self._announced:
+            self._announced.add(tensor_id)
+            self._new.append((tensor_id, self._infos[tensor_id]))
+        for name in sorted(DISTRIBUTIONS.keys() & set(wanted)):
+            if (tensor_id, name) not in self._derived:
+                number = self.add(_derived(name, self._infos[tensor_id]))
+                self._derived[tensor_id, name] = number
+                self.announce(number, ())
+
+    def take_new(self) -> tuple[tuple[int, TensorInfo], ...]:
+        """Return what was announced since the last call."""
+        new, self._new = self._new, []
+        return tuple(new)
+
+    def has_changed(self, tensor_id: int, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor has another shape than when this was last asked."""
+        before = self._shapes.get(tensor_id, self._infos[tensor_id].shape)
+        self._shapes[tensor_id] = shape
+        return shape != before
+
+    def derived(self, tensor_id: int, name: str) -> int:
+        """The number of a distribution of a tensor that was announced."""
+        return self._derived[tensor_id, name]
+
+
+def _derived(name: str, of: TensorInfo) -> TensorInfo:
+    shape, dtype = SHAPES[name]
+    return TensorInfo(
+        kind="metric",
+        name=f"{name}({of.identity})",
+        module=of.module,
+        module_type=of.module_type,
+        shape=shape,
+        dtype=dtype,
+        location=of.location,
+        scope=of.scope,
+    )

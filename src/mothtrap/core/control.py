@@ -1,0 +1,57 @@
+"""What can be asked of a job while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mothtrap.core.collections import Collection, complaint
+from mothtrap.core.errors import nearest
+
+
+class CaptureRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="capture", forbid_unknown_fields=True
+):
+    """Capture something else from the next step on.
+
+    `id` is the name under which the answer is looked for, `attempt` the attempt that is
+    meant. Collections of `add` come into force, for `for_steps` train steps where that is
+    given, counted from the step at which they do, as are their own schedules; those of
+    `remove` go.
+    """
+
+    id: str
+    attempt: int
+    add: dict[str, Collection] = {}
+    remove: tuple[str, ...] = ()
+    for_steps: int | None = None
+
+
+Request = CaptureRequest
+"""All requests; further ones are told apart by their tag."""
+
+
+def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:
+    """Return why a request cannot be done, in words; None when it can.
+
+    Args:
+        request: what is asked for.
+        in_force: names of the collections in force.
+    """
+    known = tuple(in_force)
+    for name in request.remove:
+        if name not in known:
+            have = ", ".join(known) or "none"
+            return f"no collection {name!r} is in force{nearest(name, known)}; in force: {have}"
+    if request.for_steps is not None and request.for_steps < 1:
+        return f"for_steps must be 1 step or more, not {request.for_steps}"
+    return _objection_to(request.add)
+
+
+def _objection_to(collections: Mapping[str, Collection]) -> str | None:
+    for name, collection in collections.items():
+        found = complaint(name, collection)
+        if found:
+            return f"collection {name!r}: {found}"
+    return None
