@@ -9,6 +9,7 @@
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
     ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
     │   └── StepNotYetError                 the job has not come to it
+    ├── QueryError (ValueError)             a query that cannot be answered
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
     ├── StoreError (OSError)                an object store failed; trying again may help
@@ -65,6 +66,10 @@ class StepUnavailableError(MothtrapError, LookupError):
 
 class StepNotYetError(StepUnavailableError):
     """The job has not come to that step; it may."""
+
+
+class QueryError(MothtrapError, ValueError):
+    """A query over a run cannot be answered."""
 
 
 class PluginError(MothtrapError, ImportError):
