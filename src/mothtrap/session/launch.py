@@ -26,9 +26,13 @@ from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
+from mothtrap.store.writers import wait_for_writers
 
 SITE = Path(__file__).parent / "site"
 """The folder with the start-up hook."""
+
+WRITERS_TIMEOUT_S = 30.0
+"""How long writer processes may still write when the job has ended."""
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 """Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the
@@ -71,6 +75,7 @@ def launch(
         return _pass_on(_run(command, dict(os.environ)))
     with Supervision(attempt, config) as supervision:
         code = _run(command, child_environment(attempt, config))
+        wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
     end = RunEnd(exit_code=code, ended_s=time.time(), lost=supervision.lost)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
