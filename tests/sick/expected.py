@@ -41,6 +41,7 @@ ILLNESSES = (
     exactly("nonfinite_loss", "NUM001", 17),
     exactly("nonfinite_gradient", "NUM002", 23, layer="0"),
     exactly("nonfinite_activation", "NUM004", 31, layer="compress"),
+    near("loss_scale_collapse", "NUM009", 20),
     near("exploding_gradient", "GRD101", 120, layer="0"),
     near("dead_units", "ACT201", 0, layer="1"),
     near("loss_not_decreasing", "LOS401", 0, severity="warning"),
