@@ -143,6 +143,12 @@ class Grouper:
         self._backward_depth = 0
 
     @property
+    def steps_applied(self) -> int:
+        """Steps that the weights have taken: also the one in progress, once applied."""
+        applied = self._group is not None and bool(self._group.applied) and not self._stepping
+        return self.step + applied
+
+    @property
     def inside_step(self) -> bool:
         """Whether an `optimizer.step()` is running (then a backward is a closure's)."""
         return bool(self._stepping)

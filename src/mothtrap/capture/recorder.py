@@ -137,6 +137,11 @@ class Recorder(Generic[ArrayT]):
         """Ask, from any thread, for other collections from the next step on."""
         self._changes.ask(request)
 
+    def continue_at(self, step: int) -> None:
+        """Say that the job made steps before this process did: its next one is `step`."""
+        self._steps = step
+        self.plan(step)
+
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known."""
         tensor_id = self.tensors.add(info)

@@ -15,6 +15,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 @click.command(cls=RunCommand, name="run")
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 @click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
+@click.option("--resume", is_flag=True, help="Go on with the run --name, if it exists.")
 @click.option(
     "--capture",
     type=click.Choice(["default", "everything", "off"]),
@@ -27,7 +28,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     "[default: 0.02, which is 2 %].",
 )
 @click.pass_context
-def command(ctx: click.Context, /, name: str | None, **overrides: Any) -> None:
+def command(ctx: click.Context, /, name: str | None, resume: bool, **overrides: Any) -> None:
     """Start a training script, unchanged, and watch it.
 
     Output, exit code and signals of the script pass through. Options of mothtrap come
@@ -40,12 +41,14 @@ def command(ctx: click.Context, /, name: str | None, **overrides: Any) -> None:
     """
     if name is not None:
         _check_name(name)
+    elif resume:
+        raise Refusal("--resume needs the name of the run to go on with; say it with --name")
     arguments = command_of(ctx.meta[TARGET])
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    ctx.exit(launch(arguments, config=config, name=name, warnings=warnings))
+    ctx.exit(launch(arguments, config=config, name=name, resume=resume, warnings=warnings))
 
 
 def _check_name(name: str) -> None:

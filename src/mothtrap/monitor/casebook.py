@@ -78,6 +78,7 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
         severity=text.severity,
         step=min(old.step, new.step),
         layers=tuple(dict.fromkeys((*old.layers, *new.layers))),
+        workers=tuple(sorted({*old.workers, *new.workers})),
         count=_count(old, new, window),
         last_step=max(old.last_step, new.last_step),
         message=text.message,

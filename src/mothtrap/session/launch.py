@@ -17,12 +17,15 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
+import msgspec
+
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, environment, plain
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.session.resuming import next_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
@@ -40,7 +43,12 @@ terminal sends it to the whole group."""
 
 
 def launch(
-    command: Sequence[str], *, config: Config, name: str | None, warnings: Sequence[str] = ()
+    command: Sequence[str],
+    *,
+    config: Config,
+    name: str | None,
+    resume: bool = False,
+    warnings: Sequence[str] = (),
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -48,6 +56,7 @@ def launch(
         command: program and arguments, as they would be typed without mothtrap.
         config: settings of the run.
         name: of the run; None = script and time.
+        resume: go on with the run of that name, in its next attempt, where there is one.
         warnings: lines to be said before the start.
 
     Returns:
@@ -55,7 +64,7 @@ def launch(
         process then ends by the same signal.
 
     Raises:
-        RunExistsError: a run of that name exists.
+        RunExistsError: a run of that name exists, or one to be resumed is still running.
         ConfigError: a rule or threshold of the configuration does not exist.
     """
     for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
@@ -64,7 +73,7 @@ def launch(
     if os.environ.get("MOTHTRAP_DISABLE"):
         return _pass_on(_run(command, dict(os.environ)))
     try:
-        attempt = _create(command, config, name)
+        attempt = _create(command, config, name, resume)
     except RunExistsError:
         raise
     except OSError as err:
@@ -174,7 +183,12 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
     raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
 
 
-def _create(command: Sequence[str], config: Config, name: str | None) -> Path:
+def _create(command: Sequence[str], config: Config, name: str | None, resume: bool) -> Path:
+    run = Path(config.runs_dir) / (name or "")
+    if resume and name and layout.attempts(run):
+        number = next_attempt(run)
+        anew = msgspec.structs.replace(run_info(name, command, config), attempt=number)
+        return layout.create_attempt(run, anew)
     return create(name or default_name(command), command, config, numbered=name is None)
 
 

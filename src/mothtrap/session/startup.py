@@ -13,7 +13,9 @@ from typing import Any
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, inherited_config
+from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
+from mothtrap.store import layout
 
 _process: list[tuple[Worker, Any]] = []
 """The worker and tracer of this process, once `attach` was called: a process has one."""
@@ -25,12 +27,17 @@ _kept: dict[Worker, Any] = {}
 def attach(framework: str) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started."""
     adapter: Any = registry.load("mothtrap.adapters", framework)
-    folder = os.environ["MOTHTRAP_RUN_DIR"]
+    opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
+    own = own_attempt(opened, os.environ)
     config = inherited_config() or Config()
     if config.workers == "rank0" and adapter.ranks()[0]:
         return
-    worker = Worker(lambda: Path(folder), config, adapter, say_on_stderr, launched=True)
+    worker = Worker(
+        lambda: open_attempt(opened, own), config, adapter, say_on_stderr, launched=True
+    )
     handle = adapter.attach_process(worker.recorder)
+    if int(own.name) > layout.FIRST_ATTEMPT:
+        handle.tracer.saved_weights.resume = Resumption(opened, own, lambda: adapter.ranks()[0])
     worker.holds(handle)
     keep(worker, handle)
     _process.append((worker, handle.tracer))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.optimizers import OptimizerWatch
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
-"""Steps after which replicas are compared: early on, when wiring shows, then one in so
-many; chosen by hand: reading all weights is cheaper than one step, but not free."""
+"""Steps of a process after which replicas are compared, when wiring shows, and after that
+one step in so many; chosen by hand: reading all weights is cheaper than one step, but not free."""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
 """Steps without the wrapper after which it is told (again)."""
@@ -86,7 +86,7 @@ class DistributedWatch:
         self._roots_seen = -1
         self._averaged = False
         self._around: tuple[Root, str, str | None] | None = None
-        self._bypassed = 0
+        self._bypassed = self._closed = 0
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
         """Whether a wrapper keeps a parameter the same on every worker."""
@@ -116,8 +116,9 @@ class DistributedWatch:
         averaged, self._averaged = self._averaged, False
         if around is not None and applied and not averaged:
             self._tell_bypass(step, *around)
-        if step in DENSE_STEPS or step % DIGEST_EVERY == 0:
+        if self._closed in DENSE_STEPS or step % DIGEST_EVERY == 0:
             self.tell_digests(step)
+        self._closed += 1
 
     def tell_digests(self, step: int) -> None:
         """Record the digests of what must be equal on other workers."""

@@ -82,6 +82,11 @@ class ObjectWitness:
                 self._keep(module.register_forward_pre_hook(before))
                 self._keep(module.register_forward_hook(after, always_call=True))
 
+        saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))
+        for module in {self._model, getattr(self._model, "module", self._model)}:
+            if isinstance(module, nn.Module):
+                self._keep(module.register_state_dict_post_hook(saved))
+
     def _inside_fast_path(self) -> set[nn.Module]:
         return {
             inner

@@ -92,6 +92,22 @@ class ProcessWitness:
 
         self._replace(nn.Module, "__init__", construct)
 
+        def ask(original: Function) -> Function:
+            def state_dict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                try:
+                    state = original(self, *args, **kwargs)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                if not args and "destination" not in kwargs:  # a part is asked with these
+                    state_asked(self)
+                return state
+
+            return state_dict
+
+        state_asked = self.tracer.state_asked
+        self._replace(nn.Module, "state_dict", ask)
+
     def _hook_optimizers(self) -> None:
         tracer = self.tracer
 

@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
+from mothtrap.adapters.torch.saved_weights import SavedWeights
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -45,6 +46,7 @@ class Tracer(Job):
         self.optimizers = OptimizerWatch(self)
         self.forwards = ForwardWatch(self, self.optimizers)
         self.losses = LossWatch(self, self.forwards)
+        self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
@@ -80,6 +82,10 @@ class Tracer(Job):
     def step_ended(self, optimizer: Optimizer, closure: bool) -> None:
         """`optimizer.step` returned."""
         self.contain(self._step_ended, optimizer, closure)
+
+    def state_asked(self, module: torch.nn.Module) -> None:
+        """`module.state_dict` was called, by user code."""
+        self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
 
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         """A gradient scaler has stepped an optimizer, or decided not to."""
@@ -143,6 +149,7 @@ class Tracer(Job):
         known = self.optimizers.add(optimizer)
         if not self.grouper.step and not self._backward_depth:
             self.forwards.bind_thread()
+        self.contain_part("checkpoints", self.saved_weights.step_begins)
         candidate = self.losses.take_candidate()
         if candidate is not None and self.grouper.knows_no_loss:
             self.feed(candidate[0])
@@ -159,6 +166,7 @@ class Tracer(Job):
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
         self.contain_part("what was given to step()", self._take_given, loss, scalars)
         if counts:
+            self.contain_part("checkpoints", self.saved_weights.step_begins)
             self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
 

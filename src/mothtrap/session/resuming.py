@@ -1,0 +1,119 @@
+"""A job that starts again: which attempt it is, and where its steps go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.errors import RunExistsError
+from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.store import layout
+
+if TYPE_CHECKING:
+    from mothtrap.store.worker_reading import StepEvents
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""Where torchrun tells its workers how often it has started them anew after a failure."""
+
+
+def own_attempt(opened: Path, environ: Mapping[str, str]) -> Path:
+    """Return the folder of this process's attempt, which need not exist yet.
+
+    Args:
+        opened: the attempt that the launcher of mothtrap opened.
+        environ: of this process.
+    """
+    count = environ.get(RESTARTS, "")
+    restarts = int(count) if count.isdigit() else 0
+    return layout.attempt_folder(opened.parent, int(opened.name) + restarts)
+
+
+def open_attempt(opened: Path, own: Path) -> Path:
+    """Make the folder of a restarted attempt, by whichever worker comes first.
+
+    Raises:
+        OSError: it cannot be written.
+        DamagedDataError: the description of the attempt that was opened cannot be read.
+    """
+    info = layout.read_info(opened)
+    if own != opened and info is not None:
+        anew = msgspec.structs.replace(info, attempt=int(own.name), created_s=time.time())
+        own.mkdir(exist_ok=True)
+        if layout.read_info(own) is None:
+            layout.write_info(own, anew)
+    return own
+
+
+class Resumption:
+    """Says where a restarted job goes on, by what its earlier attempts have recorded.
+
+    Args:
+        opened: the attempt that the launcher of mothtrap opened.
+        own: the attempt of this process.
+        rank: of this process, where it has one.
+    """
+
+    def __init__(self, opened: Path, own: Path, rank: Callable[[], int | None]) -> None:
+        self._opened, self._own, self._rank = opened, own, rank
+
+    def __call__(self, digests: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
+        """Return the number of the next step, and how it is known.
+
+        Args:
+            digests: of the weights as they are now, by root.
+            own_steps: steps that the optimizer says to have made, where one says so.
+        """
+        saved: dict[tuple[str, str], int] = {}
+        last = begun = 0
+        for number, events in self._events():
+            if events.commit.optimizers:
+                last = max(last, events.key.step + 1)
+            for seen in events.observations:
+                if isinstance(seen, WeightsSaved):
+                    saved[seen.root, seen.digest] = seen.step
+                elif isinstance(seen, Resumed) and number == int(self._opened.name):
+                    begun = seen.step
+        matched = [saved[item] for item in digests.items() if item in saved]
+        if matched:
+            return max(matched), f"its weights are those saved after {max(matched)} steps"
+        if own_steps:
+            return own_steps, f"its optimizer has made {own_steps} steps"
+        if self._own == self._opened:
+            return last, (
+                "it was asked to resume, and nothing that it loaded tells where: it is taken "
+                "to go on after the last recorded step"
+            )
+        return begun, "it loaded nothing that was saved before: it began again"
+
+    def _events(self) -> Iterator[tuple[int, StepEvents]]:
+        from mothtrap.store.worker_reading import EventReader
+
+        for number in layout.attempts(self._own.parent):
+            attempt = layout.attempt_folder(self._own.parent, number)
+            if number >= int(self._own.name):
+                return
+            ranks = layout.workers(attempt)
+            own = self._rank() or 0
+            for rank in [own] if own in ranks else ranks:
+                for events in EventReader(layout.worker_folder(attempt, rank)).poll():
+                    yield number, events
+
+
+def next_attempt(run: Path) -> int:
+    """Return the number of the attempt that a resumed run opens.
+
+    Raises:
+        RunExistsError: the run is still running.
+    """
+    from mothtrap.reader.run import open_run
+
+    if open_run(run).state == "running":
+        raise RunExistsError(
+            f"cannot resume the run {run.name!r}: it is still running; stop it first, or choose "
+            "another name with --name"
+        )
+    return layout.attempts(run)[-1] + 1
