@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mothtrap.core import jsonable
 from mothtrap.core.errors import DamagedDataError, RunExistsError, RunNotFoundError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store import layout
@@ -101,3 +102,29 @@ def test_a_damaged_description_is_an_error_of_ours(tmp_path: Path, text: str) ->
     with pytest.raises(DamagedDataError, match=r"run\.json cannot be read"):
         layout.read_info(attempt)
     assert layout.list_runs(tmp_path) == [tmp_path / "x"]
+
+
+def test_a_description_whose_bytes_have_changed_is_not_believed(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "x", info(config={}))
+    path = attempt / "run.json"
+    written = path.read_bytes()
+    for position in range(len(written)):
+        for bit in range(8):
+            data = bytearray(written)
+            data[position] ^= 1 << bit
+            path.write_bytes(data)
+            try:
+                found = layout.read_info(attempt)
+            except DamagedDataError:
+                continue
+            assert found == info(config={})
+    path.write_bytes(written.replace(b'"id":"x"', b'"id":"y"'))
+    with pytest.raises(DamagedDataError, match="do not match its checksum; remove the key"):
+        layout.read_info(attempt)
+
+
+def test_a_description_without_a_checksum_is_believed(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "x", info(config={}))
+    edited = jsonable.encode(info(config={}, command=("mine",)))
+    (attempt / "run.json").write_bytes(edited)
+    assert layout.read_info(attempt) == info(config={}, command=("mine",))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
+import xxhash
 
 from mothtrap.core import jsonable
 from mothtrap.core.errors import (
@@ -177,7 +178,17 @@ def read_end(attempt: Path) -> RunEnd | None:
 def list_runs(runs_dir: Path) -> list[Path]:
     """Return the runs of a folder, the latest start first."""
     found = [runs_dir / name for name in _names(runs_dir) if not name.startswith(".")]
-    return sorted((p for p in found if attempts(p)), key=_started, reverse=True)
+    return sorted((p for p in found if attempts(p)), key=started, reverse=True)
+
+
+def started(run: Path) -> tuple[float, str]:
+    """Return when the latest attempt of a run was started, Unix seconds, and its name."""
+    attempt = attempt_folder(run, attempts(run)[-1])
+    try:
+        info = read_info(attempt)
+    except DamagedDataError:
+        info = None
+    return (info.created_s if info else 0.0, run.name)
 
 
 def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
@@ -223,20 +234,11 @@ def _numbered(folder: Path, letter: str) -> list[int]:
     return sorted(int(m.group(1)) for m in matches if m)
 
 
-def _started(run: Path) -> tuple[float, str]:
-    attempt = attempt_folder(run, attempts(run)[-1])
-    try:
-        info = read_info(attempt)
-    except DamagedDataError:
-        info = None
-    return (info.created_s if info else 0.0, run.name)
-
-
 def _replace(path: Path, data: bytes) -> None:
     # Readers must see the old file or the new one, never a part.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
-        file.write(data)
+        file.write(_sealed(data))
         file.flush()
         sync_file(file.fileno())  # else a loss of power may leave the name without the bytes
     os.replace(draft, path)
@@ -248,6 +250,11 @@ def _read(path: Path, kind: type[T]) -> T | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    if not _intact(data):
+        raise DamagedDataError(
+            f"{path} cannot be read: its bytes do not match its checksum; remove the key "
+            "`checksum` if the file was edited on purpose; the rest of the run can still be read"
+        )
     try:
         return jsonable.decode(data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
@@ -255,3 +262,15 @@ def _read(path: Path, kind: type[T]) -> T | None:
             f"{path} cannot be read: {err}; expected a JSON object as mothtrap writes it; "
             "the rest of the run can still be read"
         ) from err
+
+
+def _sealed(data: bytes) -> bytes:
+    """Add to a JSON object, as its last key, the checksum of all that stands before."""
+    body = data[:-1]
+    return body + b',"checksum":"%016x"}' % xxhash.xxh3_64_intdigest(body)
+
+
+def _intact(data: bytes) -> bool:
+    """Whether a JSON object is as `_sealed` left it; True of one without a checksum."""
+    body, found, rest = data.rpartition(b',"checksum":"')
+    return not found or rest == b'%016x"}' % xxhash.xxh3_64_intdigest(body)
