@@ -141,7 +141,12 @@ def test_a_restart_replaces_the_steps_that_it_repeats(tmp_path: Path) -> None:
     write_worker(first, *(record(step) for step in range(6)), seal=False)
     second = layout.create_attempt(tmp_path / "digits", info(attempt=2))
     again = (Scalar("loss", "main", 9.0),)
-    write_worker(second, *(record(step, scalars=again) for step in (4, 5, 6)))
+    defined = record(0).defined  # ids are of one process
+    write_worker(
+        second,
+        record(4, scalars=again, defined=defined),
+        *(record(step, scalars=again) for step in (5, 6)),
+    )
     run = open_run(tmp_path / "digits")
     (loss,) = run.scalars("loss")
     assert loss.steps_S.tolist() == [0, 1, 2, 3, 4, 5, 6]

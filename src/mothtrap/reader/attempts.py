@@ -12,12 +12,10 @@ from typing import Literal
 import psutil
 
 from mothtrap.core.errors import DamagedDataError
-from mothtrap.core.observations import AnyObservation, WorkerEnded, WorkerStarted
 from mothtrap.core.runs import RunEnd, RunInfo
-from mothtrap.reader.windows import is_step
+from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
-from mothtrap.store.worker_reading import EventReader
 
 State = Literal["running", "finished", "crashed"]
 
@@ -29,41 +27,13 @@ CLOCK_SLACK_S = 5.0
 same process; chosen by hand: above the error of the boot time."""
 
 
-class WorkerView:
-    """What the events of one worker say.
+class AttemptView:
+    """One attempt; `refresh` reads what is new.
 
     Attributes:
-        steps: one more than its last train step.
-        started, ended: its observations of that name, or None.
+        writing: whether more may come, judged before the last reading.
+        gone: ranks that write no more, judged before the last reading.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.observations: list[AnyObservation] = []
-        self.steps = 0
-        self.started: WorkerStarted | None = None
-        self.ended: WorkerEnded | None = None
-        self._reader = EventReader(folder)
-
-    def refresh(self) -> None:
-        """Read the new events."""
-        for events in self._reader.poll():
-            if is_step(events.key, events.commit.optimizers, events.observations):
-                self.steps = max(self.steps, events.key.step + 1)
-            self.observations += events.observations
-            for observation in events.observations:
-                if isinstance(observation, WorkerStarted):
-                    self.started = observation
-                elif isinstance(observation, WorkerEnded):
-                    self.ended = observation
-
-    def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """What could not be read."""
-        return self._reader.damage(ended=ended)
-
-
-class AttemptView:
-    """One attempt; `refresh` reads what is new."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,11 +41,18 @@ class AttemptView:
         self.end: RunEnd | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
+        self.writing = True
+        self.gone: frozenset[int] = frozenset()
         self._damage: dict[str, str] = {}
 
-    def refresh(self) -> None:
-        """Read new files, new workers, new events and findings."""
+    def refresh(self, *, judge: bool = True) -> None:
+        """Read new files, new workers, new events and findings.
+
+        Args:
+            judge: whether to ask anew which processes live; costs about 50 us each.
+        """
         # The end first: what a job wrote before it ended is then seen below.
+        alive, dead = (self._alive(), self._dead()) if judge else (self.writing, self.gone)
         try:
             self.end = self.end or layout.read_end(self.path)
             self.info = self.info or layout.read_info(self.path)
@@ -90,6 +67,9 @@ class AttemptView:
             if monitor not in self.monitors:
                 self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
             self.monitors[monitor].poll()
+        ended = frozenset(rank for rank, worker in self.workers.items() if worker.ended)
+        self.writing = alive and self.end is None and not self._ended_by_workers()
+        self.gone = ended | dead if self.writing else frozenset(self.workers)
 
     def state(self) -> State:
         """Judge how the attempt stands, by what was last read and the processes of now."""
@@ -119,6 +99,17 @@ class AttemptView:
         if self.info is not None and self.info.host in (socket.gethostname(), platform.node()):
             return _process_alive(self.info.pid, self.info.created_s)
         return time.time() - self._touched_s() < QUIET_S
+
+    def _dead(self) -> frozenset[int]:
+        """Ranks whose processes are gone, as far as that can be seen from here."""
+        started = {rank: worker.started for rank, worker in self.workers.items()}
+        return frozenset(
+            rank
+            for rank, start in started.items()
+            if start is not None
+            and start.host in (socket.gethostname(), platform.node())
+            and not _process_alive(start.pid, time.time())
+        )
 
     def _touched_s(self) -> float:
         newest = 0.0

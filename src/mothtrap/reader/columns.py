@@ -6,6 +6,7 @@ room is used up the last rows move to a new array. Shape suffixes: S = rows, C =
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,16 @@ class Column:
     def append(self, value: float) -> None:
         """Add a row; amortised O(1)."""
         if self._stop == len(self._array):
-            self._move()
+            self._move(1)
         self._array[self._stop] = value
         self._stop += 1
+
+    def extend(self, values: Sequence[Any] | npt.NDArray[Any]) -> None:
+        """Add a row for each value, amortised O(1) a row."""
+        if self._stop + len(values) > len(self._array):
+            self._move(len(values))
+        self._array[self._stop : self._stop + len(values)] = values
+        self._stop += len(values)
 
     def view(self) -> npt.NDArray[Any]:
         """Return the last rows, read-only, shape (S,)."""
@@ -50,9 +58,11 @@ class Column:
         self._array = self._array[start:].copy()
         self._stop = rows
 
-    def _move(self) -> None:
+    def _move(self, more: int) -> None:
+        """Make room for `more` rows."""
         start = max(0, self._stop - self._keep)
         rows = min(max(2 * len(self._array), FIRST_ROWS), 2 * self._keep)
+        rows = max(rows, self._stop - start + more)
         moved = np.empty(rows, self._array.dtype)
         moved[: self._stop - start] = self._array[start : self._stop]
         self._array, self._stop = moved, self._stop - start

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mothtrap.core.needs import Need
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.core.window import Floats, Matrix
+from mothtrap.core.window import Bools, Floats, Matrix
 from mothtrap.reader.columns import Column, Table
 from mothtrap.statistics.summary import COLUMN, WIDTH, columns_for, derive
 
@@ -75,11 +75,8 @@ class Group:
             summary_TF = summary_TF[self._picked_T]
         for statistic, rows in self._rows.items():
             value_T, column_T = derive(summary_TF, statistic), self._column_T
-            missing_T = np.isnan(value_T)
-            if missing_T.any():
-                if statistic in _OF_FINITE:
-                    missing_T &= _finite(summary_TF) != 0
-                present_T = ~missing_T
+            present_T = captured(summary_TF, statistic, value_T)
+            if not present_T.all():
                 value_T, column_T = value_T[present_T], column_T[present_T]
             if len(value_T):
                 rows.append(step, skipped, column_T, value_T)
@@ -135,6 +132,20 @@ def groups(needs: Sequence[Need]) -> list[Group]:
     for (name, statistic), rows in keep.items():
         shared.setdefault((name, roles[name, statistic]), {})[statistic] = rows
     return [Group(name, chosen, statistics) for (name, chosen), statistics in shared.items()]
+
+
+def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:
+    """Say of which rows a statistic was captured: NaN may also be its value.
+
+    Args:
+        summary_TF: float64, shape (T, F), rows of `statistics.summary.FIELDS`.
+        statistic: an id.
+        value_T: what `derive` makes of them.
+    """
+    missing_T = np.isnan(value_T)
+    if statistic in _OF_FINITE and missing_T.any():
+        missing_T &= _finite(summary_TF) != 0
+    return ~missing_T
 
 
 class _Rows:

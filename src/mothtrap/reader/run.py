@@ -3,163 +3,182 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from mothtrap.core.errors import UnknownNameError, nearest
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.needs import Need
-from mothtrap.core.observations import Blind, Dropped, Observation, ToolError
+from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.records import StepRecord
-from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import KINDS, Kind
-from mothtrap.core.window import Matrix, Series
-from mothtrap.reader.attempts import AttemptView, State
-from mothtrap.reader.history import History, read_worker
-from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses
+from mothtrap.core.tensors import Kind
+from mothtrap.core.window import Ints, Matrix, Series
+from mothtrap.reader import choosing, notebook, sql, tables
+from mothtrap.reader.commits import ENDLESS
+from mothtrap.reader.completion import POLL_S, follow_steps, wait_for
+from mothtrap.reader.files import RunFiles
+from mothtrap.reader.numbers import scalar_series, statistic_matrices
+from mothtrap.reader.parts import Part, Span
+from mothtrap.reader.run_facts import RunFacts
+from mothtrap.reader.steps import StepStatus, Timeline
+from mothtrap.reader.tensors import Tensor
 from mothtrap.statistics.summary import columns_for
-from mothtrap.store import layout
+from mothtrap.store import places
+from mothtrap.store.worker_reading import ReadState
 
-ObservationT = TypeVar("ObservationT", bound=Observation)
-_Asked = tuple[int, Kind | None, tuple[str, ...]]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import xarray
 
 
 def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") -> Run:
     """Open a run for reading; the job may still be writing it.
 
     Args:
-        argument: a path, a name under `runs_dir`, or None for the latest run.
-        runs_dir: the folder of runs.
+        argument: a path, a URL, a name under `runs_dir`, or None for the latest run.
+        runs_dir: the folder or the URL of runs.
 
     Raises:
         RunNotFoundError: there is no such run; names the nearest.
     """
-    return Run(layout.find_run(argument, runs_dir))
+    files = RunFiles(places.find_run(argument, runs_dir))
+    return Run(files, Span(files.attempts))
 
 
-class Run:
+class Run(RunFacts):
     """What is known of a run; `refresh` reads what a running job has added.
 
-    Opening reads the events and findings; the numbers are read when first asked for.
+    Opening reads the events and findings; the numbers are read when first asked for, once,
+    and kept in memory (the statistics take about 110 bytes for each tensor and step).
+    Between two calls of `refresh` all answers are of the same moment. Made by `open_run`.
+
+    Wherever a method takes a `worker`, it is a rank; None means the lowest.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._attempts: dict[int, AttemptView] = {}
-        self._histories: dict[_Asked, History] = {}
-        self.refresh()
-
-    def __repr__(self) -> str:
-        findings = self.findings
-        errors = sum(finding.severity is Severity.ERROR for finding in findings)
-        return (
-            f"<Run {self.id}: {self.state}, {self.steps} steps, {len(self.workers)} workers, "
-            f"{len(findings)} findings ({errors} errors)>"
-        )
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._files.path
 
     def refresh(self) -> None:
         """Read what was added since the last time."""
-        for number in layout.attempts(self.path):
-            if number not in self._attempts:
-                self._attempts[number] = AttemptView(layout.attempt_folder(self.path, number))
-        for attempt in self._attempts.values():
-            attempt.refresh()
-        for (worker, _, _), history in self._histories.items():
-            history.refresh(self._folders(worker))
+        self._files.refresh()
+
+    @contextmanager
+    def frozen(self) -> Iterator[Run]:
+        """Hold the run as it is: until the end of the block nothing refreshes it.
+
+        Holds every view of the run (`range`) and can be nested.
+        """
+        self._files.holds += 1
+        try:
+            yield self
+        finally:
+            self._files.holds -= 1
+
+    def range(self, begin: int = 0, end: int = ENDLESS) -> Run:
+        """Return a view of the steps from `begin` on, before `end`; nothing is read anew."""
+        return Run(self._files, self._span.narrowed(begin, end))
 
     @property
-    def id(self) -> str:
-        """The run's own name, kept when its folder is renamed."""
-        return self.info.id if self.info else self.path.name
+    def timeline(self) -> Timeline:
+        """The steps: between modes and the job's own count, over all workers."""
+        return Timeline(self._span)
 
     @property
-    def info(self) -> RunInfo | None:
-        """How the latest attempt was started; None when that cannot be read."""
-        return self._latest.info
+    def modes(self) -> tuple[Mode, ...]:
+        """Modes of which any step was captured."""
+        return self.timeline.modes()
 
-    @property
-    def end(self) -> RunEnd | None:
-        """How the latest attempt ended; None while it runs, and of watched scripts."""
-        return self._latest.end
+    def steps_of(self, mode: Mode | None = None) -> Ints:
+        """Return the job's steps at which anything was captured, ascending."""
+        return self.timeline.steps(mode)
 
-    @property
-    def attempts(self) -> int:
-        """The number of attempts."""
-        return len(self._attempts)
+    def status(self, step: int, mode: Mode = Mode.TRAIN) -> StepStatus:
+        """Say whether a step is available, unavailable or not there yet, and of whom."""
+        return self.timeline.status(step, mode)
 
-    @property
-    def state(self) -> State:
-        """`running`, `finished` or `crashed`, judged now by what was last read."""
-        return self._latest.state()
+    def wait_for(
+        self, step: int, timeout_s: float | None = None, mode: Mode = Mode.TRAIN
+    ) -> StepStatus:
+        """Wait until a step is available.
 
-    @property
-    def workers(self) -> tuple[int, ...]:
-        """Ranks of all attempts, ascending."""
-        return tuple(sorted({rank for a in self._attempts.values() for rank in a.workers}))
+        Args:
+            step: of the job.
+            timeout_s: seconds to wait at most; None means as long as the job runs.
+            mode: of the step.
 
-    @property
-    def steps(self) -> int:
-        """Train steps over all attempts: one more than the last one's number."""
-        views = (w for a in self._attempts.values() for w in a.workers.values())
-        return max((view.steps for view in views), default=0)
+        Raises:
+            StepUnavailableError: it will never be; says why.
+            StepNotYetError: the time is up, or the run is frozen.
+        """
+        return wait_for(
+            self._files, self._span, step, mode=mode, timeout_s=timeout_s, poll_s=POLL_S
+        )
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Findings of all workers joined, the most severe first, then by onset."""
-        readers = (m for a in self._attempts.values() for m in a.monitors.values())
-        return merge_findings(reader.findings for reader in readers)
+    def follow(self, mode: Mode | None = None, poll_s: float = POLL_S) -> Iterator[StepStatus]:
+        """Yield the steps that are there, then those that come, until the job has ended.
 
-    @property
-    def rules(self) -> tuple[RuleStatus, ...]:
-        """What became of each rule: its worst state over workers, by code."""
-        readers = (m for a in self._attempts.values() for m in a.monitors.values())
-        return merge_statuses(reader.statuses for reader in readers)
+        A step comes once, in order, when every worker has it, has passed it or is gone; by
+        then every method answers for it. Afterwards `state` tells a finished run from a
+        crashed one. A job that was restarted brings the steps again that it does again,
+        with another `attempt`.
 
-    @property
-    def blind(self) -> tuple[Blind, ...]:
-        """What was not observed, each said once."""
-        return merge_blind(self.observations(Blind))
+        Args:
+            mode: of the steps; None means all.
+            poll_s: pause between two looks, seconds.
+        """
+        return follow_steps(self._files, self._span, mode=mode, poll_s=poll_s)
 
-    @property
-    def tool_errors(self) -> tuple[ToolError, ...]:
-        """Parts of mothtrap that failed."""
-        return tuple(self.observations(ToolError))
+    def tensors(
+        self,
+        pattern: str = "*",
+        kind: Kind | None = None,
+        collection: str | None = None,
+        step: int | None = None,
+        mode: Mode | None = None,
+        worker: int | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return the tensors that match everything that is given.
 
-    @property
-    def dropped(self) -> int:
-        """How much was given up because a queue was full."""
-        return sum(dropped.count for dropped in self.observations(Dropped))
+        Args:
+            pattern: a glob over names and module paths, or, as in a collection,
+                `gradients:blocks.0.*`, or `re:` and a regular expression for `kind:name`.
+            kind: e.g. `gradient`.
+            collection: a built-in one (`gradients`) or one of the run's configuration.
+            step: of the job at which it was captured.
+            mode: in which it was captured.
+            worker: that captured it; None means any.
 
-    @property
-    def overhead(self) -> Overhead:
-        """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
-        own_s = capture_s = wall_s = 0.0
-        shed: dict[str, None] = {}
-        for rank in self.workers:
-            views = [a.workers[rank] for a in self._attempts.values() if rank in a.workers]
-            ends = [view.ended for view in views if view.ended is not None]
-            shed |= dict.fromkeys(name for end in ends for name in end.shed)
-            if len(ends) == len(views):
-                own_s += sum(end.own_s for end in ends)
-                capture_s += sum(end.capture_s for end in ends)
-                wall_s += sum(end.wall_s for end in ends)
-            else:
-                own_s += _sum(self._history(rank, None, ()), "own_s")
-                wall_s += _sum(self._history(rank, None, ()), "step_s")
-        ratio = own_s / wall_s if wall_s > 0 else 0.0
-        return Overhead(ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed))
+        Raises:
+            UnknownNameError: there is no such kind, collection or worker; names the nearest.
+        """
+        tests = [choosing.matching(pattern)] if pattern != "*" else []
+        if kind is not None:
+            tests.append(choosing.of_kind(kind))
+        if collection is not None:
+            config = self.info.config if self.info else {}
+            tests.append(choosing.in_collection(collection, config))
+        ranks = self.workers if worker is None else (self._worker(worker),)
+        known = choosing.all_tensors(self._span)
+        if step is not None or mode is not None:
+            found = [choosing.captured_at(self._span, rank, step, mode) for rank in ranks]
+            known = {name: known[name] for name in known if any(name in each for each in found)}
+        return tuple(
+            tensor
+            for tensor in known.values()
+            if set(ranks) & set(tensor.workers) and all(test(tensor.info) for test in tests)
+        )
 
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """What could not be read, so far as it was tried; numbers are tried when asked for."""
-        ended = self.state != "running"
-        found = [text for attempt in self._attempts.values() for text in attempt.damage()]
-        found += [text for h in self._histories.values() for text in h.damage(ended=ended)]
-        return tuple(dict.fromkeys(found))
+    def tensor(self, name: str) -> Tensor:
+        """Return one tensor, by its name or by `kind:name`.
+
+        Where tensors of several kinds bear the name, a weight comes before its gradient.
+
+        Raises:
+            UnknownNameError: there is none; names the nearest.
+        """
+        return choosing.one_tensor(self._span, name)
 
     def scalars(
         self, pattern: str = "*", mode: Mode | None = None, *, worker: int | None = None
@@ -169,14 +188,17 @@ class Run:
         Args:
             pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`.
             mode: of the steps; None means all modes.
-            worker: rank; None means the lowest.
+            worker: rank.
         """
-        series = self._history(worker, None, ()).window().series
-        return tuple(
-            s
-            for s in series
-            if (mode is None or s.mode is mode)
-            and (fnmatchcase(s.name, pattern) or fnmatchcase(f"{s.name}:{s.of}", pattern))
+        return scalar_series(
+            self._parts(worker),
+            lambda scalar: (
+                (mode is None or scalar[2] is mode)
+                and (
+                    fnmatchcase(scalar[0], pattern)
+                    or fnmatchcase(f"{scalar[0]}:{scalar[1]}", pattern)
+                )
+            ),
         )
 
     def stats(
@@ -185,91 +207,91 @@ class Run:
         layers: str = "*",
         statistics: Sequence[str] = ("l2",),
         *,
+        mode: Mode = Mode.TRAIN,
         worker: int | None = None,
     ) -> dict[str, Matrix]:
-        """Return statistics of tensors of one worker over the train steps of the run.
+        """Return statistics of tensors of one worker over the steps of a mode.
 
         Args:
             kind: of the tensors, e.g. `gradient`.
             layers: glob over tensor names and module paths.
             statistics: ids, see `statistics.summary.STATISTICS`.
-            worker: rank; None means the lowest.
+            mode: of the steps.
+            worker: rank.
 
         Returns:
-            A matrix for each statistic; without rows where nothing was captured.
+            A matrix for each statistic; without rows where nothing was captured. Several
+            evaluations in one step of the job are rows of their own.
 
         Raises:
             UnknownNameError: there is no such kind or statistic; names the nearest.
         """
-        if kind not in KINDS:
-            raise UnknownNameError(
-                f"there is no kind {kind!r} of tensors{nearest(kind, KINDS)}; "
-                f"kinds: {', '.join(KINDS)}"
-            )
+        choosing.of_kind(kind)
         columns_for(statistics)
-        window = self._history(worker, kind, tuple(statistics)).window()
-        found = {m.statistic: _choose(m, layers) for m in window.matrices}
-        return {name: found.get(name) or _empty(kind, name) for name in statistics}
+        chosen = choosing.by_glob(layers)
+        return statistic_matrices(self._parts(worker), kind, chosen, tuple(statistics), mode)
 
-    def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
-        """Return the observations of one type, of all workers, by attempt and rank."""
-        views = [view for a in self._attempts.values() for _, view in sorted(a.workers.items())]
-        return tuple(o for view in views for o in view.observations if isinstance(o, kind))
+    def dataset(
+        self,
+        kind: Kind,
+        layers: str = "*",
+        statistics: Sequence[str] = ("l2",),
+        *,
+        mode: Mode = Mode.TRAIN,
+        worker: int | None = None,
+    ) -> xarray.Dataset:
+        """Return what `stats` returns as variables over (step, layer).
+
+        Raises:
+            MissingExtraError: xarray is not installed.
+        """
+        matrices = self.stats(kind, layers, statistics, mode=mode, worker=worker)
+        return tables.dataset(matrices, kind)
+
+    def table(self, name: str) -> pa.Table:
+        """Return everything of one sort as an Arrow table, of all workers.
+
+        From there `.to_pandas()`, `polars.from_arrow(table)`, `.column(x).to_numpy()`.
+
+        Args:
+            name: one of `tables.TABLES`.
+
+        Raises:
+            UnknownNameError: there is no such table; names the nearest.
+        """
+        return tables.table(self, self._span, name)
+
+    def sql(self, query: str) -> pa.Table:
+        """Answer a query in SQL, over views that are named as the tables of `table`.
+
+        Raises:
+            MissingExtraError: duckdb is not installed.
+            QueryError: the query cannot be answered; says why.
+        """
+        return sql.answer(query, self.table)
 
     def records(self, worker: int | None = None) -> Iterator[StepRecord]:
-        """Yield the captured records from the disk; None means all workers, one by one."""
+        """Yield the captured records as they lie on the disk, attempt after attempt.
+
+        Args:
+            worker: rank; None means all workers, one by one.
+        """
         for rank in self.workers if worker is None else (worker,):
-            yield from read_worker(self._folders(rank))
+            for view in self._span.views(rank):
+                for record in ReadState(view.folder).poll():
+                    if record.key.step in self._span.bounds:
+                        yield record
 
-    @property
-    def _latest(self) -> AttemptView:
-        return self._attempts[max(self._attempts)]
+    def _repr_html_(self) -> str:
+        return notebook.run_html(self)
 
-    def _folders(self, worker: int) -> list[Path]:
-        views = (a.workers.get(worker) for _, a in sorted(self._attempts.items()))
-        return [view.folder for view in views if view is not None]
+    def _worker(self, worker: int) -> int:
+        if worker not in self.workers:
+            known = ", ".join(map(str, self.workers)) or "none"
+            raise UnknownNameError(f"there is no worker {worker}; this run has: {known}")
+        return worker
 
-    def _history(
-        self, worker: int | None, kind: Kind | None, statistics: tuple[str, ...]
-    ) -> History:
-        rank = min(self.workers, default=0) if worker is None else worker
-        asked = (rank, kind, statistics)
-        if asked not in self._histories:
-            needs = [Need(kinds=(kind,), statistics=statistics)] if kind else []
-            self._histories[asked] = History(rank, needs)
-            self._histories[asked].refresh(self._folders(rank))
-        return self._histories[asked]
-
-
-def _sum(history: History, name: str) -> float:
-    return float(sum(np.sum(s.values_S) for s in history.window().scalars(name)))
-
-
-def _choose(matrix: Matrix, layers: str) -> Matrix:
-    """Return the columns whose tensor or module matches."""
-    chosen = [
-        column
-        for column, tensor in enumerate(matrix.tensors)
-        if fnmatchcase(tensor.name, layers) or fnmatchcase(tensor.module, layers)
-    ]
-    return Matrix(
-        kind=matrix.kind,
-        statistic=matrix.statistic,
-        tensors=tuple(matrix.tensors[column] for column in chosen),
-        steps_S=matrix.steps_S,
-        values_ST=matrix.values_ST[:, chosen],
-        present_ST=matrix.present_ST[:, chosen],
-        skipped_S=matrix.skipped_S,
-    )
-
-
-def _empty(kind: str, statistic: str) -> Matrix:
-    return Matrix(
-        kind=kind,
-        statistic=statistic,
-        tensors=(),
-        steps_S=np.empty(0, np.int64),
-        values_ST=np.empty((0, 0)),
-        present_ST=np.empty((0, 0), np.bool_),
-        skipped_S=np.empty(0, np.bool_),
-    )
+    def _parts(self, worker: int | None) -> list[Part]:
+        if worker is None:
+            return self._span.parts(min(self.workers, default=0))
+        return self._span.parts(self._worker(worker))

@@ -1,0 +1,53 @@
+"""HTML for notebooks: plain tables, no script, and every text made harmless.
+
+Texts of a run come from programs that may be hostile: each is escaped, cut, and shows
+its control characters instead of obeying them.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+MAX_CHARS = 300
+"""Longer texts are cut; chosen by hand: a few lines of a notebook."""
+MAX_ROWS = 50
+
+
+def safe(text: object) -> str:
+    """Return a text that HTML shows as it is; control characters as `\\x1b` and the like."""
+    whole = str(text)
+    cut = whole[:MAX_CHARS] + ("…" if len(whole) > MAX_CHARS else "")
+    return html.escape("".join(_visible(char) for char in cut))
+
+
+def heading(text: object) -> str:
+    """Return a heading."""
+    return f"<h4>{safe(text)}</h4>"
+
+
+def pairs(rows: Mapping[str, object]) -> str:
+    """Return names with their values as a table."""
+    cells = (
+        f"<tr><th>{safe(name)}</th><td>{safe(value)}</td></tr>" for name, value in rows.items()
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table with a head; the first rows, and how many more there are."""
+    every = list(rows)
+    head = "".join(f"<th>{safe(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{safe(cell)}</td>' for cell in row)}</tr>" for row in every[:MAX_ROWS]
+    )
+    more = f"<p>and {len(every) - MAX_ROWS} more</p>" if len(every) > MAX_ROWS else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _visible(char: str) -> str:
+    # Cc, Cf, Cs: control characters, those that turn the direction of text, lone surrogates.
+    if unicodedata.category(char) in ("Cc", "Cf", "Cs"):
+        return char.encode("unicode_escape").decode()
+    return char

@@ -1,0 +1,46 @@
+"""The files of one run, read as they grow; shared by every view of the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mothtrap.reader.attempts import AttemptView
+from mothtrap.store import layout
+from mothtrap.store.mirror import mirror_of
+
+
+class RunFiles:
+    """Reads a run's folder; what was read once is kept and never read again.
+
+    Attributes:
+        attempts: by number.
+        holds: while it is not 0, `refresh` reads nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.attempts: dict[int, AttemptView] = {}
+        self.holds = 0
+        self._mirror = mirror_of(path)
+        self.refresh()
+
+    def refresh(self, *, judge: bool = True) -> None:
+        """Read what was added since the last time.
+
+        Args:
+            judge: whether to ask anew which processes of the job live.
+        """
+        if self.holds:
+            return
+        if self._mirror is not None:
+            self._mirror.refresh()
+        for number in layout.attempts(self.path):
+            if number not in self.attempts:
+                self.attempts[number] = AttemptView(layout.attempt_folder(self.path, number))
+        for attempt in self.attempts.values():
+            attempt.refresh(judge=judge)
+
+    @property
+    def writing(self) -> bool:
+        """Whether more may come, judged before the last reading."""
+        return bool(self.attempts) and self.attempts[max(self.attempts)].writing

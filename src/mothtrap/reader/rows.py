@@ -1,0 +1,138 @@
+"""The rows of one kind of segments that belong to committed records, read once, in columns.
+
+Shape suffixes: N = rows, C = committed records, P = parts of a batch: the rows of one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mothtrap.core.window import Ints
+from mothtrap.reader.commits import Commits
+from mothtrap.store.layout import Kind
+from mothtrap.store.tailing import SegmentTail
+
+SMALL_ROWS = 1 << 16
+"""Pieces are joined up to this size, chosen by hand: joining costs less than many pieces."""
+_BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Consecutive rows.
+
+    Attributes:
+        commit_N: int64, ascending: the row of each in the worker's `Commits`.
+        batch: the rows as they were written.
+    """
+
+    commit_N: Ints
+    batch: pa.RecordBatch
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """A column of numbers, shape (N,)."""
+        values: npt.NDArray[np.generic] = self.batch.column(name).to_numpy()
+        return values
+
+    def rows_of(self, commit: int) -> slice:
+        """The rows of one committed record."""
+        start, stop = np.searchsorted(self.commit_N, (commit, commit + 1))
+        return slice(int(start), int(stop))
+
+
+class CommittedRows:
+    """Takes the rows of a worker's segments in; gives back those of committed records.
+
+    A record whose rows are not all there is left out, and counted in `damage`.
+
+    Args:
+        folder: the worker's folder; need not exist yet.
+        kind: of the segments: `stats`, `scalars` or `index`.
+        promise: the column of `Commits` that says how many rows a record has.
+        keep: the columns of the segments that are given back.
+    """
+
+    def __init__(self, folder: Path, kind: Kind, promise: str, keep: Sequence[str]) -> None:
+        self._folder = folder
+        self._kind: Kind = kind
+        self._promise = promise
+        self._keep = list(keep)
+        self._tail = SegmentTail(folder, kind)
+        self._ahead: list[pa.RecordBatch] = []
+        self._damage: list[str] = []
+        self._whole = 0
+
+    def poll(self, commits: Commits) -> Iterator[Piece]:
+        """Yield the rows that came since the last poll, as far as they are committed."""
+        waiting, self._ahead = self._ahead, []
+        for batch in waiting:
+            yield from self._take(batch, commits)
+        while batches := self._tail.poll():
+            for batch in batches:
+                yield from self._take(batch, commits)
+
+    def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
+        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        pending = self._tail.pending if ended else ()
+        missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
+        lacking = f"{self._folder.name}: {missing} steps lack {self._promise} by damage"
+        return (*self._tail.damage, *self._damage, *pending, *((lacking,) if missing > 0 else ()))
+
+    def _take(self, batch: pa.RecordBatch, commits: Commits) -> Iterator[Piece]:
+        try:
+            record_N = batch.column("record").to_numpy()
+            batch = self._split_ahead(batch, record_N, commits)
+            piece = self._committed(batch, record_N[: batch.num_rows], commits)
+        except _BATCH_ERRORS as err:
+            self._damage.append(f"a batch of {self._kind} has unknown columns: {err}")
+            return
+        if len(piece.commit_N):
+            yield piece
+
+    def _split_ahead(
+        self, batch: pa.RecordBatch, record_N: Ints, commits: Commits
+    ) -> pa.RecordBatch:
+        """Lay the rows aside whose commit has not been read yet; return the others."""
+        last = int(commits.records[-1]) if len(commits) else -1
+        known = int(np.searchsorted(record_N, last, side="right"))
+        if known < len(record_N):
+            self._ahead.append(batch.slice(known))
+        return batch.slice(0, known)
+
+    def _committed(self, batch: pa.RecordBatch, record_N: Ints, commits: Commits) -> Piece:
+        batch = batch.select(self._keep)
+        starts_P = np.flatnonzero(np.diff(record_N, prepend=-1))
+        length_P = np.diff(starts_P, append=len(record_N))
+        commit_P = commits.find(record_N[starts_P])
+        whole_P = (commit_P >= 0) & (commits.promised(self._promise)[commit_P] == length_P)
+        if self._kind == "stats":
+            whole_P &= commits.widths[commit_P] == batch.schema.field("summary").type.list_size
+        self._whole += int(np.count_nonzero(whole_P))
+        commit_N = np.repeat(commit_P, length_P)
+        if not whole_P.all():
+            keep_N = np.repeat(whole_P, length_P)
+            batch, commit_N = batch.filter(pa.array(keep_N)), commit_N[keep_N]
+        return Piece(commit_N, batch)
+
+
+def append(pieces: list[Piece], piece: Piece) -> None:
+    """Add a piece, joined with its neighbours so that the pieces stay few.
+
+    Amortised O(log n) copies of a row: a piece is joined only with one no longer than it.
+    """
+    while pieces and len(pieces[-1].commit_N) <= len(piece.commit_N) < SMALL_ROWS:
+        before = pieces.pop()
+        if before.batch.schema != piece.batch.schema:
+            pieces.append(before)
+            break
+        piece = Piece(
+            np.concatenate((before.commit_N, piece.commit_N)),
+            pa.Table.from_batches([before.batch, piece.batch]).combine_chunks().to_batches()[0],
+        )
+    pieces.append(piece)

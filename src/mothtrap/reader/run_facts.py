@@ -1,0 +1,144 @@
+"""What is known of a run as a whole."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import Blind, Dropped, Observation, ToolError
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
+from mothtrap.reader.attempts import State
+from mothtrap.reader.files import RunFiles
+from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses
+from mothtrap.reader.numbers import scalar_series
+from mothtrap.reader.parts import EVERYTHING, Span
+
+ObservationT = TypeVar("ObservationT", bound=Observation)
+
+
+class RunFacts:
+    """Facts of a run, or of some of its steps.
+
+    Args:
+        files: the run's, maybe shared with other views of it.
+        span: the steps to look at.
+    """
+
+    def __init__(self, files: RunFiles, span: Span) -> None:
+        self._files = files
+        self._span = span
+
+    def __repr__(self) -> str:
+        findings = self.findings
+        errors = sum(finding.severity is Severity.ERROR for finding in findings)
+        return (
+            f"<Run {self.id}: {self.state}, {self.steps} steps, {len(self.workers)} workers, "
+            f"{len(findings)} findings ({errors} errors)>"
+        )
+
+    @property
+    def id(self) -> str:
+        """The run's own name, kept when its folder is renamed."""
+        return self.info.id if self.info else self._files.path.name
+
+    @property
+    def info(self) -> RunInfo | None:
+        """How the latest attempt was started; None when that cannot be read."""
+        return self._span.latest.info
+
+    @property
+    def end(self) -> RunEnd | None:
+        """How the latest attempt ended; None while it runs, and of watched scripts."""
+        return self._span.latest.end
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts."""
+        return len(self._span.attempts)
+
+    @property
+    def state(self) -> State:
+        """`running`, `finished` or `crashed`, judged now by what was last read."""
+        return self._span.latest.state()
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """Ranks of all attempts, ascending."""
+        return self._span.workers
+
+    @property
+    def steps(self) -> int:
+        """Train steps over all attempts: one more than the last one's number."""
+        views = (w for a in self._span.attempts.values() for w in a.workers.values())
+        return min(max((view.steps for view in views), default=0), self._span.bounds.end)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings of all workers joined, the most severe first, then by onset."""
+        readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
+        merged = merge_findings(reader.findings for reader in readers)
+        return tuple(finding for finding in merged if finding.step in self._span.bounds)
+
+    @property
+    def rules(self) -> tuple[RuleStatus, ...]:
+        """What became of each rule: its worst state over workers, by code."""
+        readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
+        return merge_statuses(reader.statuses for reader in readers)
+
+    @property
+    def blind(self) -> tuple[Blind, ...]:
+        """What was not observed, each said once."""
+        return merge_blind(self.observations(Blind))
+
+    @property
+    def tool_errors(self) -> tuple[ToolError, ...]:
+        """Parts of mothtrap that failed."""
+        return tuple(self.observations(ToolError))
+
+    @property
+    def dropped(self) -> int:
+        """How much was given up because a queue was full."""
+        return sum(dropped.count for dropped in self.observations(Dropped))
+
+    @property
+    def overhead(self) -> Overhead:
+        """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
+        own_s = capture_s = wall_s = 0.0
+        shed: dict[str, None] = {}
+        for rank in self.workers:
+            views = self._span.views(rank)
+            ends = [view.ended for view in views if view.ended is not None]
+            shed |= dict.fromkeys(name for end in ends for name in end.shed)
+            if len(ends) == len(views):
+                own_s += sum(end.own_s for end in ends)
+                capture_s += sum(end.capture_s for end in ends)
+                wall_s += sum(end.wall_s for end in ends)
+            else:
+                own_s += self._sum(rank, "own_s")
+                wall_s += self._sum(rank, "step_s")
+        ratio = own_s / wall_s if wall_s > 0 else 0.0
+        return Overhead(ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed))
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read, so far as it was tried; numbers are tried when asked for."""
+        found = [text for attempt in self._span.attempts.values() for text in attempt.damage()]
+        return tuple(dict.fromkeys(found))
+
+    def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
+        """Return the observations of one type, of all workers, by attempt and rank."""
+        attempts = self._span.attempts.values()
+        views = [view for a in attempts for _, view in sorted(a.workers.items())]
+        return tuple(
+            o
+            for view in views
+            for o in view.observations
+            if isinstance(o, kind) and o.step in self._span.bounds
+        )
+
+    def _sum(self, worker: int, name: str) -> float:
+        parts = Span(self._span.attempts, EVERYTHING).parts(worker)
+        series = scalar_series(parts, lambda scalar: scalar[0] == name)
+        return float(sum(np.sum(s.values_S) for s in series))

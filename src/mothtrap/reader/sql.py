@@ -1,0 +1,44 @@
+"""SQL over the tables of a run, answered by DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from mothtrap.core.errors import MissingExtraError, QueryError
+from mothtrap.reader.tables import TABLES
+
+
+def answer(query: str, table: Callable[[str], pa.Table]) -> pa.Table:
+    """Answer a query.
+
+    It sees the tables of the run and nothing else: no files, no network, no variables of
+    the program.
+
+    Args:
+        query: one or more statements; the last one's rows are returned.
+        table: makes a table of a name; asked only for tables whose names occur.
+
+    Raises:
+        MissingExtraError: duckdb is not installed.
+        QueryError: the query cannot be answered.
+    """
+    try:
+        import duckdb
+    except ImportError as err:
+        raise MissingExtraError("Run.sql", "duckdb", "sql") from err
+
+    with duckdb.connect(":memory:", config={"python_enable_replacements": False}) as connection:
+        for name in TABLES:
+            if re.search(rf"\b{name}\b", query, re.IGNORECASE):
+                connection.register(name, table(name))
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        try:
+            return connection.execute(query).to_arrow_table()
+        except duckdb.Error as err:
+            raise QueryError(
+                f"the query cannot be answered: {err}; tables: {', '.join(TABLES)}"
+            ) from err

@@ -1,0 +1,323 @@
+"""One tensor of a run: its values as they were captured, its statistics, its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.display import heading, pairs
+from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownNameError
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.window import Ints, Series
+from mothtrap.reader.matrices import captured
+from mothtrap.reader.numbers import statistic_series, summaries
+from mothtrap.reader.parts import Part, Span
+from mothtrap.reader.rows import Piece
+from mothtrap.reader.steps import StepState, Timeline
+from mothtrap.statistics.dtypes import dtype_of
+from mothtrap.statistics.numpy import summarize
+from mothtrap.statistics.summary import STATISTICS, WIDTH, columns_for, derive
+from mothtrap.store.raw_reading import RawRow, read_bytes
+
+Array = npt.NDArray[Any]
+
+
+class Tensor:
+    """A tensor as captured by the workers of a run; made by `Run.tensor`.
+
+    Wherever a method takes them, `mode` is of the steps (None: all modes) and `worker`
+    is a rank (None: the lowest that has the tensor).
+
+    Args:
+        span: the run, or a part of it.
+        info: what is known of the tensor.
+        workers: ranks that have it, ascending.
+    """
+
+    def __init__(self, span: Span, info: TensorInfo, workers: tuple[int, ...]) -> None:
+        self.info = info
+        self.workers = workers
+        self._span = span
+
+    @property
+    def name(self) -> str:
+        """The framework's own qualified name."""
+        return self.info.name
+
+    @property
+    def kind(self) -> Kind:
+        """What it is: `weight`, `gradient` ..."""
+        return self.info.kind
+
+    @property
+    def identity(self) -> str:
+        """The text form `kind:name`."""
+        return self.info.identity
+
+    @property
+    def module(self) -> str:
+        """Path of the module that owns or produces it."""
+        return self.info.module
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape when first seen."""
+        return self.info.shape
+
+    @property
+    def dtype(self) -> str:
+        """Its element type when first seen."""
+        return self.info.dtype
+
+    @property
+    def location(self) -> str | None:
+        """`file:line` of the construction of its module."""
+        return self.info.location
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        return f"<Tensor {self.identity}: {self.dtype or 'unknown type'} {shape}>"
+
+    def _repr_html_(self) -> str:
+        info = self.info
+        rows = {
+            "shape": "x".join(map(str, info.shape)) or "scalar",
+            "dtype": info.dtype,
+            "module": f"{info.module} {info.module_type}".strip(),
+            "made at": info.location or "",
+            "scope": info.scope,
+            "workers": ", ".join(map(str, self.workers)),
+        }
+        return heading(info.identity) + pairs({k: v for k, v in rows.items() if v})
+
+    def steps(self, mode: Mode | None = None, worker: int | None = None) -> Ints:
+        """Return the job's steps at which statistics or values of it were captured."""
+        found = [np.empty(0, np.int64)]
+        for part, ids in self._parts(worker):
+            for piece in (*part.view.statistics(), *part.view.raw()):
+                commit_N = piece.commit_N[np.isin(piece.column("tensor"), ids)]
+                found.append(part.view.commits.steps[commit_N[part.counts(commit_N, mode)]])
+        steps: Ints = np.unique(np.concatenate(found))
+        return steps
+
+    def raw_keys(self, mode: Mode | None = None, worker: int | None = None) -> tuple[StepKey, ...]:
+        """Return the moments at which `at` has values of it, in order."""
+        return tuple(part.view.commits.key(c) for part, c, _, _ in self._raw_rows(mode, worker))
+
+    def at(self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None) -> Array:
+        """Return its values at a step, exactly as they were.
+
+        Args:
+            step: of the job; or one moment, where a step has several (evaluations).
+            mode: None means train if it was captured then, else whatever was.
+            worker: rank.
+
+        Returns:
+            An array of the captured shape and type (bfloat16 and float8 are types of
+            `ml_dtypes`); NaN and Inf are as they were. It is the caller's own.
+
+        Raises:
+            StepUnavailableError: no values were kept at that step, or it has several
+                moments; says which there are. `StepNotYetError` if it has not come yet.
+            DamagedDataError: the stored bytes are not what was written.
+        """
+        part, commit, piece, row = self._find(step, mode, worker)
+        return _load(part, commit, piece, row)
+
+    def shape_at(
+        self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None
+    ) -> tuple[int, ...]:
+        """Return its shape at a step at which its values were kept; raises as `at`."""
+        part, commit, piece, row = self._find(step, mode, worker)
+        return _raw_row(part, commit, piece, row).shape
+
+    def values(
+        self, mode: Mode | None = None, worker: int | None = None
+    ) -> Iterator[tuple[StepKey, Array]]:
+        """Yield its values at every moment at which they were kept, one read each."""
+        for part, commit, piece, row in self._raw_rows(mode, worker):
+            yield part.view.commits.key(commit), _load(part, commit, piece, row)
+
+    def statistics(
+        self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None
+    ) -> dict[str, float]:
+        """Return its statistics at a step: as captured, or else of its captured values.
+
+        Args:
+            step: see `at`.
+            mode: see `at`.
+            worker: rank.
+
+        Returns:
+            Values by id, without those that are not known. Those of a tensor without any
+            finite value are NaN.
+
+        Raises:
+            StepUnavailableError: neither was captured; see `at`.
+        """
+        for part, commit in self._moments(step, mode, worker):
+            row = self._summary(part, commit)
+            if row is not None:
+                return _derived(row)
+        values = self.at(step, mode, worker)
+        return _derived(summarize([values], STATISTICS))
+
+    def history(self, statistic: str, mode: Mode = Mode.TRAIN, worker: int | None = None) -> Series:
+        """Return one statistic over the steps, where captured; else that of its values.
+
+        Args:
+            statistic: an id of `statistics.summary.STATISTICS`.
+            mode: of the steps.
+            worker: rank.
+
+        Raises:
+            UnknownNameError: there is no such statistic; names the nearest.
+        """
+        columns_for((statistic,))
+        rank = self._worker(worker)
+        series = statistic_series(self._span.parts(rank), self.info, statistic, mode)
+        if len(series):
+            return series
+        found = [(key.step, value) for key, value in self.values(mode, worker)]
+        values_S = [derive(summarize([value], (statistic,)), statistic)[0] for _, value in found]
+        return Series(
+            name=statistic,
+            of=self.identity,
+            mode=mode,
+            steps_S=np.array([step for step, _ in found], np.int64),
+            values_S=np.array(values_S, np.float64),
+            location=self.location,
+            total=len(found),
+            first=float(values_S[0]) if found else float("nan"),
+        )
+
+    def _worker(self, worker: int | None) -> int:
+        if worker is not None and worker not in self.workers:
+            raise UnknownNameError(
+                f"worker {worker} has no {self.identity}; workers that have it: "
+                f"{', '.join(map(str, self.workers))}"
+            )
+        return self.workers[0] if worker is None else worker
+
+    def _parts(self, worker: int | None) -> list[tuple[Part, list[int]]]:
+        parts = self._span.parts(self._worker(worker))
+        return [(part, part.view.ids(self.identity)) for part in parts]
+
+    def _raw_rows(
+        self, mode: Mode | None, worker: int | None
+    ) -> Iterator[tuple[Part, int, Piece, int]]:
+        for part, ids in self._parts(worker):
+            for piece in part.view.raw():
+                rows = np.flatnonzero(np.isin(piece.column("tensor"), ids))
+                rows = rows[part.counts(piece.commit_N[rows], mode)]
+                for row in rows.tolist():
+                    yield part, int(piece.commit_N[row]), piece, row
+
+    def _moments(
+        self, step: int | StepKey, mode: Mode | None, worker: int | None
+    ) -> list[tuple[Part, int]]:
+        """Return the records of a step, the train step first."""
+        key = step if isinstance(step, StepKey) else None
+        number = step if isinstance(step, int) else step.step
+        found = [
+            (part, commit)
+            for part, _ in self._parts(worker)
+            for commit in part.at(number, key.mode if key else mode).tolist()
+            if key is None or part.view.commits.key(commit) == key
+        ]
+        return found[::-1]  # evaluations of a step come before it
+
+    def _find(
+        self, step: int | StepKey, mode: Mode | None, worker: int | None
+    ) -> tuple[Part, int, Piece, int]:
+        found = [
+            (part, commit, piece, row)
+            for part, commit in self._moments(step, mode, worker)
+            for piece in part.view.raw()
+            for row in _rows(piece, commit, part.view.ids(self.identity))
+        ]
+        if not found:
+            self._complain(step, mode, worker)
+        keys = [part.view.commits.key(commit) for part, commit, _, _ in found]
+        if len(found) > 1 and keys[0].mode is not Mode.TRAIN:
+            first, last = keys[-1], keys[0]
+            raise StepUnavailableError(
+                f"step {first.step} has {len(keys)} moments of mode {first.mode} with "
+                f"{self.identity}: mode_step {first.mode_step} to {last.mode_step}; pass one of "
+                "them as a StepKey, see `raw_keys`"
+            )
+        return found[0]
+
+    def _complain(self, step: int | StepKey, mode: Mode | None, worker: int | None) -> NoReturn:
+        wanted = mode or (step.mode if isinstance(step, StepKey) else Mode.TRAIN)
+        number = step if isinstance(step, int) else step.step
+        status = Timeline(self._span).status(number, wanted)
+        if status.state is StepState.NOT_YET:
+            raise StepNotYetError(
+                f"{self.identity} has no values of step {number} yet: the job has not come to it; "
+                "`Run.wait_for` waits"
+            )
+        steps = sorted({key.step for key in self.raw_keys(mode, worker)})
+        if not steps:
+            raise StepUnavailableError(
+                f"no values of {self.identity} were kept, so there are none of step {number}; "
+                "capture them with a collection that has raw = true"
+            )
+        near = min(steps, key=lambda other: abs(other - number))
+        raise StepUnavailableError(
+            f"no values of {self.identity} were kept at step {number}; they were at "
+            f"{len(steps)} steps from {steps[0]} to {steps[-1]}, the nearest is {near}"
+        )
+
+    def _summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
+        ids = part.view.ids(self.identity)
+        for piece in part.view.statistics():
+            rows = _rows(piece, commit, ids)
+            summary_NF = summaries(piece)
+            if rows and summary_NF.shape[1] == WIDTH:
+                return summary_NF[rows[:1]]
+        return None
+
+
+def _rows(piece: Piece, commit: int, ids: list[int]) -> list[int]:
+    """Return the rows of a tensor in one record."""
+    place = piece.rows_of(commit)
+    if place.start == place.stop:
+        return []
+    found: list[int] = np.flatnonzero(np.isin(piece.column("tensor")[place], ids)).tolist()
+    return [place.start + row for row in found]
+
+
+def _raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
+    cells = piece.batch.slice(row, 1).to_pylist()[0]
+    commits = part.view.commits
+    return RawRow(
+        record=int(commits.records[commit]),
+        key=commits.key(commit),
+        tensor=cells["tensor"],
+        dtype=cells["dtype"],
+        shape=tuple(cells["shape"]),
+        segment=cells["segment"],
+        offset=cells["offset"],
+        size=cells["size"],
+        checksum=cells["checksum"],
+    )
+
+
+def _load(part: Part, commit: int, piece: Piece, row: int) -> Array:
+    place = _raw_row(part, commit, piece, row)
+    data = read_bytes(part.view.folder, place)
+    return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape).copy()
+
+
+def _derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:
+    found = {}
+    for statistic in STATISTICS:
+        value = derive(summary_1F, statistic)
+        if captured(summary_1F, statistic, value)[0]:
+            found[statistic] = float(value[0])
+    return found

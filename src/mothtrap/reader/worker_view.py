@@ -1,0 +1,167 @@
+"""What one worker captured in one attempt: read as it grows, each byte once.
+
+Shape suffixes: N = rows, C = committed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.observations import AnyObservation, LossSeries, WorkerEnded, WorkerStarted
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Ints
+from mothtrap.reader.columns import Column
+from mothtrap.reader.commits import ENDLESS, MODES, Commits
+from mothtrap.reader.progress import shown
+from mothtrap.reader.rows import CommittedRows, Piece, append
+from mothtrap.store.worker_reading import EventReader
+
+ScalarName = tuple[str, str, Mode]
+_PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
+
+
+class ScalarColumn:
+    """One scalar: the rows in `Commits` at which it was told, and its values."""
+
+    __slots__ = ("commits", "values")
+
+    def __init__(self) -> None:
+        self.commits = Column(ENDLESS, np.int64)
+        self.values = Column(ENDLESS, np.float64)
+
+
+class WorkerView:
+    """The folder of one worker of one attempt; `refresh` reads what is new.
+
+    Scalars, statistics and the places of raw tensors are read when first asked for, and
+    from then on by `refresh`: they are always as far as the events that were read.
+
+    Attributes:
+        steps: one more than its last train step.
+        first_step: its first train step; None before that.
+        started, ended: its observations of that name, or None.
+        tensors: what each tensor id means.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.observations: list[AnyObservation] = []
+        self.commits = Commits()
+        self.tensors: dict[int, TensorInfo] = {}
+        self.loss_series: dict[str, LossSeries] = {}
+        self.steps = 0
+        self.first_step: int | None = None
+        self.started: WorkerStarted | None = None
+        self.ended: WorkerEnded | None = None
+        self._events = EventReader(folder)
+        self._scalar_rows: CommittedRows | None = None
+        self._scalars: dict[ScalarName, ScalarColumn] = {}
+        self._rows: dict[str, CommittedRows] = {}
+        self._pieces: dict[str, list[Piece]] = {}
+
+    def refresh(self) -> None:
+        """Read the new events, and what came of the rest as far as it was asked for."""
+        found = list(self._events.poll())
+        if not found:
+            return
+        before = len(self.commits)
+        self.commits.extend(found)
+        for events in found:
+            self.tensors.update(events.defined)
+            self.observations += events.observations
+            for observation in events.observations:
+                self._note(observation)
+        train_N = self._train_steps(before)
+        if len(train_N):
+            self.steps = max(self.steps, int(train_N.max()) + 1)
+            if self.first_step is None:
+                self.first_step = int(train_N[0])
+        self._read_scalars()
+        for kind, rows in self._rows.items():
+            for piece in rows.poll(self.commits):
+                append(self._pieces[kind], piece)
+
+    def scalars(self) -> dict[ScalarName, ScalarColumn]:
+        """Return every scalar, in the order in which they first came."""
+        if self._scalar_rows is None:
+            self._scalar_rows = CommittedRows(
+                self.folder, "scalars", "scalars", ("name", "of", "value")
+            )
+            self._read_scalars()
+        return self._scalars
+
+    def statistics(self) -> list[Piece]:
+        """Return the statistics: columns `tensor` and `summary`."""
+        return self._asked("stats")
+
+    def raw(self) -> list[Piece]:
+        """Return where tensors kept whole lie: the columns of `store.raw_reading.RawRow`."""
+        return self._asked("index")
+
+    def ids(self, identity: str) -> list[int]:
+        """Return the ids of a tensor; mostly one."""
+        return [number for number, info in self.tensors.items() if info.identity == identity]
+
+    def damage(self, *, ended: bool) -> tuple[str, ...]:
+        """What could not be read, so far as it was tried; `ended`: a torn end counts."""
+        rows = [*self._rows.values(), *([self._scalar_rows] if self._scalar_rows else [])]
+        found = [text for r in rows for text in r.damage(self.commits, ended=ended)]
+        return (*self._events.damage(ended=ended), *found)
+
+    def _note(self, observation: AnyObservation) -> None:
+        if isinstance(observation, WorkerStarted):
+            self.started = observation
+        elif isinstance(observation, WorkerEnded):
+            self.ended = observation
+        elif isinstance(observation, LossSeries):
+            self.loss_series[observation.series] = observation
+
+    def _train_steps(self, start: int) -> Ints:
+        commits = self.commits
+        train_C = (commits.modes[start:] == MODES.index(Mode.TRAIN)) & ~commits.closing[start:]
+        steps: Ints = commits.steps[start:][train_C]
+        return steps
+
+    def _asked(self, kind: str) -> list[Piece]:
+        if kind not in self._rows:
+            self._rows[kind] = (
+                CommittedRows(self.folder, "stats", "tensors", ("tensor", "summary"))
+                if kind == "stats"
+                else CommittedRows(self.folder, "index", "raw", _PLACES)
+            )
+            self._pieces[kind] = []
+            for piece in shown(self._rows[kind].poll(self.commits), self.folder, kind):
+                append(self._pieces[kind], piece)
+        return self._pieces[kind]
+
+    def _read_scalars(self) -> None:
+        if self._scalar_rows is not None:
+            for piece in self._scalar_rows.poll(self.commits):
+                for name, commit_N, value_N in _by_name(piece, self.commits):
+                    column = self._scalars.setdefault(name, ScalarColumn())
+                    column.commits.extend(commit_N)
+                    column.values.extend(value_N)
+
+
+def _by_name(
+    piece: Piece, commits: Commits
+) -> Iterator[tuple[ScalarName, Ints, npt.NDArray[np.generic]]]:
+    """Split rows of scalars by name, owner and mode, in the order of their first rows."""
+    words = [piece.batch.column(name).dictionary_encode() for name in ("name", "of")]
+    names, owners = (word.dictionary.to_pylist() for word in words)
+    name_N, of_N = (word.indices.to_numpy() for word in words)
+    mode_N = commits.modes[piece.commit_N]
+    which_N = (name_N.astype(np.int64) * len(owners) + of_N) * len(MODES) + mode_N
+    found, first, member_N = np.unique(which_N, return_index=True, return_inverse=True)
+    value_N = piece.column("value")
+    order_N = np.argsort(member_N, kind="stable")
+    parts = np.split(order_N, np.cumsum(np.bincount(member_N))[:-1])
+    for group in np.argsort(first, kind="stable"):
+        rows, mode = parts[group], int(found[group]) % len(MODES)
+        name, owner = divmod(int(found[group]) // len(MODES), len(owners))
+        yield (names[name], owners[owner], MODES[mode]), piece.commit_N[rows], value_N[rows]
