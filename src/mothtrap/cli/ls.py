@@ -21,39 +21,44 @@ if TYPE_CHECKING:
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def command(runs_dir: str | None, form: str) -> None:
-    """List the runs, the latest last; DIR is where they are kept [default: ./runs]."""
+    """List the runs, the latest last.
+
+    DIR is where they are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+    """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
+    from mothtrap.store.objects import is_url
 
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     folder = Path(config.runs_dir)
-    if folder.exists() and not folder.is_dir():
+    remote = is_url(config.runs_dir)
+    if not remote and folder.exists() and not folder.is_dir():
         raise Refusal(f"{folder} is a file, not a folder; give the folder where runs are kept")
-    if runs_dir is not None and not folder.exists():
+    if not remote and runs_dir is not None and not folder.exists():
         raise Refusal(
             f"the folder {runs_dir} does not exist in {Path.cwd()}; "
             "give the folder where runs are kept"
         )
-    summaries = _summaries(folder)
+    summaries = _summaries(config.runs_dir)
     if form == "json":
         click.echo(jsonable.encode([{"run": s.run, "verdict": s.verdict} for s in summaries]))
         return
     if not summaries:
-        click.echo(f"no runs in {folder}; make one with: mothtrap run train.py", err=True)
+        click.echo(f"no runs in {config.runs_dir}; make one with: mothtrap run train.py", err=True)
     for line in _rows(summaries):
         click.echo(line)
 
 
-def _summaries(folder: Path) -> list[RunSummary]:
+def _summaries(runs_dir: str) -> list[RunSummary]:
     from mothtrap.core.errors import MothtrapError
     from mothtrap.monitor.catalogue import explains
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
-    from mothtrap.store.layout import list_runs
+    from mothtrap.store.places import list_runs
 
     found = []
-    for path in reversed(list_runs(folder)):
+    for path in reversed(list_runs(runs_dir)):
         try:
             found.append(summarize(open_run(path), explains()))
         except (MothtrapError, OSError) as err:

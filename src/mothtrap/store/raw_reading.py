@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.errors import DamagedDataError, ObjectNotFoundError, StoreError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.store.layout import segment_path
 from mothtrap.store.raw_log import checksum
+from mothtrap.store.remote import read_range
 from mothtrap.store.worker_reading import RowReader, StepEvents
 
 MAX_TENSOR_BYTES = 1 << 40
@@ -101,14 +102,18 @@ def read_bytes(folder: Path, row: RawRow) -> bytes:
 
     Raises:
         DamagedDataError: they are gone, cut off, or not as they were written.
+        StoreError: they lie in an object store, which cannot be reached.
     """
     path = segment_path(folder, "raw", row.segment)
     what = f"tensor {row.tensor} of step {row.key.step} in {folder.name}/{path.name}"
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
         raise DamagedDataError(f"{what} cannot be read: its place in the index makes no sense")
     try:
-        with path.open("rb", buffering=0) as file:
-            data = os.pread(file.fileno(), row.size, row.offset) if row.size else b""
+        data = _read_range(path, row.offset, row.size) if row.size else b""
+    except StoreError as err:
+        if not isinstance(err, ObjectNotFoundError):
+            raise
+        raise DamagedDataError(f"{what} cannot be read: {err}") from err
     except OSError as err:
         raise DamagedDataError(f"{what} cannot be read: {err}") from err
     found = checksum(
@@ -120,3 +125,15 @@ def read_bytes(folder: Path, row: RawRow) -> bytes:
             "the rest of the run can still be read"
         )
     return data
+
+
+def _read_range(path: Path, offset: int, size: int) -> bytes:
+    """Read from a file; where it is not on this machine, from the object that it became."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), size, offset)
+    except FileNotFoundError:
+        data = read_range(path, offset, size)
+        if data is None:
+            raise
+        return data

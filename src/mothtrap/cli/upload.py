@@ -1,0 +1,51 @@
+"""Send runs that are kept on this machine to their object store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._group import USAGE_OR_OWN_ERROR
+
+
+@click.command(name="upload")
+@click.argument("run", required=False)
+@click.option("--to", metavar="URL", help="Where runs are kept, e.g. s3://bucket/runs.")
+@click.option("--name", metavar="NAME", help="Name of the run there [default: its own].")
+@click.pass_context
+def command(ctx: click.Context, run: str | None, to: str | None, name: str | None) -> None:
+    """Send runs that are kept on this machine to their object store.
+
+    Without RUN, every run whose job has ended while its store could not be reached. RUN is
+    a path or the name of such a run; with --to, also any other run of this machine.
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.core.errors import ConfigError, MothtrapError
+    from mothtrap.session.sending import send, spooled
+    from mothtrap.store.layout import attempts, find_run
+    from mothtrap.store.objects import is_url
+
+    waiting = spooled()
+    if run is None:
+        if to is not None or name is not None:
+            raise ConfigError("--to and --name are of one run; name the run, too")
+        if not waiting:
+            click.echo("every run is where it belongs; nothing is to be sent", err=True)
+        chosen = waiting
+    elif attempts(Path(run)) or not (named := [path for path in waiting if path.name == run]):
+        config, _ = load_config(start=Path.cwd(), environ=os.environ)
+        chosen = [find_run(run, "runs" if is_url(config.runs_dir) else config.runs_dir)]
+    else:
+        chosen = named
+    failed = False
+    for path in chosen:
+        try:
+            click.echo(f"{path.name} is at {send(path, to, name)}")
+        except (MothtrapError, OSError) as err:
+            if len(chosen) == 1:
+                raise
+            click.echo(f"error: {err}", err=True)
+            failed = True
+    ctx.exit(USAGE_OR_OWN_ERROR if failed else 0)

@@ -1,0 +1,75 @@
+"""Sends a whole run that nobody writes any more: the work of `mothtrap upload`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import psutil
+
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.observations import WorkerStarted
+from mothtrap.reader.run import open_run
+from mothtrap.session.uploading import RunBusyError, hold
+from mothtrap.store import layout
+from mothtrap.store.objects import join, split
+from mothtrap.store.outbox import Outbox
+from mothtrap.store.remote import cache_folder, read_remote
+
+
+def spooled() -> list[Path]:
+    """Return the runs of this machine that are not wholly sent, the latest start first."""
+    places = sorted((cache_folder() / "spool").glob("*/"))
+    return [run for place in places for run in layout.list_runs(place) if read_remote(run)]
+
+
+def send(run: Path, to: str | None = None, name: str | None = None) -> str:
+    """Send a run to an object store; goes on where an earlier attempt has stopped.
+
+    A run that was kept for a store is removed from this machine when all of it is there;
+    any other run stays.
+
+    Args:
+        run: its folder.
+        to: the URL of a place of runs; None = the one that the run was kept for.
+        name: of the run there; None = its own.
+
+    Returns:
+        The URL of the run.
+
+    Raises:
+        ConfigError: no URL is known.
+        RunBusyError: the run is still written or sent.
+        CollisionError: the store has another run of that name.
+        StoreError: the store cannot be reached, or refuses; call again.
+    """
+    remote = read_remote(run)
+    if to is None and remote is None:
+        raise ConfigError(
+            f"{run} was kept for no object store; say where it is to go, e.g. "
+            f"mothtrap upload {run} --to s3://bucket/runs"
+        )
+    runs_url, own = split(remote.url) if remote is not None else ("", run.name)
+    url = join(to or runs_url, name or own)
+    held = hold(run)
+    try:
+        _refuse_written(run)
+        Outbox(run, url, keep_raw=remote is None).send(final=True)
+    finally:
+        os.close(held)
+    if remote is not None:
+        shutil.rmtree(run)
+    return url
+
+
+def _refuse_written(run: Path) -> None:
+    here = socket.gethostname()
+    opened = open_run(run)
+    for started in opened.observations(WorkerStarted):
+        alive = started.host == here and psutil.pid_exists(started.pid)
+        if alive and opened.state == "running":
+            raise RunBusyError(
+                f"{run} is still written by the process {started.pid}; wait until it has ended"
+            )

@@ -1,0 +1,272 @@
+"""Sends a run to its object store from a thread beside the job, for as long as it takes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import (
+    MothtrapError,
+    ObjectExistsError,
+    RunExistsError,
+    StoreError,
+    StoreRefusedError,
+)
+from mothtrap.store import layout
+from mothtrap.store.objects import Store, is_url, join, open_store, split
+from mothtrap.store.outbox import CollisionError, Outbox
+from mothtrap.store.remote import Remote, spool_folder, write_remote
+
+MAX_PAUSE_S = 30.0
+"""Longest pause between two attempts while the store does not answer; chosen by hand."""
+ALIVE_EVERY_S = 20.0
+"""How often a job without news shows that it lives; chosen by hand, well below the
+`QUIET_S` after which readers on other hosts count it as dead."""
+GIVE_UP_S = 30.0
+"""How long at the end of a job nothing may get through before the rest stays on this
+machine; chosen by hand: most hiccups are over by then."""
+SILENT_S = 2.0
+"""How long the end of a job may take before it is said why; chosen by hand."""
+NUMBERS = 1000
+
+
+class RunBusyError(MothtrapError):
+    """Somebody is at work on a run."""
+
+
+def folder_for(runs_dir: str) -> Path:
+    """Return the folder in which runs are written: of this machine in any case.
+
+    Raises:
+        ConfigError: `runs_dir` is a URL that cannot be used.
+        MissingExtraError: the package that it takes is not installed.
+    """
+    if not is_url(runs_dir):
+        return Path(runs_dir)
+    open_store(runs_dir)
+    return spool_folder(runs_dir)
+
+
+def begin(
+    run: Path, config: Config, say: Callable[[str], None], *, numbered: bool, ask: bool
+) -> Uploader | None:
+    """Send a run that was just made to where the configuration wants it.
+
+    Args:
+        run: its folder.
+        config: settings.
+        say: prints one line for the user.
+        numbered: take another name where the store has a run of this one.
+        ask: wait for the store to say whether the name is free.
+
+    Returns:
+        What sends it; None when runs are kept on a disk.
+
+    Raises:
+        RunExistsError: `ask`, and the store has a run of that name; `run` is removed.
+    """
+    if not is_url(config.runs_dir):
+        return None
+    url = join(config.runs_dir, run.name)
+    uploader = Uploader(run, url, say, every_s=config.upload_every_s, numbered=numbered)
+    if ask:
+        try:
+            uploader.claim()
+        except RunExistsError:
+            shutil.rmtree(run, ignore_errors=True)
+            raise
+        except StoreError as err:
+            uploader.complain(err)
+    uploader.start()
+    return uploader
+
+
+class Uploader:
+    """Sends one run; every method but the constructor may wait for the network.
+
+    Args:
+        run: the run's folder on this machine.
+        url: of the run.
+        say: prints one line for the user.
+        every_s: seconds between two looks for what is new.
+        numbered: take another name where the store has a run of this one.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        url: str,
+        say: Callable[[str], None],
+        *,
+        every_s: float,
+        numbered: bool = False,
+    ) -> None:
+        self.run, self.url = run, url
+        self._say, self._every_s, self._numbered = say, every_s, numbered
+        self._claimed = False
+        self._ended = threading.Event()
+        self._trouble: MothtrapError | OSError | None = None
+        self._done = False
+        self._alive_s = float("-inf")
+        self._sent_s = time.monotonic()
+        self._hold = hold(run)
+        self._open()
+        self._thread = threading.Thread(target=self._work, name="mothtrap-upload", daemon=True)
+
+    def claim(self) -> None:
+        """Make the run in the store, so that nobody else takes its name.
+
+        Raises:
+            RunExistsError: the store has a run of that name.
+            StoreError: the store cannot be reached, or refuses.
+        """
+        name = split(self.url)[1]
+        for number in range(2, NUMBERS):
+            try:
+                self._outbox.send_description(layout.attempt_folder(self.run, self._first()))
+            except CollisionError as err:
+                if not self._numbered:
+                    raise RunExistsError(
+                        f"cannot make the run {name!r}: {self.url} exists; "
+                        "choose another name with --name"
+                    ) from err
+                self._rename(f"{name}-{number}")
+            else:
+                self._claimed = True
+                return
+        raise RunExistsError(f"cannot make the run {name!r}: {self.url} is taken, too")
+
+    def start(self) -> None:
+        """Begin to send what is written."""
+        self._thread.start()
+
+    def complain(self, err: StoreError) -> None:
+        """Say that the store does not take anything, once for each kind of reason."""
+        if self._trouble is None or type(self._trouble) is not type(err):
+            self._say(
+                f"mothtrap: {err}; the job goes on, what is captured is kept in {self.run} and "
+                "sent when the store takes it"
+            )
+        self._trouble = err
+
+    def finish(self) -> bool:
+        """Send the rest; say what could not be sent. The run must not be written to any more.
+
+        Returns:
+            Whether everything is in the store; its copy on this machine is then removed.
+        """
+        self._sent_s = time.monotonic()
+        self._ended.set()
+        try:
+            self._thread.join(SILENT_S)
+            if self._thread.is_alive():
+                self._say(f"mothtrap: sending the rest to {self.url}; Ctrl-C leaves it here")
+            while self._thread.is_alive():
+                self._thread.join(0.2)  # in pieces: Ctrl-C is heard at once
+        except KeyboardInterrupt:
+            self._trouble = StoreError("interrupted")
+        os.close(self._hold)
+        if self._done:
+            shutil.rmtree(self.run, ignore_errors=True)
+        else:
+            self._say(_kept(self._outbox.left(), self.run, self.url, self._trouble))
+        return self._done
+
+    def _open(self) -> None:
+        self._store: Store = open_store(self.url)
+        self._outbox = Outbox(self.run, self.url)
+        write_remote(self.run, Remote(url=self.url, role="spool"))
+
+    def _first(self) -> int:
+        return min(layout.attempts(self.run))
+
+    def _rename(self, name: str) -> None:
+        self.url = join(split(self.url)[0], name)
+        attempt = layout.attempt_folder(self.run, self._first())
+        info = layout.read_info(attempt)
+        if info is not None:
+            layout.write_info(attempt, msgspec.structs.replace(info, id=name))
+        self._open()
+
+    def _work(self) -> None:
+        pause_s = self._every_s
+        while True:
+            final = self._ended.wait(pause_s)
+            try:
+                self._pass(final)
+                pause_s = self._every_s
+            except StoreError as err:
+                self.complain(err)
+                pause_s = min(2 * pause_s, MAX_PAUSE_S)
+                if final and self._gave_up(err):
+                    return
+                if final:
+                    time.sleep(min(pause_s, 1.0))
+            except Exception as err:  # whatever it is: the run stays where it was written
+                self._trouble = err if isinstance(err, MothtrapError | OSError) else None
+                self._say(f"mothtrap: nothing more is sent to {self.url}: {err}")
+                return
+            if self._done:
+                return
+
+    def _pass(self, final: bool) -> None:
+        if not self._claimed:
+            self.claim()
+        if self._outbox.send(final=final):
+            self._sent_s = time.monotonic()
+        elif not final:
+            self._show_alive()
+        if self._trouble is not None:
+            self._say(f"mothtrap: {self.url} answers again; what was captured meanwhile is sent")
+            self._trouble = None
+        self._done = final
+
+    def _show_alive(self) -> None:
+        now_s = time.monotonic()
+        if now_s - max(self._alive_s, self._sent_s) < ALIVE_EVERY_S:
+            return
+        self._alive_s = now_s
+        key = f"{max(layout.attempts(self.run))}/alive.json"
+        self._store.delete(key)
+        try:
+            self._store.put_if_absent(key, b'{"alive_s":%d}' % time.time())
+        except ObjectExistsError:
+            return  # another launcher of the same run has just done it
+
+    def _gave_up(self, err: StoreError) -> bool:
+        refused = isinstance(err, StoreRefusedError)
+        return refused or time.monotonic() - self._sent_s > GIVE_UP_S
+
+
+def hold(run: Path) -> int:
+    """Be the only one who sends a run, until the returned file is closed.
+
+    Raises:
+        RunBusyError: another process sends it.
+    """
+    file = os.open(run / ".upload-lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        os.close(file)
+        raise RunBusyError(
+            f"{run} is being sent by another process; wait until its job has ended"
+        ) from err
+    return file
+
+
+def _kept(left: list[Path], run: Path, url: str, why: Exception | None) -> str:
+    size_mb = sum(path.stat().st_size for path in left) / 1e6
+    reason = f" ({why})" if why is not None else ""
+    return (
+        f"mothtrap: {len(left)} files ({size_mb:.1f} MB) of this run are not in {url} yet"
+        f"{reason}; they are kept in {run}; `mothtrap upload {run}` sends them"
+    )

@@ -1,0 +1,106 @@
+"""Objects as files below a folder: `file:///path/to/runs`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mothtrap.core.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StoreError
+from mothtrap.store.objects import Children, ObjectInfo
+
+_DRAFT = ".draft-"
+
+
+def open_store(url: str) -> LocalStore:
+    """Return the store below a `file://` URL."""
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise ConfigError(
+            f"cannot use {url!r}: a file URL names an absolute path, e.g. file:///data/runs"
+        )
+    return LocalStore(Path(unquote(parts.path)))
+
+
+class LocalStore:
+    """A `Store` below a folder; see `store.objects`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put_if_absent(self, key: str, data: bytes | Path) -> None:
+        """Write a file under another name first, so that nobody sees a part of it."""
+        path = self._path(key)
+        draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, Path):
+                shutil.copyfile(data, draft)
+            else:
+                draft.write_bytes(data)
+            os.link(draft, path)
+        except FileExistsError as err:
+            raise ObjectExistsError(f"{path} exists; it is left as it is") from err
+        except OSError as err:
+            raise StoreError(f"cannot write {path}: {err}") from err
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def get(self, key: str, start: int = 0, size: int | None = None) -> bytes:
+        """Read a file, or a part of it."""
+        path = self._path(key)
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                return file.read() if size is None else file.read(size)
+        except (FileNotFoundError, IsADirectoryError) as err:
+            raise ObjectNotFoundError(f"there is no {path}") from err
+        except OSError as err:
+            raise StoreError(f"cannot read {path}: {err}") from err
+
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the files below a folder, by key."""
+        top = self._path(folder)
+        paths = (path for path in top.rglob("*") if path.is_file())
+        found = sorted((self._key(path), path) for path in paths if _shown(path.name))
+        for key, path in found:
+            if key > after:
+                yield _info(key, path)
+
+    def children(self, folder: str) -> Children:
+        """Return the folders and files of a folder."""
+        top = self._path(folder)
+        names = sorted(filter(_shown, os.listdir(top))) if top.is_dir() else []
+        paths = [top / name for name in names]
+        return Children(
+            folders=tuple(path.name for path in paths if path.is_dir()),
+            objects=tuple(_info(self._key(path), path) for path in paths if path.is_file()),
+        )
+
+    def delete(self, key: str) -> None:
+        """Remove a file."""
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError as err:
+            raise StoreError(f"cannot remove {self._path(key)}: {err}") from err
+
+    def _path(self, key: str) -> Path:
+        parts = [part for part in key.split("/") if part]
+        if ".." in parts:
+            raise StoreError(f"the key {key!r} leads out of {self._root}; keys have no '..'")
+        return self._root.joinpath(*parts)
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+
+def _shown(name: str) -> bool:
+    return not name.startswith(_DRAFT)
+
+
+def _info(key: str, path: Path) -> ObjectInfo:
+    status = path.stat()
+    return ObjectInfo(key=key, size=status.st_size, modified_s=status.st_mtime)

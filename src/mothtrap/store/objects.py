@@ -1,0 +1,101 @@
+"""What an object store is to a run: keys and bytes; an object is written once, whole."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mothtrap.core import registry
+from mothtrap.core.errors import ConfigError, nearest
+
+BACKENDS = "mothtrap.store.backends"
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """An object: its key below the store's URL, bytes, and Unix time of writing."""
+
+    key: str
+    size: int
+    modified_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Children:
+    """What lies directly in a folder of keys: names of folders, and objects; both sorted."""
+
+    folders: tuple[str, ...]
+    objects: tuple[ObjectInfo, ...]
+
+
+class Store(Protocol):
+    """A place below a URL. Keys are relative to it, with `/` between their parts.
+
+    Every method raises `StoreRefusedError` where credentials, permissions or the bucket
+    are wrong, and `StoreError` where the store cannot be reached or fails.
+    """
+
+    def put_if_absent(self, key: str, data: bytes | Path) -> None:
+        """Write an object whole, or not at all; a path stands for the bytes of that file.
+
+        Raises:
+            ObjectExistsError: the key has an object.
+        """
+
+    def get(self, key: str, start: int = 0, size: int | None = None) -> bytes:
+        """Read `size` bytes from `start`, fewer at the end; None = all that follows.
+
+        Raises:
+            ObjectNotFoundError: there is no such object.
+        """
+
+    def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects below a folder whose key is beyond `after`, ascending."""
+
+    def children(self, folder: str) -> Children:
+        """Return what lies directly in a folder; "" is the top."""
+
+    def delete(self, key: str) -> None:
+        """Remove an object; one that is not there is no error."""
+
+
+def is_url(where: object) -> bool:
+    """Whether a place is meant that only an object store can reach."""
+    return isinstance(where, str) and _URL.match(where) is not None
+
+
+def join(url: str, name: str) -> str:
+    """Return the URL of what is called `name` below `url`."""
+    return f"{url.rstrip('/')}/{name}"
+
+
+def split(url: str) -> tuple[str, str]:
+    """Return where a URL lies, and its last part: of a run, the runs and its name."""
+    head, _, name = url.rstrip("/").rpartition("/")
+    return head, name
+
+
+@functools.lru_cache(maxsize=64)
+def open_store(url: str) -> Store:
+    """Return the store at a URL; nothing is sent yet. Connections are shared by URL.
+
+    Raises:
+        ConfigError: the scheme is unknown, its package is missing, or the URL is odd.
+    """
+    match = _URL.match(url)
+    scheme = match.group(1) if match else ""
+    name = {"file": "local"}.get(scheme, scheme)
+    known = registry.names(BACKENDS)
+    if name not in known:
+        schemes = [{"local": "file"}.get(k, k) for k in known]
+        raise ConfigError(
+            f"cannot use {url!r}: no object store has the scheme {scheme!r}"
+            f"{nearest(scheme, schemes)}; there are: " + ", ".join(f"{s}://" for s in schemes)
+        )
+    store: Store = registry.load(BACKENDS, name).open_store(url)
+    return store

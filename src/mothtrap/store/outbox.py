@@ -1,0 +1,168 @@
+"""Sends a run's folder to an object store, in an order that readers can rely on.
+
+Of a worker an `events` segment comes after the sealed segments of every other kind that
+its steps need (see `WorkerLog`), segments of a kind come in their order, and `end.json`
+comes last of all: so whoever sees an object finds what it speaks of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from mothtrap.core.errors import MothtrapError, ObjectExistsError
+from mothtrap.store import layout
+from mothtrap.store.layout import Kind
+from mothtrap.store.objects import Store, open_store
+from mothtrap.store.segments import is_sealed
+
+COMMITS: tuple[Kind, ...] = ("events", "findings")
+"""Kinds that say that something is there; sent last."""
+CONTENTS: tuple[Kind, ...] = tuple(k for k in get_args(Kind) if k not in COMMITS)
+_PRIVATE = ("remote.json", "control", "writer.json")
+"""What has a meaning on this machine only."""
+AT_ONCE = 16
+"""Worker folders that are sent at the same time; chosen by hand."""
+
+
+class CollisionError(MothtrapError):
+    """Somebody else has written a part of this run."""
+
+
+class Outbox:
+    """What of a run is still to be sent; segments of tensors leave the disk once they are.
+
+    What was sent is kept beside the run, so that another process can go on.
+
+    Args:
+        run: the folder of the run.
+        url: of the run.
+        keep_raw: whether segments of tensors stay.
+    """
+
+    def __init__(self, run: Path, url: str, *, keep_raw: bool = False) -> None:
+        self._run, self._keep_raw = run, keep_raw
+        self._store: Store = open_store(url)
+        self._lock = threading.Lock()
+        self._list = run / f".sent-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+        self._sent = _read_lines(self._list)
+
+    def send(self, *, final: bool) -> int:
+        """Send what is ready; return the number of objects.
+
+        Args:
+            final: nobody writes any more: everything is ready, whole or torn.
+
+        Raises:
+            StoreError: something could not be sent; call again later. What could be sent
+                was.
+            CollisionError: an object exists and is of somebody else.
+        """
+        before = len(self._sent)
+        attempts = [layout.attempt_folder(self._run, n) for n in layout.attempts(self._run)]
+        for attempt in attempts:
+            self.send_description(attempt)
+        folders = [path for attempt in attempts for path in _recorders(attempt)]
+        errors: list[Exception] = []
+        for begin in range(0, len(folders), AT_ONCE):
+            self._send_folders(folders[begin : begin + AT_ONCE], final, errors)
+        if errors:
+            raise errors[0]
+        if final:
+            for path in self.left():
+                self._send(path)
+        return len(self._sent) - before
+
+    def send_description(self, attempt: Path) -> None:
+        """Send `run.json` of an attempt; raises as `send`."""
+        self._send(attempt / "run.json")
+
+    def left(self) -> list[Path]:
+        """Return the files that have not been sent, `end.json` last."""
+        files = (p for p in self._run.rglob("*") if p.is_file() and self._key(p) not in self._sent)
+        found = [p for p in files if not self._is_private(p)]
+        return sorted(found, key=lambda path: (_is_end(path), path))
+
+    def _send_folders(self, folders: list[Path], final: bool, errors: list[Exception]) -> None:
+        def send(folder: Path) -> None:
+            try:
+                self._send_folder(folder, final)
+            except (MothtrapError, OSError) as err:
+                errors.append(err)
+
+        threads = [
+            threading.Thread(target=send, args=(folder,), daemon=True, name="mothtrap-send")
+            for folder in folders
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _send_folder(self, folder: Path, final: bool) -> None:
+        # The commits are looked up first: what they need is sealed before they are.
+        commits = list(self._ready(folder, COMMITS, final))
+        for path in (*self._ready(folder, CONTENTS, final), *commits):
+            self._send(path)
+            if path.name.startswith("raw-") and not self._keep_raw:
+                path.unlink(missing_ok=True)
+
+    def _ready(self, folder: Path, kinds: tuple[Kind, ...], final: bool) -> Iterator[Path]:
+        """Unsent segments that will not change any more, by kind, in order."""
+        for kind in kinds:
+            numbers = layout.segments(folder, kind)
+            for number in numbers:
+                path = layout.segment_path(folder, kind, number)
+                if self._key(path) in self._sent:
+                    continue
+                if not (final or number != numbers[-1] or is_sealed(path)):
+                    break
+                yield path
+
+    def _send(self, path: Path) -> None:
+        key = self._key(path)
+        if key in self._sent:
+            return
+        try:
+            self._store.put_if_absent(key, path)
+        except ObjectExistsError as err:
+            # Mostly our own: the answer to an earlier attempt was lost on the way.
+            if not self._is_there(key, path):
+                raise CollisionError(
+                    f"{err}; it is not what {path} holds: another job has written it; "
+                    "send this run under another name with `mothtrap upload --name`"
+                ) from err
+        with self._lock:
+            self._sent.add(key)
+            with self._list.open("a", encoding="utf-8") as file:
+                file.write(f"{key}\n")
+
+    def _is_there(self, key: str, path: Path) -> bool:
+        return self._store.get(key) == path.read_bytes()
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._run).as_posix()
+
+    def _is_private(self, path: Path) -> bool:
+        parts = path.relative_to(self._run).parts
+        return any(part.startswith(".") or part in _PRIVATE for part in parts)
+
+
+def _recorders(attempt: Path) -> list[Path]:
+    workers = [layout.worker_folder(attempt, rank) for rank in layout.workers(attempt)]
+    monitors = [layout.monitor_folder(attempt, number) for number in layout.monitors(attempt)]
+    return [*workers, *monitors]
+
+
+def _is_end(path: Path) -> bool:
+    return path.name == "end.json"
+
+
+def _read_lines(path: Path) -> set[str]:
+    try:
+        return set(path.read_text(encoding="utf-8").splitlines())
+    except FileNotFoundError:
+        return set()

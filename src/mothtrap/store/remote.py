@@ -1,0 +1,116 @@
+"""Runs that live in an object store, and the folders of this machine that stand for them.
+
+`RUN/remote.json` says of a folder to which URL it belongs, and which of the two it is:
+a spool holds what a job of this machine has written and is sent from there, a mirror
+holds what was fetched. Both lie under the folder of `cache_folder`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.store.objects import open_store, split
+
+_FILE = "remote.json"
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """`remote.json`: where a run's folder belongs; `whole`: a mirror with all statistics."""
+
+    url: str
+    role: Literal["spool", "mirror"]
+    whole: bool = True
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return `MOTHTRAP_CACHE`, or the place of this platform for such files."""
+    if given := environ.get("MOTHTRAP_CACHE"):
+        return Path(given)
+    home = Path(environ.get("HOME", "~")).expanduser()
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "mothtrap"
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA", home)) / "mothtrap"
+    return Path(environ.get("XDG_CACHE_HOME", home / ".cache")) / "mothtrap"
+
+
+def spool_folder(runs_url: str) -> Path:
+    """Return where runs are written that are to be sent to a place of runs."""
+    return cache_folder() / "spool" / _folder_name(runs_url)
+
+
+def mirror_folder(url: str) -> Path:
+    """Return where a run is fetched to."""
+    runs, name = split(url)
+    return cache_folder() / "mirror" / _folder_name(runs) / _safe(name)
+
+
+def _folder_name(url: str) -> str:
+    """A name that people recognize and that no other URL has."""
+    plain = url.rstrip("/")
+    return f"{_safe(plain)[:80]}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text.strip("/")).lstrip(".") or "-"
+
+
+def write_remote(run: Path, remote: Remote) -> None:
+    """Say where a folder belongs."""
+    draft = run / f".{_FILE}.{os.getpid()}"
+    draft.write_bytes(jsonable.encode(remote))
+    os.replace(draft, run / _FILE)
+
+
+def read_remote(run: Path) -> Remote | None:
+    """Return where a folder belongs; None: it is just a run of this machine.
+
+    Raises:
+        DamagedDataError: the file is not what `write_remote` writes.
+    """
+    try:
+        return jsonable.decode((run / _FILE).read_bytes(), Remote)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise DamagedDataError(
+            f"{run / _FILE} cannot be read: {err}; expected what mothtrap writes; a mirror can "
+            "be removed and is fetched again"
+        ) from err
+
+
+def place_of(run: Path) -> str:
+    """Return where people find a run: its URL, or its folder."""
+    remote = read_remote(run)
+    return remote.url if remote else str(run)
+
+
+def read_range(path: Path, offset: int, size: int) -> bytes | None:
+    """Read from the object that a file of a run's worker stands for.
+
+    Args:
+        path: `RUN/<attempt>/w<rank>/<file>`, which is not on this machine.
+        offset: of the first byte.
+        size: bytes.
+
+    Returns:
+        The bytes, fewer where the object is shorter; None when the run is in no store.
+
+    Raises:
+        StoreError: the store has no such object, or cannot be reached.
+    """
+    run = path.parents[2]
+    remote = read_remote(run)
+    if remote is None:
+        return None
+    return open_store(remote.url).get(path.relative_to(run).as_posix(), offset, size)

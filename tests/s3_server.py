@@ -1,0 +1,92 @@
+"""A server that speaks the S3 protocol on loopback: started, stopped and started again."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from mothtrap.store import objects
+
+_NUMBERS = itertools.count()
+
+
+class S3Server:
+    """Keeps its objects while it is stopped, and its port."""
+
+    def __init__(self) -> None:
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The endpoint."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Listen, on the port of before."""
+        self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=self.port, verbose=False)
+        self._server.start()
+        self.port = self._server.get_host_and_port()[1]
+
+    def stop(self) -> None:
+        """Refuse connections."""
+        self._server.stop()
+
+    def make_bucket(self) -> str:
+        """Make a bucket that nobody else has; return its name."""
+        name = f"bucket-{next(_NUMBERS)}"
+        self._ask("PUT", f"/{name}")
+        return name
+
+    @contextmanager
+    def checking_credentials(self) -> Iterator[None]:
+        """Know nobody: every key is a wrong one."""
+        self._ask("POST", "/moto-api/reset-auth", b"0")
+        try:
+            yield
+        finally:
+            self._ask("POST", "/moto-api/reset-auth", b"inf")
+
+    def _ask(self, method: str, path: str, data: bytes | None = None) -> None:
+        headers = {"Content-Type": "text/plain"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+
+
+def credentials(server: S3Server) -> dict[str, str]:
+    """The environment of somebody who may use the server."""
+    return {
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": server.url,
+    }
+
+
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3Server]:
+    """One server for the tests of a file."""
+    server = S3Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3_url(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """The URL of an empty place for runs, with credentials, and caches of its own."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {**credentials(s3_server), "HOME": str(home), "MOTHTRAP_CACHE": str(home / "c")}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    objects.open_store.cache_clear()
+    return f"s3://{s3_server.make_bucket()}/team/runs"

@@ -1,0 +1,96 @@
+"""Large objects go in parts; what is wrong is said in a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.s3_server import S3Server
+
+from mothtrap.core.errors import (
+    MissingExtraError,
+    ObjectExistsError,
+    StoreError,
+    StoreRefusedError,
+)
+from mothtrap.store.backends import s3
+from mothtrap.store.objects import open_store
+
+
+def client_of(store: Any) -> Any:
+    """What the store sends its requests with."""
+    return store._client
+
+
+def test_a_large_object_goes_in_parts_and_is_written_once(
+    s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)  # the least that the protocol allows
+    data = os.urandom((11 << 20) + 3)
+    (tmp_path / "raw").write_bytes(data)
+    store = open_store(s3_url)
+    store.put_if_absent("raw", tmp_path / "raw")
+    assert store.get("raw") == data
+    assert store.get("raw", (5 << 20) - 2, 5) == data[(5 << 20) - 2 :][:5]
+    with pytest.raises(ObjectExistsError):
+        store.put_if_absent("raw", b"x" * (6 << 20))
+    assert client_of(store).head("raw")["e_tag"].rstrip('"').endswith("-3")  # of three parts
+
+
+def test_parts_that_never_became_an_object_are_seen_by_nobody(s3_url: str) -> None:
+    store = open_store(s3_url)
+    writer = client_of(store)
+
+    def broken() -> Iterator[bytes]:
+        yield b"x" * (6 << 20)
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(Exception, match="the disk is gone"):
+        writer.put("raw", broken(), use_multipart=True, chunk_size=5 << 20)
+    assert list(store.list("")) == []
+
+
+def test_wrong_credentials_are_named(s3_url: str, s3_server: S3Server) -> None:
+    store = open_store(s3_url)
+    with (
+        s3_server.checking_credentials(),
+        pytest.raises(StoreRefusedError, match=r"InvalidAccessKeyId: .* check the credentials"),
+    ):
+        store.put_if_absent("x", b"1")
+
+
+def test_a_bucket_that_is_not_there_is_named(s3_url: str) -> None:
+    store = open_store("s3://nowhere/runs")
+    for ask in (
+        lambda: store.put_if_absent("x", b"1"),
+        lambda: store.get("x"),
+        lambda: list(store.list("")),
+        lambda: store.children(""),
+    ):
+        with pytest.raises(StoreRefusedError, match="s3://nowhere/runs: there is no such bucket"):
+            ask()
+
+
+def test_a_store_that_is_down_may_come_back(s3_url: str, s3_server: S3Server) -> None:
+    store = open_store(s3_url)
+    s3_server.stop()
+    try:
+        with pytest.raises(StoreError, match="cannot write x to s3://") as caught:
+            store.put_if_absent("x", b"1")
+    finally:
+        s3_server.start()
+    assert not isinstance(caught.value, StoreRefusedError)
+    assert "\n" not in str(caught.value)
+    store.put_if_absent("x", b"1")
+    assert store.get("x") == b"1"
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mothtrap\[s3\]'"):
+        s3.open_store("s3://bucket/runs")
