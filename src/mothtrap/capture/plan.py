@@ -13,7 +13,7 @@ from mothtrap.capture.raw import Copier
 from mothtrap.capture.selection import RAW, Selection, Stream, of_collection
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.observations import Dropped
-from mothtrap.core.steps import Mode
+from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
 ArrayT = TypeVar("ArrayT")
@@ -37,6 +37,7 @@ class Plan:
         self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
         self._selection = Selection(tuple(streams))
         self._governor = Governor(overhead)
+        self._evaluated: StepKey | None = None
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
         self._names: dict[Mode, frozenset[str]] = {}
@@ -70,11 +71,18 @@ class Plan:
         for mode in MODES:
             self._decide(mode)
 
-    def begin_forward(self, mode: Mode, mode_step: int) -> None:
-        """Decide what is captured in the next forward of an evaluation."""
-        self._mode_steps[mode] = mode_step
-        if any(mode in stream.schedules for stream in self.streams):
-            self._decide(mode)
+    def begin_forward(self) -> None:
+        """Decide what is captured in the next forward, when one of an evaluation is over."""
+        key, self._evaluated = self._evaluated, None
+        if key is not None:
+            self._mode_steps[key.mode] = key.mode_step + 1
+            if any(key.mode in stream.schedules for stream in self.streams):
+                self._decide(key.mode)
+
+    def end_forward(self, key: StepKey) -> None:
+        """Keep what is decided of an evaluation until the next one: its loss is still to come."""
+        if key.mode is not Mode.TRAIN:
+            self._evaluated = key
 
     def end(self, step_s: float) -> None:
         """Tell the governor what the step took, and what its captures cost."""

@@ -61,6 +61,7 @@ class Recorder(Generic[ArrayT]):
         own_s: seconds that mothtrap has spent on the training thread since the start;
             adapters add what their hooks take.
         capture_s: the part of it that went into statistics; the rest is the fixed cost.
+        reducer: the arithmetic of the framework.
         sinks: where closed steps go; filled by the session when the first step closes.
         tensors: all that were defined.
     """
@@ -81,7 +82,8 @@ class Recorder(Generic[ArrayT]):
         self.sinks: list[Sink] = []
         self.unstepped: Blind | None = None
         self.containment = containment
-        self._reducer, self._clock, self._on_first_step = reducer, clock, on_first_step
+        self.reducer = reducer
+        self._clock, self._on_first_step = clock, on_first_step
         self.tensors = Tensors()
         self._plan = Plan(streams, overhead)
         self._changes = Changes(self._plan, self._announce)
@@ -192,7 +194,7 @@ class Recorder(Generic[ArrayT]):
         copying_s = 0.0
         for wanted, positions in groups.items():
             chosen = [(ids[p], tensors[p]) for p in positions]
-            arithmetic = reducer or self._reducer
+            arithmetic = reducer or self.reducer
             if copies := wanted - _IN_PLACE:
                 copying_s += self._copy(arithmetic, kind, waits, copies, chosen)
             if SHAPE in wanted:
@@ -216,6 +218,7 @@ class Recorder(Generic[ArrayT]):
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
+        self._plan.begin_forward()
         self._forward_rows = []
         self._copies.begin_forward()
 
@@ -229,8 +232,7 @@ class Recorder(Generic[ArrayT]):
                 self._copies.keep(raw)
         elif (self._forward_rows or raw) and self._opened:
             self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False, raw=raw)
-        if key.mode is not Mode.TRAIN:
-            self._plan.begin_forward(key.mode, key.mode_step + 1)
+        self._plan.end_forward(key)
         self._forward_rows = []
 
     def scalar(self, name: str, of: str, value: float) -> None:
