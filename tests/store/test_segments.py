@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from mothtrap.store.segments import SegmentLog, SegmentWriter
+from mothtrap.store.tailing import SegmentTail
 
 SCHEMA = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 
@@ -43,3 +45,21 @@ def test_a_log_without_batches_leaves_no_file(tmp_path: Path) -> None:
     SegmentLog(tmp_path, "stats").close()
     SegmentWriter(tmp_path / "x.arrow", SCHEMA).seal()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_segment_that_took_nothing_leaves_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, parts: list[memoryview]) -> int:
+        raise OSError(28, "No space left on device")
+
+    log = SegmentLog(tmp_path, "stats")
+    for number in (1, 2):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+            patch.setattr(os, "writev", full)
+            log.append(batch(0))
+        log.append(batch(number))
+        log.close()
+    tail = SegmentTail(tmp_path, "stats")
+    assert [tail.poll()[0].column("a").to_pylist() for _ in range(2)] == [[1], [2]]
+    assert tail.damage == ()

@@ -74,6 +74,10 @@ def test_a_missing_segment_is_damage(tmp_path: Path) -> None:
     tail = SegmentTail(tmp_path, "raw")
     assert values(tail.poll() + tail.poll()) == [1, 3]
     assert "raw-00000001.arrow: the segment is missing" in tail.damage[0]
+    (tmp_path / "raw-00000000.arrow").unlink()
+    tail = SegmentTail(tmp_path, "raw")
+    assert values(tail.poll()) == [3]
+    assert "raw-00000000.arrow: the segment is missing" in tail.damage[0]
 
 
 def test_a_tail_waits_for_a_torn_batch(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ class SegmentLog:
         self._kind: Kind = kind
         self._roll_bytes = roll_bytes
         self._writer: SegmentWriter | None = None
+        self._closed_bytes = 0
         self.next_seq = max(segments(folder, kind), default=-1) + 1
 
     def append(self, batch: pa.RecordBatch) -> tuple[int, int]:
@@ -211,7 +212,12 @@ class SegmentLog:
             path = segment_path(self._folder, self._kind, self.next_seq)
             writer = self._writer = SegmentWriter(path, batch.schema, self._durability)
             self.next_seq += 1
-        end = writer.append(batch)
+        try:
+            end = writer.append(batch)
+        except OSError:
+            if not writer.path.exists():  # nothing fitted: a later segment takes the number
+                self.next_seq -= 1
+            raise
         if writer.size_bytes >= self._roll_bytes:
             self.close()
         return self.next_seq - 1, end
@@ -226,10 +232,16 @@ class SegmentLog:
         """Size of the segment in writing."""
         return self._writer.size_bytes if self._writer is not None else 0
 
+    @property
+    def written_bytes(self) -> int:
+        """Size of all segments that this log has written."""
+        return self._closed_bytes + self.size_bytes
+
     def close(self) -> None:
         """Seal the segment in writing."""
         if self._writer is not None:
             self._writer.seal()
+            self._closed_bytes += self._writer.size_bytes
             self._writer = None
 
 

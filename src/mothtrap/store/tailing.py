@@ -236,7 +236,7 @@ class SegmentTail:
         if self._reader is not None:
             self._reader.close()
             self._damage += self._reader.damage
-        if self._seq >= 0 and seq > self._seq + 1:
+        if seq > self._seq + 1:
             name = segment_path(self._folder, self._kind, self._seq + 1).name
             self._damage.append(f"{self._folder.name}/{name}: the segment is missing")
         self._seq = seq
