@@ -9,6 +9,8 @@ from pathlib import Path
 from mothtrap.core.records import StepRecord
 from mothtrap.reader.attempts import AttemptView
 from mothtrap.store import layout
+from mothtrap.store.mirror import mirror_of
+from mothtrap.store.places import find_run
 from mothtrap.store.worker_reading import ReadState
 
 JUDGE_EVERY_S = 0.5
@@ -21,7 +23,7 @@ def follow(run_path: str | Path, poll_s: float = 0.05) -> Iterator[tuple[int, St
     The records of one worker come in order; those of different workers interleave.
 
     Args:
-        run_path: the run's folder.
+        run_path: the run's folder or URL.
         poll_s: pause between two looks, seconds.
 
     Yields:
@@ -30,12 +32,15 @@ def follow(run_path: str | Path, poll_s: float = 0.05) -> Iterator[tuple[int, St
     Raises:
         RunNotFoundError: there is no such run.
     """
-    path = layout.find_run(Path(run_path), ".")
+    path = find_run(run_path, ".")
     attempts: dict[int, AttemptView] = {}
     states: dict[Path, tuple[int, ReadState]] = {}
     judged_s = float("-inf")
     ended = False
+    mirror = mirror_of(path)
     while not ended:
+        if mirror is not None:
+            mirror.refresh()
         # Judge first and read afterwards: what was written before the end is then read.
         if time.monotonic() - judged_s >= JUDGE_EVERY_S:
             ended = _ended(path, attempts)

@@ -25,6 +25,7 @@ from mothtrap.core.config import Config, environment, plain
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.session import uploading
 from mothtrap.session.resuming import next_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
@@ -65,7 +66,8 @@ def launch(
 
     Raises:
         RunExistsError: a run of that name exists, or one to be resumed is still running.
-        ConfigError: a rule or threshold of the configuration does not exist.
+        ConfigError: a rule or threshold of the configuration does not exist, or the object
+            store cannot be used.
     """
     for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
         say_on_stderr(f"mothtrap: {warning}")
@@ -82,6 +84,9 @@ def launch(
             "choose a folder that can be written with --runs-dir"
         )
         return _pass_on(_run(command, dict(os.environ)))
+    uploader = uploading.begin(
+        attempt.parent, config, say_on_stderr, numbered=name is None, ask=True
+    )
     with Supervision(attempt, config) as supervision:
         code = _run(command, child_environment(attempt, config))
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
@@ -89,6 +94,8 @@ def launch(
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
     say_verdict(attempt.parent, config)
+    if uploader is not None:
+        uploader.finish()
     return _pass_on(code)
 
 
@@ -152,6 +159,8 @@ def default_name(command: Sequence[str]) -> str:
 def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool) -> Path:
     """Make the folder of a run; in a temporary folder where `runs_dir` cannot be written.
 
+    Where runs are kept in an object store the folder is one that is sent there.
+
     Args:
         name: of the run.
         info_of: the command.
@@ -165,7 +174,7 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
         RunExistsError: the name is taken.
         OSError: no temporary folder can be written either.
     """
-    parent = Path(config.runs_dir)
+    parent = uploading.folder_for(config.runs_dir)
     for number in range(1, 1000):
         chosen = name if number == 1 else f"{name}-{number}"
         try:

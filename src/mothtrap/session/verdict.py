@@ -12,6 +12,7 @@ from mothtrap.reader.run import open_run
 from mothtrap.report.style import Style
 from mothtrap.report.summary import summarize
 from mothtrap.report.text import verdict
+from mothtrap.store.remote import place_of, read_remote
 
 
 def say_verdict(path: Path, config: Config) -> None:
@@ -25,5 +26,7 @@ def say_verdict(path: Path, config: Config) -> None:
 
 
 def _shown(path: Path, config: Config) -> str:
+    if read_remote(path) is not None:
+        return place_of(path)
     default = path.parent.resolve() == Path(config.runs_dir).resolve()
     return path.name if default else str(path)

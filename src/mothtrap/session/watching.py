@@ -14,7 +14,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, load_config
 from mothtrap.core.errors import ConfigError, nearest
-from mothtrap.session import launch, startup
+from mothtrap.session import launch, startup, uploading
 from mothtrap.session.verdict import say_verdict
 from mothtrap.session.worker import Worker
 
@@ -30,10 +30,12 @@ class Watch:
         self,
         step: Callable[[Any, dict[str, float]], None],
         log: Callable[[str, float], None],
+        log_tensor: Callable[[str, Any], None],
         close: Callable[[], None],
         path: Callable[[], Path | None],
     ) -> None:
         self._step, self._log, self._close, self._path = step, log, close, path
+        self._log_tensor = log_tensor
 
     @property
     def path(self) -> Path | None:
@@ -53,6 +55,19 @@ class Watch:
     def log(self, name: str, value: float) -> None:
         """Record a number of the step in progress."""
         self._log(name, value)
+
+    def log_tensor(self, name: str, value: Any) -> None:
+        """Keep an array of the step in progress whole, as `metric:<name>`.
+
+        Never raises: what is no array is left out, and told once; what finds no memory is
+        counted.
+
+        Args:
+            name: of the tensor; further values in the same step are `name#1`, `name#2` ...
+            value: a number, numpy array, nested lists of numbers, or tensor of the
+                framework; is read now, and not held.
+        """
+        self._log_tensor(name, value)
 
     def close(self) -> None:
         """Record the last step, remove all hooks, seal the files; twice does no harm."""
@@ -102,7 +117,7 @@ def watch(
     if running is not None:
         worker, tracer = running
         step = functools.partial(tracer.step_given, counts=not optimizer)
-        return Watch(step, worker.log, lambda: None, lambda: worker.path)
+        return Watch(step, worker.log, worker.log_tensor, lambda: None, lambda: worker.path)
     known = Config.__struct_fields__
     for setting in settings:
         if setting not in known:
@@ -115,8 +130,20 @@ def watch(
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
     run_name = name or launch.default_name(command if sys.argv[0] else ["session"])
+    uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
+
+    def make_run() -> Path:
+        numbered = name is None
+        attempt = launch.create(run_name, command, config, numbered=numbered)
+        uploader = uploading.begin(
+            attempt.parent, config, say_on_stderr, numbered=numbered, ask=False
+        )
+        if uploader is not None:
+            worker.afterwards(uploader.finish)
+        return attempt
+
     worker = Worker(
-        lambda: launch.create(run_name, command, config, numbered=name is None),
+        make_run,
         config,
         adapter,
         say_on_stderr,
@@ -128,7 +155,13 @@ def watch(
     handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
     worker.holds(handle)
     startup.keep(worker, handle)
-    return Watch(handle.step, worker.log, lambda: startup.finish(worker), lambda: worker.path)
+    return Watch(
+        handle.step,
+        worker.log,
+        worker.log_tensor,
+        lambda: startup.finish(worker),
+        lambda: worker.path,
+    )
 
 
 def _adapter_of(model: Any) -> Any:
@@ -146,4 +179,4 @@ def _adapter_of(model: Any) -> Any:
 
 
 def _nothing() -> Watch:
-    return Watch(lambda *_: None, lambda *_: None, lambda: None, lambda: None)
+    return Watch(*[lambda *_: None] * 5)
