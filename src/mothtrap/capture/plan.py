@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier
 from mothtrap.capture.selection import RAW, Selection, Stream, of_collection
+from mothtrap.core.collections import REQUEST
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.observations import Dropped
 from mothtrap.core.steps import Mode, StepKey
@@ -18,8 +19,6 @@ from mothtrap.core.tensors import TensorInfo
 
 ArrayT = TypeVar("ArrayT")
 MODES = tuple(Mode)
-REQUEST = "request"
-"""The word in `on` by which a collection is called that somebody asks for."""
 
 
 class Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,52 @@ class Reductions:
             return
         label = name.rpartition(".")[2]
         scalars.append(Scalar(label, self._tensors[tensor_id].identity, value))
+
+
+class Queue(Protocol):
+    """A way for finished steps to go."""
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
+        """Take a record."""
+
+    def close(self, timeout_s: float = 30.0) -> bool:
+        """Let the consumer finish; False when it did not in time."""
+
+
+class ReducedFirst:
+    """Works copies out on a thread before records go to a sink that cannot.
+
+    As long as no copy is made for more than to be kept there is no thread, and no cost.
+
+    Args:
+        sink: gets the records.
+        channel: makes a queue to a consumer.
+        reductions: works them out.
+    """
+
+    def __init__(
+        self,
+        sink: Queue,
+        channel: Callable[[Callable[[Sequence[StepRecord]], None]], Queue],
+        reductions: Reductions,
+    ) -> None:
+        self._sink, self._make_channel, self._reductions = sink, channel, reductions
+        self._channel: Queue | None = None
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
+        """Hand a record over."""
+        if self._channel is None and any(block.purposes for block in record.raw):
+            self._channel = self._make_channel(self._consume)
+        (self._channel or self._sink).put(record, urgent=urgent)
+
+    def close(self, timeout_s: float = 30.0) -> bool:
+        """Let what waits be worked out and taken; False when that was not done in time."""
+        worked_out = self._channel is None or self._channel.close(timeout_s)
+        return self._sink.close(timeout_s) and worked_out
+
+    def _consume(self, records: Sequence[StepRecord]) -> None:
+        for record in self._reductions.work_out(records):
+            self._sink.put(record)
 
 
 def _copies(block: RawBlock) -> Iterator[_Copy]:

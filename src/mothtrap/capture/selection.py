@@ -66,7 +66,7 @@ class Stream:
 
     def is_called_by(self, code: str) -> bool:
         """Whether a finding of a rule makes it due."""
-        return any(word == "finding" or code.startswith(word) for word in self.on)
+        return any(word == collections.ANY_FINDING or code.startswith(word) for word in self.on)
 
     @property
     def copies(self) -> bool:

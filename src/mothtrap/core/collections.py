@@ -42,6 +42,9 @@ Statistic = Literal[
 # fmt: on
 """What can be told of a tensor in numbers; `all` = all but the last five."""
 
+ANY_FINDING, REQUEST = CALLS = ("finding", "request")
+"""Words of `on` beside rule codes: a finding of any rule; somebody asks while the job runs."""
+
 REGEX = "re:"
 Reduction = Callable[[Any], float]
 """Gets the values of a tensor as a numpy array, returns one number."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 from mothtrap.core import registry
+from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.rule import Rule
@@ -61,6 +62,9 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
             )
     _check_prefixes("select", config.select, codes)
     _check_prefixes("ignore", config.ignore, codes)
+    for name, collection in config.collections.items():
+        called_by = [word for word in collection.on if word not in CALLS]
+        _check_prefixes(f"collections.{name}.on", called_by, codes)
     return tuple(
         _with_thresholds(rule, config.rules.get(rule.code, {}))
         for rule in classes

@@ -28,6 +28,7 @@ class Judge:
         say: prints one line for the user; None = say nothing.
         on_error: told at the end what has kept findings from the disk; until then they
             are tried again with the next ones.
+        on_finding: told the rule of each finding that is new or became worse.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class Judge:
         monitor: Monitor,
         say: Callable[[str], None] | None,
         on_error: Callable[[OSError], None],
+        on_finding: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._monitor, self._say, self._on_error = monitor, say, on_error
+        self._on_finding = on_finding
         self._unsaved: list[Finding] = []
         self._trouble: OSError | None = None
         self._log: Any = None
@@ -83,6 +86,7 @@ class Judge:
 
     def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
         for finding in findings:
+            self._on_finding(finding.code)
             said = self._said.get(finding.fingerprint)
             if self._say is not None and (said is None or finding.severity.rank < said.rank):
                 self._said[finding.fingerprint] = finding.severity

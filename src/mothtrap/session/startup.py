@@ -48,6 +48,13 @@ def process_watch() -> tuple[Worker, Any] | None:
     return _process[0] if _process else None
 
 
+def current_worker() -> Worker | None:
+    """The worker of this process: that of `attach`, else of the latest watch that is open."""
+    if _process:
+        return _process[0][0]
+    return next(reversed(_kept), None)
+
+
 def keep(worker: Worker, handle: Any) -> None:
     """Close the worker when the process ends; see to it in forked children."""
     _kept[worker] = handle

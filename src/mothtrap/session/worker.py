@@ -12,16 +12,19 @@ from typing import Any, Protocol
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.logged import LoggedTensors
 from mothtrap.capture.recorder import Recorder
-from mothtrap.capture.selection import streams
+from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
+from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core import registry
 from mothtrap.core.config import Config
-from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
+from mothtrap.core.observations import CaptureChanged, Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.session.control import RequestWatch
 from mothtrap.session.judge import Judge
 from mothtrap.session.unobserved import store_reasons
 
@@ -65,10 +68,11 @@ class Worker:
         launched: bool = False,
     ) -> None:
         self._last_word, self._launched = last_word, launched
+        self._afterwards: list[Callable[[], object]] = []
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
-        self._parts: dict[str, tuple[Channel | SideChannel, Callable[[], None]]] = {}
+        self._parts: dict[str, tuple[Queue, Callable[[], None]]] = {}
         self._handle: Handle | None = None
         self._folder: Path | None = None
         self._rank = 0
@@ -79,15 +83,18 @@ class Worker:
         self._unlogged: set[str] = set()
         self._pid = os.getpid()
         reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
+        needs = [need for rule in self._rules for need in rule.needs]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
-            streams(config, [need for rule in self._rules for need in rule.needs]),
+            () if config.capture == "off" else (*streams(config, needs), LOGGED),
             self._containment,
             overhead=config.overhead,
             on_first_step=self._open,
             raw_bytes=int(config.queue_mb * 2**20),
             raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
         )
+        self._logged = LoggedTensors(self.recorder)
+        self._requests: RequestWatch | None = None
 
     @property
     def path(self) -> Path | None:
@@ -96,20 +103,29 @@ class Worker:
 
     def log(self, name: str, value: float) -> None:
         """Add a number to the step in progress; what is no number is left out, and told once."""
+        self._take(name, value, "number", lambda: self.recorder.scalar(name, "", float(value)))
+
+    def log_tensor(self, name: str, value: Any) -> None:
+        """Keep a tensor of the step in progress whole; what is none is left out, and told once."""
+        self._take(name, value, "tensor", lambda: self._logged.add(name, value))
+
+    def _take(self, name: str, value: Any, wanted: str, act: Callable[[], None]) -> None:
         try:
-            number = float(value)
+            act()
         except Exception as err:  # whatever an object of the user's raises
             if name not in self._unlogged:
                 self._unlogged.add(name)
-                self._say(f"mothtrap: log: {name!r} got a {type(value).__name__}, not a number")
-                reason = f"a value was no number ({type(err).__name__}: {err})"
+                self._say(f"mothtrap: log: {name!r} got a {type(value).__name__}, not a {wanted}")
+                reason = f"a value was no {wanted} ({type(err).__name__}: {err})"
                 self.recorder.blind(self.recorder.steps, f"values of {name}", reason)
-            return
-        self.recorder.scalar(name, "", number)
 
     def holds(self, handle: Handle) -> None:
         """Take over a handle of the adapter; it is detached at the end."""
         self._handle = handle
+
+    def afterwards(self, act: Callable[[], object]) -> None:
+        """Have something done when everything is closed and the last word is said."""
+        self._afterwards.append(act)
 
     def forked(self) -> bool:
         """Go on in a forked child, or give up there: whether it is still in use.
@@ -137,6 +153,8 @@ class Worker:
         if not self._alive or os.getpid() != self._pid:
             return
         self._alive = False
+        if self._requests is not None:
+            self._requests.close()
         if self._handle is not None:
             self._contained("closing", self._handle.detach)
             self._handle = None
@@ -152,6 +170,8 @@ class Worker:
             self._failed("findings", self._lost)  # else the disk has been complained of
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self._config)
+        for act in self._afterwards:
+            self._contained("closing", act)
 
     def _store_reasons(self, ending: WorkerEnded) -> None:
         """Store why there was no step; nothing of a process that never trained."""
@@ -198,6 +218,7 @@ class Worker:
             attempt = self._folder = self._contained("run folder", self._attempt)
         if attempt is not None:
             self._contained("writer", lambda: self._open_writer(attempt, rank))
+            self._contained("requests", lambda: self._listen(attempt))
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.observe(
@@ -214,15 +235,40 @@ class Worker:
 
     def _open_writer(self, attempt: Path, rank: int | None) -> None:
         from mothtrap.store.layout import claim_worker
+        from mothtrap.store.size_limit import share_bytes
         from mothtrap.store.worker_log import WorkerLog
 
         self._rank, folder = claim_worker(attempt, rank)
-        if self._config.writer == "process" and self._start_side_writer(folder):
+        config, workers = self._config, self._adapter.ranks()[1]
+        limit_bytes = share_bytes(attempt.parent, config.max_run_mb, workers)
+        if config.writer == "process" and self._start_side_writer(folder, limit_bytes):
             return
-        log = WorkerLog(folder, durability=self._config.durability)
-        self._add_part("writer", log.append, log.close, idle=log.tend)
+        log = WorkerLog(
+            folder, durability=config.durability, roll_s=config.roll_s, limit_bytes=limit_bytes
+        )
+        reductions = self._reductions()
 
-    def _start_side_writer(self, folder: Path) -> bool:
+        def append(records: Sequence[StepRecord]) -> None:
+            log.append(reductions.work_out(records))
+
+        self._add_part("writer", append, log.close, idle=log.tend)
+
+    def _reductions(self) -> Reductions:
+        recorder = self.recorder
+        return Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
+
+    def _listen(self, attempt: Path) -> None:
+        """Carry out what users ask of the running job."""
+
+        def refuse(request: str, error: str) -> None:
+            step = self.recorder.step
+            self.recorder.observe(
+                CaptureChanged(step=step, request=request, from_step=step, error=error)
+            )
+
+        self._requests = RequestWatch(attempt, self.recorder.request, refuse)
+
+    def _start_side_writer(self, folder: Path, limit_bytes: float | None) -> bool:
         from mothtrap.session import side_writer
 
         try:
@@ -230,6 +276,8 @@ class Worker:
                 folder,
                 queue_bytes=self._config.queue_mb * 2**20,
                 durability=self._config.durability,
+                roll_s=self._config.roll_s,
+                limit_bytes=limit_bytes,
             )
         except OSError as err:
             self._say(
@@ -238,7 +286,9 @@ class Worker:
             )
             return False
         failed = functools.partial(self._failed, "writer")
-        channel = SideChannel(ring, alive, failed, on_full=self._config.on_full)
+        side = SideChannel(ring, alive, failed, on_full=self._config.on_full)
+        queue = functools.partial(self._channel, "writer")
+        channel = ReducedFirst(side, queue, self._reductions())
         self._parts["writer"] = channel, lambda: None  # that process has sealed the files
         self.recorder.sinks.append(channel)
         return True
@@ -249,13 +299,16 @@ class Worker:
             Monitor(rules, self._rank),
             self._say if self._rank == 0 else None,
             self._findings_lost,
+            self.recorder.call,
         )
         if attempt is not None:
-            self._contained(
-                "findings", lambda: judge.keep_in(attempt, self._rank, self._config.durability)
-            )
+            how = self._config.durability, self._config.roll_s
+            self._contained("findings", lambda: judge.keep_in(attempt, self._rank, *how))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
-        self._add_part("rules", judge.consume, judge.close, self.recorder.observe, raw=False)
+        lost = self.recorder.observe
+        self._add_part(
+            "rules", judge.consume, judge.close, on_dropped=lost, raw=False, idle=judge.tend
+        )
         for fault in left_out():
             self.recorder.blind(0, f"rule {fault.what}", fault.reason)
 
@@ -264,12 +317,22 @@ class Worker:
         part: str,
         consume: Callable[[Sequence[StepRecord]], None],
         close: Callable[[], None],
+        **options: Any,
+    ) -> None:
+        channel = self._channel(part, consume, **options)
+        self._parts[part] = channel, close
+        self.recorder.sinks.append(channel)
+
+    def _channel(
+        self,
+        part: str,
+        consume: Callable[[Sequence[StepRecord]], None],
         on_dropped: Callable[[Dropped], None] | None = None,
         *,
         raw: bool = True,
         idle: Callable[[], None] | None = None,
-    ) -> None:
-        channel = Channel(
+    ) -> Channel:
+        return Channel(
             part,
             consume,
             lambda err: self._failed(part, err),
@@ -279,8 +342,6 @@ class Worker:
             raw=raw,
             idle=idle,
         )
-        self._parts[part] = channel, close
-        self.recorder.sinks.append(channel)
 
     def _findings_lost(self, err: OSError) -> None:
         self._lost = err

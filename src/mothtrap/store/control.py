@@ -1,0 +1,85 @@
+"""Requests to a running job: small JSON files under `RUN/control/`.
+
+Whoever asks writes a file; each worker of the job reads it, and answers in its events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.errors import DamagedDataError
+
+MAX_BYTES = 1 << 16
+"""Of a request that is read; chosen by hand, a hundred times what one needs."""
+
+_NAME = re.compile(r"([0-9A-Za-z-]{1,64})\.json")
+
+
+def new_id() -> str:
+    """Return a name for a request; names are in the order of time."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+
+
+def send(run: Path, request: CaptureRequest) -> Path:
+    """Leave a request for the workers of a run; return its file.
+
+    Raises:
+        OSError: the folder of the run cannot be written.
+    """
+    folder = run / "control"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{request.id}.json"
+    draft = folder / f".{request.id}.{os.getpid()}"
+    draft.write_bytes(jsonable.encode(request))
+    os.replace(draft, path)  # readers see all of it or nothing
+    return path
+
+
+def read(path: Path) -> CaptureRequest:
+    """Read a request.
+
+    Raises:
+        DamagedDataError: the file is too large, or no request.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise DamagedDataError(f"{path.name} is no request: it has more than {MAX_BYTES:,} bytes")
+    try:
+        request = jsonable.decode(data, CaptureRequest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise DamagedDataError(f"{path.name} is no request: {err}") from err
+    if request.id != path.stem:
+        raise DamagedDataError(f"{path.name} is no request: its id is {request.id!r}")
+    return request
+
+
+class Inbox:
+    """Requests that have come since it was last looked into.
+
+    Args:
+        run: folder of the run.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / "control"
+        self._seen: set[str] = set()
+
+    def take(self) -> list[Path]:
+        """Return the files that are new, the oldest first: one look at the folder."""
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        new = sorted(name for name in names if _NAME.fullmatch(name) and name not in self._seen)
+        self._seen.update(new)
+        return [self._folder / name for name in new]
