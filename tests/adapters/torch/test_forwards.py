@@ -87,7 +87,7 @@ def test_outputs_in_containers_are_captured_by_place() -> None:
     model = Many()
     with watched() as seen:
         one_step(model, batch()[0], sgd(model))
-    assert seen.names("activation") == ["layer", "Many.0", "Many.1", "Many.2"]
+    assert seen.names("activation") == ["layer", "Many.logits", "Many.layers.0", "Many.layers.1"]
 
 
 def test_an_output_of_a_kind_of_its_own_is_no_evaluation() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,19 +15,40 @@ from mothtrap.adapters.torch import attach, attach_process
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
-from mothtrap.capture.selection import Stream, streams
+from mothtrap.capture.selection import RAW, Stream, streams
 from mothtrap.core.config import Config
 from mothtrap.core.observations import Blind, Observation
 from mothtrap.core.records import StepRecord
+from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.summary import FIELDS
 
 _RULES = load_rules(Config())
 DEFAULT = streams(Config(), [need for rule in _RULES for need in rule.needs])
 EVERYTHING = streams(Config(capture="everything"), [need for rule in _RULES for need in rule.needs])
+
+
+def whole(
+    *kinds: Kind,
+    statistics: Sequence[str] = (RAW,),
+    schedule: Schedule = EVERY_STEP,
+    modes: Sequence[Mode] = (Mode.TRAIN, Mode.EVAL),
+    matches: Callable[[TensorInfo], bool] = lambda info: info.kind != "input" or info.of_root,
+) -> tuple[Stream]:
+    """A stream that keeps tensors of some kinds whole."""
+    return (
+        Stream(
+            name="whole",
+            kinds=kinds,
+            statistics=frozenset(statistics),
+            matches=matches,
+            schedules=dict.fromkeys(modes, schedule),
+        ),
+    )
 
 
 @dataclass
@@ -81,6 +102,42 @@ class Seen:
                 if self.tensors[int(tensor_id)].identity == identity and not np.isnan(row[column]):
                     found[record.key.step] = float(row[column])
         return found
+
+    def raw(self, identity: str, mode: Mode = Mode.TRAIN) -> list[tuple[int, torch.Tensor]]:
+        """Steps and values, bit by bit, of a tensor in the order of capture."""
+        found = []
+        for record in self.steps(mode):
+            for block in record.raw:
+                for row, number in enumerate(block.tensor_R.tolist()):
+                    if self.tensors[number].identity == identity:
+                        part = block.bytes_N[block.offset_R[row] : block.offset_R[row + 1]]
+                        array = part.copy().view(dtype_of(block.dtypes[row]))
+                        values = torch.from_numpy(array.reshape(block.shapes[row]))
+                        found.append((record.key.step, values))
+        return found
+
+    def kept(self) -> set[str]:
+        """Identities of the tensors of which at least one copy was kept."""
+        return {
+            self.tensors[number].identity
+            for record in self.records
+            for block in record.raw
+            for number in block.tensor_R.tolist()
+        }
+
+
+def same(captured: Sequence[tuple[int, torch.Tensor]], own: Sequence[torch.Tensor]) -> bool:
+    """Whether the program's own values, one per step from 0, were captured bit by bit."""
+    return [step for step, _ in captured] == list(range(len(own))) and all(
+        got.dtype == value.dtype
+        and got.shape == value.shape
+        and torch.equal(got.reshape(-1).view(torch.uint8), _bits(value))
+        for (_, got), value in zip(captured, own, strict=True)
+    )
+
+
+def _bits(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
 @contextmanager

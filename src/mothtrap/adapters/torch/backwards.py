@@ -45,6 +45,7 @@ class LossWatch:
         self._keys = 0
         self._seen: dict[str, int] = {}
         self._places: dict[str, str | None] = {}
+        self._dtypes: dict[str, torch.dtype] = {}
         self._calls: list[tuple[str, LossCall]] = []
         self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
         self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
@@ -81,7 +82,9 @@ class LossWatch:
                 place = frames.assigned_at(frame)
             self._places[site] = place or site
         self._keys += 1
-        self._keep(self._keys, self._unscaled(root))
+        value = self._unscaled(root)
+        self._dtypes[site] = value.dtype
+        self._keep(self._keys, value.clone() if value.device.type != "cpu" else float(value))
         return BackwardBegan(site, self._keys), root
 
     def given(self, loss: Any) -> None:
@@ -94,6 +97,7 @@ class LossWatch:
         root = _scalar_root(loss)
         self._given = (site, float(loss) if root is None else float(_value(root)))
         if root is not None:
+            self._dtypes[site] = root.dtype
             self._job.contain_part("loss graph", self.read_graph, site, root)
 
     def gradient_taken(self, outputs: Any) -> None:
@@ -135,6 +139,9 @@ class LossWatch:
 
     def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
         self._recorder.scalar("loss", series, value)
+        self._forwards.loss_tensors.loss(
+            series, self._places.get(site), value, self._dtypes.get(site, torch.float64)
+        )
         if series not in self._series:
             self._series.add(series)
             self._recorder.observe(
@@ -146,7 +153,7 @@ class LossWatch:
                 )
             )
 
-    def _unscaled(self, root: torch.Tensor) -> torch.Tensor | float:
+    def _unscaled(self, root: torch.Tensor) -> torch.Tensor:
         """Value of a root as it was before a gradient scaler multiplied it.
 
         A root that is not itself the scaler's result but comes after a call of it, such as
@@ -159,7 +166,7 @@ class LossWatch:
             if scaler is not None:
                 value = value / scaler.get_scale()
         self._scaler = None
-        return float(value) if value.device.type == "cpu" else value.clone()
+        return value
 
     def _keep(self, key: int, value: torch.Tensor | float) -> None:
         if isinstance(value, torch.Tensor):
@@ -201,6 +208,24 @@ class LossWatch:
         for term in terms:
             del self._calls[:-MAX_CALLS]  # no step ever came
             self._calls.append((site, self._call(site, term, wants_values)))
+
+    def read_labels(self, site: str, root: torch.Tensor) -> None:
+        """Take the targets of a loss where they are due."""
+        if not self._recorder.is_due("label"):
+            return
+        terms = graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []
+        checkpointed = self._forwards.recomputes
+        found = [lossvalues.target(term, checkpointed=checkpointed) for term in terms]
+        targets = [target for target in found if target is not None]
+        place = self._places[site] or site
+        if targets:
+            self._forwards.loss_tensors.labels(place, targets)
+            return
+        self._recorder.blind(
+            self._job.grouper.step,
+            f"labels of the loss at {place}",
+            "its graph holds no target; dbg.log_tensor can record it",
+        )
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
         return LossCall(

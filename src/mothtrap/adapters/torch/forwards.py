@@ -5,39 +5,42 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.activity import Activity
+from mothtrap.adapters.torch import checkpointing, frames
+from mothtrap.adapters.torch.calls import CallCapture
 from mothtrap.adapters.torch.held import HeldOutputs
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import Root, role
-from mothtrap.adapters.torch.readable import is_plain, is_readable
+from mothtrap.adapters.torch.losstensors import LossTensors
+from mothtrap.adapters.torch.naming import Root, unseen_inside
+from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.core.tensors import TensorInfo
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.optimizers import OptimizerWatch
 
 
-TensorIds = dict[tuple[int, int], int | None]
-"""By place in the output and number of the call; None when nothing is captured of it."""
+NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ForwardWatch:
     """Called before and after every module's forward, at any depth.
 
     Attributes:
+        calls: takes what is captured of inputs and outputs.
+        loss_tensors: takes what is captured of losses.
         held: outputs of the latest train forward.
         recomputes: a module ran inside a backward: checkpointing is in use.
-        order: paths of modules in the order in which they first returned.
+        roots_called: forwards of roots so far.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
@@ -45,25 +48,28 @@ class ForwardWatch:
         self._recorder = job.recorder
         self._thread = threading.get_ident()
         self._running: list[int] = []
-        self._calls: dict[int, int] = {}
-        self._ids: ByIdentity[nn.Module, TensorIds] = ByIdentity()
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
         self._in_root = False
         self._before_it: weakref.ref[nn.Module] | None = None
         self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
         self._eval_steps = 0
-        self.activity = Activity(self._recorder)
+        self._trains = True
+        self._loss_given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
+        self.calls = CallCapture(job)
+        self.loss_tensors = LossTensors(job)
         self.held = HeldOutputs()
         self.recomputes = False
-        self.order: dict[str, int] = {}
-        self.captures = False
+        self.roots_called = 0
         self.new_step()
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        recorder = self._recorder
-        self.captures = recorder.is_due("activation") or recorder.is_due("activation", Mode.EVAL)
+        self.calls.new_step()
+        self._look_up_calls()
+
+    def _look_up_calls(self) -> None:
+        self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
 
     def bind_thread(self) -> None:
         """Watch the forwards of the calling thread (where the optimizer steps)."""
@@ -71,14 +77,14 @@ class ForwardWatch:
 
     def hooks(
         self,
-    ) -> tuple[Callable[[nn.Module, Any], None], Callable[[nn.Module, Any, Any], None]]:
-        """`entered` and `left` as module hooks; under compilation they vanish."""
+    ) -> tuple[Callable[[nn.Module, Any, Any], None], Callable[[nn.Module, Any, Any], None]]:
+        """`entered` (with keywords) and `left` as module hooks; under compilation they vanish."""
         # Bound here: a global looked up in a hook would become a guard of compiled code.
         is_compiling = torch.compiler.is_compiling
 
-        def before(module: nn.Module, args: Any) -> None:
+        def before(module: nn.Module, args: Any, kwargs: Any) -> None:
             if not is_compiling():
-                self.entered(module, args)
+                self.entered(module, args, kwargs)
 
         def after(module: nn.Module, _: Any, output: Any) -> None:
             if not is_compiling() and self._is_observed():
@@ -86,7 +92,9 @@ class ForwardWatch:
 
         return before, after
 
-    def entered(self, module: nn.Module, args: Any) -> bool:
+    def entered(
+        self, module: nn.Module, args: Any, kwargs: Mapping[str, Any] = NO_KEYWORDS
+    ) -> bool:
         """A forward begins; whether it is observed, so that its end is to be told."""
         if not self._is_observed():
             return False
@@ -94,7 +102,9 @@ class ForwardWatch:
             while self._running.pop() != id(module):
                 pass
         if not self._running:
-            self._job.contain(self._root_called, module, args)
+            self._job.contain(self._root_called, module, args, kwargs)
+        if self._takes_inputs and self._in_root:
+            self._job.contain(self._take_inputs, module, args, kwargs)
         self._running.append(id(module))
         return True
 
@@ -115,28 +125,36 @@ class ForwardWatch:
         return torch._C._get_tracing_state() is None
 
     def _returned(self, module: nn.Module, output: Any) -> None:
-        tensors = [output] if isinstance(output, torch.Tensor) else list(_flat(output, levels=2))
+        tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
         single = tensors[0] if len(tensors) == 1 else None
         if single is None or not self._is_handed_on(module, single):
-            if torch.is_grad_enabled():
+            if self._trains:
                 for tensor in tensors:
                     self.held.add(module, tensor)
-            if self.captures and self._in_root:
-                self._job.contain_part("activations", self._capture, module, tensors)
+            if self._takes_outputs and self._in_root:
+                before = self._before_it() if self._before_it is not None else None
+                self._job.contain_part("activations", self.calls.left, module, output, before)
         if single is not None:
             self._last_output = weakref.ref(single)
         if module._parameters:
             self._before_it = weakref.ref(module)
         if not self._running:
-            self._root_returned(module, tensors)
+            self._root_returned(module, tensors, output)
 
-    def _root_called(self, module: nn.Module, args: Any) -> None:
+    def _take_inputs(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
+        outermost = not self._running
+        self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
+
+    def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         self._in_root = False
+        self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
         if module in self._rootless:
+            self._keep_loss_inputs(args, kwargs)
             return
         root = self._job.book.root_of(module) or self._new_root(module)
         if root is None:
             self._rootless[module] = True
+            self._keep_loss_inputs(args, kwargs)
             return
         self._in_root = True
         self._recorder.begin_forward()
@@ -144,31 +162,46 @@ class ForwardWatch:
         if owned:
             self._optimizers.distributed.root_called(module, root)
         self._job.feed(RootCalled(root.label, owned))
-        self.held.root_called(args)
-        self._calls.clear()
+        self.held.root_called((*args, *kwargs.values()), keep=self._trains)
+        self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
+        self._look_up_calls()
+        self.roots_called += 1
         self._before_it = None
+
+    def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
+        """In an evaluation there is no graph that would hold the target of a loss."""
+        if not self._trains and self._recorder.is_due("label", Mode.EVAL):
+            self._loss_given = args, kwargs
 
     def _new_root(self, module: nn.Module) -> Root | None:
         if next(module.parameters(), None) is None:
             return None
-        root = self._job.book.add_root(self._job.book.top(module))
-        if root is not None and type(module).__name__ == "OptimizedModule":
-            self._recorder.blind(
-                self._job.grouper.step,
-                f"activations inside {root.label}",
-                "compiled by torch.compile: only its inputs, outputs, parameters and gradients"
-                " are visible",
-            )
+        return self.add_root(self._job.book.top(module))
+
+    def add_root(self, module: nn.Module) -> Root | None:
+        """Name a tree of modules, and say what of it will not be seen."""
+        root = self._job.book.add_root(module)
+        for part in module.modules() if root is not None else ():
+            reason = unseen_inside(part)
+            if reason is not None:
+                name = self._job.book.module_name(part)
+                self._recorder.blind(self._job.grouper.step, f"activations inside {name}", reason)
         return root
 
-    def _root_returned(self, module: nn.Module, tensors: Sequence[torch.Tensor]) -> None:
+    def _root_returned(
+        self, module: nn.Module, tensors: Sequence[torch.Tensor], output: Any
+    ) -> None:
         trains = any(t.requires_grad for t in tensors)
         step = self._job.grouper.step
         if not self._in_root:
+            given, self._loss_given = self._loss_given, ((), NO_KEYWORDS)
             if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
-                self._loss_returned(tensors[0], trains)
+                self._loss_returned(tensors[0], trains, *given)
             return
-        if trains or (not tensors and torch.is_grad_enabled()):
+        if self.calls.takes_results:
+            self._job.contain_part("outputs", self.calls.returned, module, output)
+        in_segment = self._trains and not torch.is_grad_enabled()
+        if trains or in_segment or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
             return
         self._eval_steps += 1
@@ -176,7 +209,9 @@ class ForwardWatch:
             StepKey(step=step, mode=Mode.EVAL, mode_step=self._eval_steps - 1)
         )
 
-    def _loss_returned(self, value: torch.Tensor, trains: bool) -> None:
+    def _loss_returned(
+        self, value: torch.Tensor, trains: bool, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
         place = frames.location(frames.user_frame())
         if trains:
             self._loss_output = (weakref.ref(value), place)
@@ -187,6 +222,10 @@ class ForwardWatch:
                 mode_step=max(0, self._eval_steps - 1),
             )
             self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._job.contain_part(
+                "losses", self.loss_tensors.evaluated, key, place or "", value, target
+            )
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Where the loss module was called whose output is the root of a backward."""
@@ -194,63 +233,10 @@ class ForwardWatch:
             return self._loss_output[1]
         return None
 
-    def _capture(self, module: nn.Module, tensors: Sequence[torch.Tensor]) -> None:
-        mode = Mode.TRAIN if torch.is_grad_enabled() else Mode.EVAL
-        call = self._calls[id(module)] = self._calls.get(id(module), -1) + 1
-        for index, tensor in enumerate(tensors):
-            if not is_plain(tensor):
-                continue
-            tensor_id = self._tensor_id(module, index if len(tensors) > 1 else -1, call, tensor)
-            if tensor_id is None:
-                continue
-            wanted = self._recorder.statistics(tensor_id, mode)
-            if "inactive" in wanted and mode is Mode.TRAIN:
-                previous = self._before_it() if self._before_it is not None else None
-                self.activity.look(tensor_id, tensor, previous)
-            if wanted - {"inactive"}:
-                self._recorder.reduce("activation", [tensor_id], [tensor])
-
     def _is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
         """Whether a container merely returns what its last child returned."""
         last = self._last_output
         return last is not None and last() is tensor and bool(module._modules)
-
-    def _tensor_id(
-        self, module: nn.Module, index: int, call: int, tensor: torch.Tensor
-    ) -> int | None:
-        ids = self._ids.get(module)
-        if ids is None:
-            ids = self._ids[module] = {}
-        key = (index, call)
-        if key in ids:
-            return ids[key]
-        book = self._job.book
-        if book.root_of(module) is None:
-            book.refresh()
-        path = book.module_name(module)
-        self.order.setdefault(path, len(self.order))
-        module_type = type(module).__name__
-        info = TensorInfo(
-            kind="activation",
-            name=path + (f".{index}" if index >= 0 else "") + (f"#{call}" if call else ""),
-            module=path,
-            module_type=module_type,
-            role=role(module_type),
-            shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            location=book.location(module),
-        )
-        ids[key] = self._recorder.define(info)
-        return ids[key]
-
-
-def _flat(output: Any, levels: int) -> Iterator[torch.Tensor]:
-    """Tensors of an output in order; containers so many levels deep."""
-    if isinstance(output, torch.Tensor):
-        yield output
-    elif levels and isinstance(output, tuple | list | dict):
-        for part in output.values() if isinstance(output, dict) else output:
-            yield from _flat(part, levels - 1)
 
 
 def _is_loss(module: nn.Module) -> bool:

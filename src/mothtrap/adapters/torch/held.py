@@ -31,13 +31,18 @@ class HeldOutputs:
         self._bytes = 0
         self._used = False
 
-    def root_called(self, inputs: Sequence[object]) -> None:
-        """A forward begins; what a backward has used is let go."""
+    def root_called(self, inputs: Sequence[object], *, keep: bool) -> None:
+        """A forward begins; what a backward has used is let go.
+
+        Args:
+            inputs: what the root was called with.
+            keep: the forward is part of a training.
+        """
         if self._used or len(self._entries) > HELD_OUTPUTS:
             self._entries.clear()
             self._bytes = 0
             self._used = False
-        if torch.is_grad_enabled():
+        if keep:
             self._entries += [
                 (None, weakref.ref(value)) for value in inputs if isinstance(value, torch.Tensor)
             ]

@@ -35,6 +35,19 @@ def label_counts(term: LossTerm) -> tuple[int, ...] | None:
     return tuple(torch.bincount(kept, minlength=term.classes).tolist())
 
 
+def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
+    """The target of a loss operation; None when the graph has no such thing.
+
+    Args:
+        term: the loss operation.
+        checkpointed: segments of the graph may be re-run by whoever reads what they saved.
+    """
+    saved = getattr(term.node, "_raw_saved_target", None)
+    if checkpointed and not hasattr(saved, "unpack_hook"):  # whether it is packed is unknown
+        return None
+    return _saved(term, "_saved_target")
+
+
 def prediction_spread(term: LossTerm) -> float | None:
     """Standard deviation over rows of the class probabilities, mean over classes."""
     saved = _saved(term, "_saved_self") if term.classes else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
@@ -35,28 +35,64 @@ def strip_wrappers(name: str) -> str:
     return ".".join(p for p in parts if p not in WRAPPERS[1:])
 
 
+def wrapped(module: nn.Module) -> nn.Module | None:
+    """The module that a wrapper stands around; None for a module that is no wrapper."""
+    if isinstance(module, DistributedDataParallel | DataParallel):
+        inner: nn.Module = module.module
+        return inner
+    return next((m for key, m in module._modules.items() if key in WRAPPERS[1:]), None)
+
+
 def class_name(module: nn.Module) -> str:
-    """The name of a module's class, without what distributed training makes of it.
+    """The name of a module's class, without what wraps it or distributed training makes of it.
 
     `fully_shard` gives a module a class of its own that derives from a mixin and, third in
     the order of resolution, from the class that the user knows (2.13; a test pins it).
     """
-    if isinstance(module, DistributedDataParallel):
-        return class_name(module.module)
+    inner = wrapped(module)
+    if inner is not None:
+        return class_name(inner)
     cls = type(module)
     if cls.__module__.startswith("torch.distributed.fsdp") and cls.__name__.startswith("FSDP"):
         return cls.__mro__[2].__name__
     return cls.__name__
 
 
+def unseen_inside(module: nn.Module) -> str | None:
+    """Why the calls of a module's parts cannot be seen; None where they can."""
+    if type(module).__name__ == "OptimizedModule":
+        return (
+            "compiled by torch.compile: only its inputs, outputs, parameters and gradients"
+            " are visible"
+        )
+    if isinstance(module, DataParallel) and len(module.device_ids) > 1:
+        return (
+            f"DataParallel runs copies of it on {len(module.device_ids)} devices, each on a thread"
+            " of its own: only its inputs, outputs, parameters and gradients are visible"
+        )
+    return None
+
+
 @dataclass(slots=True)
 class Root:
-    """A module that user code calls: top of a tree of names."""
+    """A module that user code calls: top of a tree of names.
 
-    module: weakref.ref[nn.Module]
+    `shells` are the module and what was put around it later, outermost last.
+    """
+
+    shells: list[weakref.ref[nn.Module]]
     label: str
     prefix: str = ""
     index: int = 0
+
+    @property
+    def path(self) -> str:
+        """What stands for the path of the module itself."""
+        return self.prefix.rstrip(".") or self.label
+
+    def module(self) -> nn.Module | None:
+        """The module, with what is around it; None when it is gone."""
+        return next((m for shell in reversed(self.shells) if (m := shell()) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +125,29 @@ class NameBook:
         """Name a tree of modules; None when it has no parameters."""
         if next(module.parameters(), None) is None:
             return None
-        known = self.root_of(module)
+        known = self.root_of(module) or self._root_inside(module)
         if known is not None:
             return known
         label = class_name(module)
         same = self._labels[label] = self._labels.get(label, -1) + 1
-        root = Root(weakref.ref(module), label, index=self.roots_seen)
+        root = Root([weakref.ref(module)], label, index=self.roots_seen)
         if self.roots_seen:
             root.prefix = f"{label}{f'#{same}' if same else ''}."
         self.roots_seen += 1
         self._roots.append(root)
         self._enter(root, module)
+        return root
+
+    def _root_inside(self, module: nn.Module) -> Root | None:
+        """The root that a wrapper was put around; from here on it includes the wrapper."""
+        inner = wrapped(module)
+        while inner is not None and not self.is_whole(inner):
+            inner = wrapped(inner)
+        root = self.root_of(inner) if inner is not None else None
+        if root is not None:
+            root.shells.append(weakref.ref(module))
+            self.roots_seen += 1
+            self._enter(root, module)
         return root
 
     def refresh(self) -> None:
@@ -147,6 +195,11 @@ class NameBook:
         """Path of a module in its root; a root's own path is its class name."""
         entry = self._modules.get(module)
         return entry[0] if entry is not None else class_name(module)
+
+    def is_whole(self, module: nn.Module) -> bool:
+        """Whether a module is a root, or wraps or is wrapped in one: it has the root's path."""
+        entry = self._modules.get(module)
+        return entry is not None and entry[0] == entry[1].path
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
         """Qualified name of a parameter and the path of its module, or None."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch import checkpointing
 from mothtrap.adapters.torch.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
@@ -48,9 +49,16 @@ class ObjectWitness:
         self.tracer = tracer
         self._model = model
         self._undo = ExitStack()
-        self._task = -1
+        self._task = self._followed = -1
         self._has_optimizer = bool(optimizers)
-        tracer.book.add_root(model)
+        tracer.forwards.add_root(model)
+        if tracer.recorder.is_due("label"):
+            tracer.recorder.blind(
+                0,
+                "labels",
+                "mothtrap.watch does not see how a loss is computed; mothtrap run does,"
+                " or dbg.log_tensor records them",
+            )
         for optimizer in optimizers:
             self._hook_optimizer(optimizer)
         self._hook_modules()
@@ -79,7 +87,7 @@ class ObjectWitness:
             )
         for module in self._model.modules():
             if module not in hidden:
-                self._keep(module.register_forward_pre_hook(before))
+                self._keep(module.register_forward_pre_hook(before, with_kwargs=True))
                 self._keep(module.register_forward_hook(after, always_call=True))
 
         saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))
@@ -118,12 +126,15 @@ class ObjectWitness:
     def _reached(self, parameter: torch.Tensor) -> None:
         """The first parameter that a backward reaches tells that there is one."""
         task = torch._C._current_graph_task_id()
-        if task != self._task:
+        if task > self._task:  # smaller: one that the backward of a segment has interrupted
             self._task = task
             self.tracer.contain(self._backward_seen, parameter)
 
     def _backward_seen(self, reached: torch.Tensor) -> None:
-        tracer = self.tracer
+        tracer, forward = self.tracer, self.tracer.forwards.roots_called
+        if checkpointing.in_backward_of_segment() and forward == self._followed:
+            return  # part of the backward that was told already
+        self._followed = forward
         if not tracer.grouper.inside_step:
             tracer.contain_part("gradients", tracer.optimizers.backward_began, reached)
         tracer.feed(BackwardBegan("backward"))

@@ -244,16 +244,23 @@ class OptimizerWatch:
         place = next(i for i, p in enumerate(parameters(optimizer)) if p is parameter)
         return f"{self.add(optimizer).name}.parameters[{place}]", ""
 
+    def parameter_id(self, parameter: torch.Tensor) -> int | None:
+        """Id of a parameter's values, as a weight or a bias."""
+        return self._tensor_id(parameter, self._own_kind(parameter), self._weight_ids)
+
     def _gradient_id(self, parameter: torch.Tensor) -> int | None:
         return self._tensor_id(parameter, "gradient", self._gradient_ids)
 
     def _weight_id(self, parameter: torch.Tensor, kind: str) -> int | None:
         """Id of a parameter's values; None when it is of another kind."""
+        return self.parameter_id(parameter) if self._own_kind(parameter) == kind else None
+
+    def _own_kind(self, parameter: torch.Tensor) -> Kind:
         own = self._kinds.get(parameter)
         if own is None:
             name = self.name_of(parameter)[0].rpartition(".")[2]
             own = self._kinds[parameter] = "bias" if name.startswith("bias") else "weight"
-        return self._tensor_id(parameter, own, self._weight_ids) if own == kind else None
+        return own
 
     def _tensor_id(
         self,
@@ -264,11 +271,17 @@ class OptimizerWatch:
         known = ids.get(parameter)
         if known is not None:
             return known.number
+        tensor_id = self._recorder.define(self.describe(parameter, kind))
+        ids[parameter] = TensorId(tensor_id)
+        return tensor_id
+
+    def describe(self, parameter: torch.Tensor, kind: Kind) -> TensorInfo:
+        """What is known of a tensor of a kind that belongs to a parameter and is like it."""
         name, path = self.name_of(parameter)
         book = self._job.book
         module = book.module_called(path) if path else None
         shape, whole = local_shape(parameter), tuple(parameter.shape)
-        info = TensorInfo(
+        return TensorInfo(
             kind=kind,
             name=strip_wrappers(name),
             module=path,
@@ -279,9 +292,6 @@ class OptimizerWatch:
             scope=self.distributed.scope(parameter),
             global_shape=whole if whole != shape else (),
         )
-        tensor_id = self._recorder.define(info)
-        ids[parameter] = TensorId(tensor_id)
-        return tensor_id
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

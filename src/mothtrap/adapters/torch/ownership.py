@@ -130,7 +130,7 @@ class OwnershipWatch:
 
     def _is_downstream(self, path: str, root: Root) -> bool:
         """Whether a module with trained parameters ran before this one in the forward."""
-        order = self._forwards.order
+        order = self._forwards.calls.order
         whole = root.module()
         if path not in order or whole is None:
             return False

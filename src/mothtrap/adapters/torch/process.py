@@ -62,7 +62,7 @@ class ProcessWitness:
             def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
                 if is_compiling():
                     return original(self, *args, **kwargs)
-                observed = entered(self, args)
+                observed = entered(self, args, kwargs)
                 output = None
                 try:
                     output = original(self, *args, **kwargs)

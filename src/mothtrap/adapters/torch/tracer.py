@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.adapters.torch.saved_weights import SavedWeights
+from mothtrap.adapters.torch.updates import UpdateWatch
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -48,6 +49,7 @@ class Tracer(Job):
         self.losses = LossWatch(self, self.forwards)
         self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
+        self._updates = UpdateWatch(self, self.optimizers)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
@@ -129,6 +131,7 @@ class Tracer(Job):
             self.contain_part("gradients", self.optimizers.backward_began)
         if root is not None:
             self.contain_part("loss graph", self.losses.read_graph, event.site, root)
+            self.contain_part("labels", self.losses.read_labels, event.site, root)
             if root.device.type == "cpu" and self.losses.nonfinite():
                 self._find_nonfinite()
 
@@ -158,8 +161,12 @@ class Tracer(Job):
                 self.contain_part(
                     "loss graph", self.losses.read_graph, candidate[0].site, candidate[1]
                 )
+                self.contain_part(
+                    "labels", self.losses.read_labels, candidate[0].site, candidate[1]
+                )
         self.feed(StepBegan(known.name))
         self.contain_part("gradients", self.optimizers.rates, optimizer)
+        self.contain_part("updates", self._updates.step_began, optimizer)
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
 
@@ -187,6 +194,7 @@ class Tracer(Job):
         if closure:  # read when its first backward ended, where that was seen
             self.contain_part("gradients", self._read_gradients, optimizer)
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
+        self.contain_part("updates", self._updates.step_ended, optimizer)
         self.contain_part("gradients", self._after_step, optimizer, closure)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
@@ -212,9 +220,10 @@ class Tracer(Job):
     def close(self, closed: ClosedStep) -> None:
         """Let every witness add what it has, and hand the step on."""
         self.contain_part("losses", self.losses.close, closed)
-        self.contain_part("activations", self.forwards.activity.report)
+        self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
         self.contain_part("gradients", self.optimizers.new_step)
+        self.contain_part("updates", self._updates.new_step)
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)

@@ -1,0 +1,34 @@
+"""Reentrant checkpointing: a segment runs without autograd first, and once more in backward.
+
+The other kind (`use_reentrant=False`) needs no care: its first run makes the graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FrameType
+
+from torch.utils.checkpoint import CheckpointFunction
+
+# Private; the tests of this file pin both.
+_FORWARD: CodeType = CheckpointFunction.forward.__code__
+_BACKWARD: CodeType = CheckpointFunction.backward.__code__
+
+
+def in_first_run() -> bool:
+    """Whether the running code is a segment of a training forward, without autograd."""
+    frame = _frame_of(_FORWARD)
+    # Its inputs want gradients; in an evaluation they do not.
+    return frame is not None and any(frame.f_locals["ctx"].needs_input_grad)
+
+
+def in_backward_of_segment() -> bool:
+    """Whether a segment runs its own backward, inside the backward of the whole."""
+    return _frame_of(_BACKWARD) is not None
+
+
+def _frame_of(code: CodeType) -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame

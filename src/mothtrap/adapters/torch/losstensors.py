@@ -1,0 +1,76 @@
+"""Losses and their targets as tensors, where somebody asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import Kind, TensorInfo
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+MAX_TARGETS = 256
+"""Loss calls of one step whose targets are taken, as with forwards: more are no training."""
+
+
+class LossTensors:
+    """Hands the recorder the tensors of kinds `loss` and `label`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._recorder = job, job.recorder
+        self._ids: dict[tuple[Kind, str], int | None] = {}
+        self._targets = self._step = 0
+
+    def loss(self, series: str, place: str | None, value: float, dtype: torch.dtype) -> None:
+        """Take the value of a loss series in the step that closes.
+
+        Args:
+            series: label of the series, as its `loss` scalars bear it.
+            place: line of the loss call.
+            value: sum over micro-batches.
+            dtype: that of the loss in the program.
+        """
+        if self._recorder.is_due("loss"):
+            self._take("loss", series, place, torch.tensor(value, dtype=dtype), Mode.TRAIN)
+
+    def labels(self, place: str, targets: Sequence[torch.Tensor]) -> None:
+        """Take the targets of the loss calls of one backward; the first has no number."""
+        step = self._job.grouper.step
+        if step != self._step:
+            self._targets, self._step = 0, step
+        self._targets += 1
+        if self._targets <= MAX_TARGETS:
+            for number, target in enumerate(targets):
+                name = f"{place}.{number}" if number else place
+                self._take("label", name, place, target, Mode.TRAIN)
+
+    def evaluated(self, key: StepKey, place: str, value: torch.Tensor, target: Any) -> None:
+        """Take a loss and its target outside of training."""
+        if self._recorder.is_due("loss", Mode.EVAL):
+            self._take("loss", place, place, value, Mode.EVAL)
+        if self._recorder.is_due("label", Mode.EVAL) and isinstance(target, torch.Tensor):
+            self._take("label", place, place, target, Mode.EVAL)
+        self._recorder.commit_forward(key)
+
+    def _take(
+        self, kind: Kind, name: str, place: str | None, tensor: torch.Tensor, mode: Mode
+    ) -> None:
+        if not is_plain(tensor):
+            return
+        if (kind, name) not in self._ids:
+            info = TensorInfo(
+                kind=kind,
+                name=name,
+                shape=tuple(tensor.shape),
+                dtype=str(tensor.dtype).removeprefix("torch."),
+                location=place,
+            )
+            self._ids[kind, name] = self._recorder.define(info)
+        tensor_id = self._ids[kind, name]
+        if tensor_id is not None:
+            self._recorder.reduce(kind, [tensor_id], [tensor], mode)

@@ -1,0 +1,150 @@
+"""What steps leave behind: the changes of parameters, and the state of their optimizers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.distributed import local_shape
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.core.tensors import Kind
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.summary import COLUMN
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+RATIO = "update_ratio"
+
+
+class UpdateWatch:
+    """Copies parameters before a step where their change is due, and reads both after it.
+
+    A step of an optimizer that runs inside another one's is read when the outer one
+    ends. What an optimizer did to a parameter is read once a step.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._recorder = job.recorder
+        self._ids: ByIdentity[torch.Tensor, dict[tuple[Kind, str], int | None]] = ByIdentity()
+        self._before: dict[int, torch.Tensor] = {}
+        self._stepped: list[Optimizer] = []
+        self._changes_read: set[int] = set()
+        self._states_read: set[int] = set()
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        """Keep the parameters whose change is due as they are."""
+        due = self._recorder.is_due
+        if due("update") or any(due(kind, statistic=RATIO) for kind in ("weight", "bias")):
+            for parameter in parameters(optimizer):
+                number = id(parameter)
+                known = number in self._before or number in self._changes_read
+                if not known and is_readable(parameter) and self._wants_change(parameter):
+                    self._before[number] = parameter.detach().clone()
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """Read what the step did, once no other one is running."""
+        due = self._recorder.is_due("optimizer_state")
+        if not due and not self._before:
+            return
+        self._stepped.append(optimizer)
+        if self._job.grouper.inside_step:
+            return
+        stepped, self._stepped = self._stepped, []
+        for each in dict.fromkeys(stepped):
+            self._read_changes(each)
+            if due:
+                self._read_state(each)
+
+    def new_step(self) -> None:
+        """Forget what was read in the step that closed."""
+        self._before.clear()
+        self._stepped.clear()
+        self._changes_read.clear()
+        self._states_read.clear()
+
+    def _read_changes(self, optimizer: Optimizer) -> None:
+        ids, changes = [], []
+        for parameter in parameters(optimizer):
+            before = self._before.pop(id(parameter), None)
+            if before is None:
+                continue
+            self._changes_read.add(id(parameter))
+            asking = self._asking_for_ratio(parameter)
+            size = _l2(before) if asking else 0.0
+            with torch.no_grad():
+                change = before.neg_().add_(parameter.detach())  # in the memory of the copy
+            for asked in asking:
+                self._recorder.add_row(asked, {RATIO: _ratio(_l2(change), size)})
+            tensor_id = self._tensor_id(parameter, "update")
+            if tensor_id is not None:
+                ids.append(tensor_id)
+                changes.append(change)
+        self._recorder.reduce("update", ids, changes)
+
+    def _read_state(self, optimizer: Optimizer) -> None:
+        ids, tensors = [], []
+        for parameter in parameters(optimizer):
+            if id(parameter) in self._states_read or parameter not in optimizer.state:
+                continue
+            self._states_read.add(id(parameter))
+            for place, value in placed_tensors(dict(optimizer.state[parameter])):
+                tensor_id = self._tensor_id(parameter, "optimizer_state", place, value)
+                if tensor_id is not None and is_readable(value):
+                    ids.append(tensor_id)
+                    tensors.append(value)
+        self._recorder.reduce("optimizer_state", ids, tensors)
+
+    def _wants_change(self, parameter: torch.Tensor) -> bool:
+        tensor_id = self._tensor_id(parameter, "update")
+        whole = tensor_id is not None and bool(self._recorder.statistics(tensor_id))
+        return whole or bool(self._asking_for_ratio(parameter))
+
+    def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
+        """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
+        own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
+        return [i for i in own if i is not None and RATIO in self._recorder.statistics(i)]
+
+    def _tensor_id(
+        self,
+        parameter: torch.Tensor,
+        kind: Kind,
+        place: str = "",
+        value: torch.Tensor | None = None,
+    ) -> int | None:
+        ids = self._ids.get(parameter)
+        if ids is None:
+            ids = self._ids[parameter] = {}
+        if (kind, place) not in ids:
+            info = self._optimizers.describe(parameter, kind)
+            if value is not None:
+                alike = local_shape(value) == info.shape
+                info = msgspec.structs.replace(
+                    info,
+                    name=f"{info.name}.{place}",
+                    shape=local_shape(value),
+                    dtype=str(value.dtype).removeprefix("torch."),
+                    scope=info.scope if alike else "",
+                    global_shape=info.global_shape if alike else (),
+                )
+            ids[kind, place] = self._recorder.define(info)
+        return ids[kind, place]
+
+
+def _l2(tensor: torch.Tensor) -> float:
+    return float(arithmetic.norms([tensor])[0, COLUMN["l2"]])
+
+
+def _ratio(change: float, size: float) -> float:
+    """What was zero has changed infinitely when it changed at all."""
+    if size == 0:
+        return math.inf if change else 0.0
+    return change / size
