@@ -1,0 +1,130 @@
+"""kill -9 at any moment leaves whole steps, and with a writer process all of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.durability.trainings import step_record
+from tests.harness.running import environment, finish, observed, show, start
+from tests.store.records import plain
+
+from mothtrap.core.observations import WorkerLost
+from mothtrap.reader.run import open_run
+from mothtrap.store import layout
+from mothtrap.store.raw_reading import RawIndex, read_bytes
+from mothtrap.store.worker_reading import EventReader, ReadState
+from mothtrap.store.writers import wait_for_writers
+
+KILLS = 20
+PATIENCE_S = 60.0
+SCRIPT = Path(__file__).parents[1] / "faults" / "endless_training.py"
+Starter = subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def starter() -> Iterator[Starter]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.durability.trainings"],
+        cwd=Path(__file__).parents[2],
+        env=environment(OMP_NUM_THREADS="1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+
+
+def train_and_kill(starter: Starter, folder: Path, writer: str, after: int) -> int:
+    """Kill a training once it has said `after` steps; return how many it handed over."""
+    assert starter.stdin is not None
+    assert starter.stdout is not None
+    folder.mkdir(parents=True)
+    starter.stdin.write(f"{folder} {writer}\n")
+    starter.stdin.flush()
+    pid = int(starter.stdout.readline())
+    said = [starter.stdout.readline() for _ in range(after)]
+    os.kill(pid, signal.SIGKILL)
+    while (line := starter.stdout.readline()) != "end\n":
+        said.append(line)
+    assert said == [f"{step}\n" for step in range(len(said))]
+    return len(said)
+
+
+def stored_steps(folder: Path) -> int:
+    """Read all there is; prove that it is the beginning of what was captured."""
+    state = ReadState(folder)
+    records = [item for item in state.poll() if item.optimizers]
+    for step, item in enumerate(records):
+        assert plain(item) == plain(step_record(step))
+    index = RawIndex(folder)
+    rows = [row for events in EventReader(folder).poll() for row in index.take(events)]
+    assert [row.key.step for row in rows] == list(range(0, len(records), 3))
+    for row in rows:
+        expected = step_record(row.key.step).raw[0].bytes_N
+        assert read_bytes(folder, row) == expected.tobytes()
+    assert not state.damage()
+    return len(records)
+
+
+def lost(folder: Path) -> list[WorkerLost]:
+    facts = [o for events in EventReader(folder).poll() for o in events.observations]
+    return [o for o in facts if isinstance(o, WorkerLost)]
+
+
+def test_with_a_writer_process_no_step_that_was_handed_over_is_lost(
+    starter: Starter, tmp_path: Path
+) -> None:
+    dice = random.Random(20)
+    for trial in range(KILLS):
+        folder = tmp_path / str(trial) / "w0"
+        handed = train_and_kill(starter, folder, "process", dice.choice([1, dice.randrange(150)]))
+        assert wait_for_writers(folder.parent, PATIENCE_S)
+        # The step during which it was killed may have been handed over and not said.
+        if not handed and not layout.segments(folder, "events"):
+            continue  # killed before its writer was there
+        assert stored_steps(folder) in (handed, handed + 1), f"trial {trial}"
+        assert len(lost(folder)) == 1
+        assert all(path.read_bytes().endswith(b"ARROW1") for path in folder.glob("*.arrow"))
+
+
+def test_with_a_writer_thread_what_was_written_is_whole(starter: Starter, tmp_path: Path) -> None:
+    dice, stored = random.Random(21), 0
+    for trial in range(KILLS // 2):
+        folder = tmp_path / str(trial) / "w0"
+        handed = train_and_kill(starter, folder, "thread", dice.randrange(400))
+        assert stored_steps(folder) <= handed + 1
+        assert lost(folder) == []
+        stored += stored_steps(folder)
+    assert stored > KILLS, "hardly anything was written: the test proves little"
+
+
+def test_a_real_training_that_was_killed_is_whole_when_the_launcher_ends(tmp_path: Path) -> None:
+    env = environment(MOTHTRAP_WRITER="process")
+    process = start(observed([SCRIPT], runs_dir=tmp_path, name="seen"), cwd=tmp_path, env=env)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(100)]
+    (job,) = psutil.Process(process.pid).children()
+    job.kill()
+    outcome = finish(process)
+    assert outcome.returncode == -signal.SIGKILL
+    lines += [line for line in outcome.stdout.splitlines(keepends=True) if line.endswith("\n")]
+    losses = [float(line.split()[1]) for line in lines]
+    stored = open_run(tmp_path / "seen")
+    (series,) = stored.scalars("loss")
+    # A step is handed over when the next begins: the last one printed is still open.
+    assert len(losses) - 1 <= len(series) <= len(losses) + 1
+    assert series.values_S.tolist()[: len(losses)] == losses[: len(series)]
+    assert (stored.state, stored.damage) == ("crashed", ())
+    (gone,) = stored.observations(WorkerLost)
+    assert gone.step == len(series)
+    assert show(tmp_path / "seen", cwd=tmp_path)["run"]["state"] == "crashed"
