@@ -31,7 +31,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `overhead` is the share of training time, at least 0 and below 1, that the governor
     keeps captures within; 0 turns the governor off. `queue_mb` bounds the memory of
     captured data on its way to the disk; `on_full` says what gives when it is full:
-    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `writer`: a
+    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `max_run_mb` is the
+    size of a run above which tensors are no longer kept whole, then statistics are no longer
+    stored (0: no limit). `writer`: a
     `thread` of the training process, or a `process` beside it, which also writes what
     was still queued when the training process was killed. `durability`: what is written
     survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
@@ -43,6 +45,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     runs_dir: str = "runs"
     capture: Literal["default", "everything", "off"] = "default"
     overhead: float = 0.02
+    max_run_mb: float = 0.0
     queue_mb: float = 64.0
     on_full: Literal["degrade", "drop", "block"] = "degrade"
     writer: Literal["thread", "process"] = "thread"
@@ -215,6 +218,10 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
             f"overhead cannot be {config.overhead:g}: overhead is a share of the training time: "
             "0.02 is 2 %; it must be at least 0 (no limit) and below 1",
         )
+    if not 0 <= config.max_run_mb < float("inf"):
+        raise fault(
+            where, f"max_run_mb must be 0 (no limit) or more and finite, not {config.max_run_mb:g}"
+        )
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
     if not 0 < config.upload_every_s < float("inf"):
@@ -233,9 +240,17 @@ def plain(config: Config) -> dict[str, object]:
     return values
 
 
+def given(collection: Collection) -> dict[str, object]:
+    """Return what a collection says beyond the defaults, as plain values."""
+    values: dict[str, object] = msgspec.to_builtins(collection, enc_hook=function_name)
+    defaults = msgspec.to_builtins(Collection())
+    return {key: value for key, value in values.items() if value != defaults[key]}
+
+
 def schema() -> dict[str, object]:
     """Return the JSON schema of the configuration."""
-    return msgspec.json.schema(Config)
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, **msgspec.json.schema(Config)}
 
 
 def environment(config: Config) -> dict[str, str]:

@@ -9,6 +9,7 @@
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
     ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
     │   └── StepNotYetError                 the job has not come to it
+    ├── ControlError                        a running job does not do what it is asked
     ├── QueryError (ValueError)             a query that cannot be answered
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
@@ -105,6 +106,10 @@ class ObjectExistsError(StoreError, FileExistsError):
 
 class ObjectNotFoundError(StoreError, FileNotFoundError):
     """No object has that key."""
+
+
+class ControlError(MothtrapError):
+    """A running job cannot do what it is asked to, or does not answer."""
 
 
 class CannotJudge(MothtrapError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import MothtrapError
-from mothtrap.store.control import Inbox, read
+from mothtrap.store import control as store
 
 POLL_S = 1.0
 """Between two looks into the folder, which cost one system call."""
@@ -33,7 +33,7 @@ class RequestWatch:
         poll_s: float = POLL_S,
     ) -> None:
         self._number = int(attempt.name)
-        self._inbox = Inbox(attempt.parent)
+        self._inbox = store.Inbox(attempt.parent)
         self._ask, self._refuse, self._poll_s = ask, refuse, poll_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mothtrap-requests", daemon=True)
@@ -48,7 +48,7 @@ class RequestWatch:
         """Hand on what has come since the last time."""
         for path in self._inbox.take():
             try:
-                request = read(path)
+                request = store.read(path)
             except (MothtrapError, OSError) as err:
                 self._refuse(path.stem, str(err))
                 continue

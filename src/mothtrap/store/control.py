@@ -28,16 +28,20 @@ def new_id() -> str:
     return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
 
 
+def request_path(run: Path, request: str) -> Path:
+    """Return the file of a request."""
+    return run / "control" / f"{request}.json"
+
+
 def send(run: Path, request: CaptureRequest) -> Path:
     """Leave a request for the workers of a run; return its file.
 
     Raises:
         OSError: the folder of the run cannot be written.
     """
-    folder = run / "control"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{request.id}.json"
-    draft = folder / f".{request.id}.{os.getpid()}"
+    path = request_path(run, request.id)
+    path.parent.mkdir(exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(jsonable.encode(request))
     os.replace(draft, path)  # readers see all of it or nothing
     return path

@@ -1,0 +1,101 @@
+"""Change what a running job captures, from its next step on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mothtrap.cli._group import Refusal
+
+if TYPE_CHECKING:
+    from mothtrap.core.control import CaptureRequest
+
+
+@click.command(name="capture")
+@click.argument("run", required=False)
+@click.option("--add", multiple=True, metavar="TENSORS", help="What to capture, e.g. gradients:*.")
+@click.option("--remove", multiple=True, metavar="NAME", help="A collection to capture no more.")
+@click.option("--list", "lists", is_flag=True, help="List the collections in force.")
+@click.option("--name", metavar="NAME", help="Name of what is added [default: its TENSORS].")
+@click.option("--every", type=int, metavar="N", help="Each N steps [default: each step].")
+@click.option(
+    "--for", "for_steps", type=int, metavar="N", help="For N steps [default: to the end]."
+)
+@click.option("--raw", is_flag=True, help="Keep the values themselves, too.")
+@click.option("--statistic", multiple=True, metavar="ID", help="Keep this one [default: all].")
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(["train", "eval", "predict"]),
+    help="In this mode [default: train].",
+)
+@click.option("--timeout", type=float, default=30.0, show_default=True, metavar="S")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+def command(
+    run: str | None, runs_dir: str | None, lists: bool, timeout: float, **asked: Any
+) -> None:
+    """Change what a running job captures, from its next step on; without RUN, the latest.
+
+    \b
+    mothtrap capture RUN --add 'gradients:blocks.0.*' --every 1 --for 20 --raw
+    mothtrap capture RUN --remove 'gradients:blocks.0.*'
+    mothtrap capture RUN --list
+    """
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import given, load_config
+    from mothtrap.session.asking import ask, in_force
+    from mothtrap.store.layout import find_run
+    from mothtrap.store.objects import is_url
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    if is_url(run or config.runs_dir):
+        raise Refusal(
+            "what a job captures can be changed on its own machine only; give the folder of the "
+            "run there, not its URL"
+        )
+    path = find_run(run, config.runs_dir)
+    if asked["add"] or asked["remove"]:
+        if lists:
+            raise Refusal("--list changes nothing; leave --add and --remove out")
+        request = _request(path, asked)
+        steps = sorted({answer.from_step for answer in ask(path, request, timeout)})
+        when = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+        click.echo(f"{path.name}: in force from {when} on")
+    elif not lists:
+        raise Refusal("nothing was asked for; give --add TENSORS, --remove NAME or --list")
+    for name, collection in in_force(path).items():
+        click.echo(f"{name}: {jsonable.encode(given(collection)).decode()}")
+
+
+def _request(path: Path, asked: dict[str, Any]) -> CaptureRequest:
+    from mothtrap.core.collections import Collection, complaint
+    from mothtrap.core.control import CaptureRequest
+    from mothtrap.core.values import to_struct
+    from mothtrap.store.control import new_id
+    from mothtrap.store.layout import attempts
+
+    add = {}
+    if asked["add"]:
+        name = asked["name"] or " ".join(asked["add"])
+        values = {
+            "tensors": asked["add"],
+            "every": asked["every"],
+            "raw": asked["raw"],
+            "statistics": asked["statistic"] or (() if asked["raw"] else None),
+            "modes": asked["modes"] or ("train",),
+        }
+        add[name] = to_struct(values, Collection, "--add")
+        found = complaint(name, add[name])
+        if found:
+            raise Refusal(found)
+    return CaptureRequest(
+        id=new_id(),
+        attempt=attempts(path)[-1],
+        add=add,
+        remove=tuple(asked["remove"]),
+        for_steps=asked["for_steps"],
+    )

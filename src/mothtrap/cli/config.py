@@ -1,0 +1,44 @@
+"""Show the settings in force and where each comes from, or the schema of the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+
+@click.command(name="config")
+@click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of the settings.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def command(as_schema: bool, form: str) -> None:
+    """Show the settings in force here and where each comes from.
+
+    Editors check and complete mothtrap.toml with the schema:
+    mothtrap config --schema > mothtrap.schema.json
+    """
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import given, load_config, origins, plain, schema
+
+    if as_schema:
+        click.echo(jsonable.encode(schema()))
+        return
+    config, warnings = load_config(start=Path.cwd(), environ=os.environ)
+    sources = origins(start=Path.cwd(), environ=os.environ)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    values = plain(config)
+    del values["collections"]
+    values |= {f"collections.{name}": given(value) for name, value in config.collections.items()}
+    rows = {
+        key: {"value": value, "source": sources.get(key, "default")}
+        for key, value in values.items()
+    }
+    if form == "json":
+        click.echo(jsonable.encode(rows))
+        return
+    width = max(map(len, rows))
+    for key, row in rows.items():
+        click.echo(f"{key:<{width}} = {jsonable.encode(row['value']).decode()}  # {row['source']}")

@@ -1,0 +1,78 @@
+"""Asks something of a job that runs elsewhere, and waits for the answer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.collections import Collection
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.errors import ControlError
+from mothtrap.core.observations import CaptureChanged
+from mothtrap.reader.run import Run, open_run
+from mothtrap.store import control as store
+
+ANSWER_POLL_S = 0.1
+ALL_WORKERS_S = 5.0
+"""How long the other workers are waited for once one has answered; chosen by hand."""
+
+
+def ask(path: Path, request: CaptureRequest, timeout_s: float) -> tuple[CaptureChanged, ...]:
+    """Send a request to a running job and wait for its answers, one per worker.
+
+    Args:
+        path: folder of the run.
+        request: to its latest attempt.
+        timeout_s: how long to wait for the first answer.
+
+    Raises:
+        ControlError: the job does not run, refuses, or gives no answer; says what then.
+        OSError: the folder cannot be written.
+    """
+    run = open_run(path)
+    _check_running(run)
+    store.send(path, request)
+    deadline_s = time.monotonic() + timeout_s
+    answers: list[CaptureChanged] = []
+    while len(answers) < max(1, len(run.workers)) and time.monotonic() < deadline_s:
+        time.sleep(ANSWER_POLL_S)
+        run.refresh()
+        found = [a for a in run.observations(CaptureChanged) if a.request == request.id]
+        if found and not answers:
+            deadline_s = min(deadline_s, time.monotonic() + ALL_WORKERS_S)
+        answers = found
+        if not answers:
+            _check_running(run)
+    if not answers:
+        raise ControlError(
+            f"no answer from {run.id} within {timeout_s:g} s: a request counts from the end of "
+            "a step, and none ended; it stays, and the job takes it up when one does"
+        )
+    errors = [answer.error for answer in answers if answer.error]
+    if len(errors) == len(answers):
+        raise ControlError(f"{run.id} refuses: {errors[0]}")
+    return tuple(answers)
+
+
+def in_force(path: Path) -> dict[str, Collection]:
+    """Return the collections that a run captures by now, by name."""
+    run = open_run(path)
+    settings = run.info.config.get("collections") if run.info else None
+    known = msgspec.convert(settings or {}, dict[str, Collection])
+    changes = sorted(run.observations(CaptureChanged), key=lambda change: change.from_step)
+    for change in changes:
+        file = store.request_path(path, change.request)
+        if not change.error and file.is_file():
+            known |= store.read(file).add
+    names = changes[-1].collections if changes else tuple(known)
+    return {name: known[name] for name in names if name in known}
+
+
+def _check_running(run: Run) -> None:
+    if run.state != "running":
+        raise ControlError(
+            f"{run.id} has {run.state}: what it captures cannot be changed any more; "
+            "`mothtrap ls` lists the runs"
+        )
