@@ -17,11 +17,13 @@ from mothtrap.reader import choosing, notebook, sql, tables
 from mothtrap.reader.commits import ENDLESS
 from mothtrap.reader.completion import POLL_S, follow_steps, wait_for
 from mothtrap.reader.files import RunFiles
+from mothtrap.reader.merged import MERGED, Merged, merged_matrices, merged_scalars
 from mothtrap.reader.numbers import scalar_series, statistic_matrices
 from mothtrap.reader.parts import Part, Span
 from mothtrap.reader.run_facts import RunFacts
 from mothtrap.reader.steps import StepStatus, Timeline
 from mothtrap.reader.tensors import Tensor
+from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import columns_for
 from mothtrap.store import places
 from mothtrap.store.worker_reading import ReadState
@@ -52,7 +54,8 @@ class Run(RunFacts):
     and kept in memory (the statistics take about 110 bytes for each tensor and step).
     Between two calls of `refresh` all answers are of the same moment. Made by `open_run`.
 
-    Wherever a method takes a `worker`, it is a rank; None means the lowest.
+    Wherever a method takes a `worker`, it is a rank; None means the lowest, "merged" all
+    of them together (see `reader.merged`).
     """
 
     @property
@@ -181,25 +184,25 @@ class Run(RunFacts):
         return choosing.one_tensor(self._span, name)
 
     def scalars(
-        self, pattern: str = "*", mode: Mode | None = None, *, worker: int | None = None
+        self, pattern: str = "*", mode: Mode | None = None, *, worker: Merged | int | None = None
     ) -> tuple[Series, ...]:
-        """Return the scalars of one worker over the whole run.
+        """Return the scalars of one worker, or of the job, over the whole run.
 
         Args:
             pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`.
             mode: of the steps; None means all modes.
-            worker: rank.
+            worker: rank, or "merged".
         """
-        return scalar_series(
-            self._parts(worker),
-            lambda scalar: (
-                (mode is None or scalar[2] is mode)
-                and (
-                    fnmatchcase(scalar[0], pattern)
-                    or fnmatchcase(f"{scalar[0]}:{scalar[1]}", pattern)
-                )
-            ),
-        )
+
+        def chosen(scalar: ScalarName) -> bool:
+            name, of, its_mode = scalar
+            names = (name, f"{name}:{of}")
+            matches = any(fnmatchcase(text, pattern) for text in names)
+            return matches and (mode is None or its_mode is mode)
+
+        if worker == MERGED:
+            return merged_scalars(self._span, chosen)
+        return scalar_series(self._parts(worker), chosen)
 
     def stats(
         self,
@@ -208,16 +211,16 @@ class Run(RunFacts):
         statistics: Sequence[str] = ("l2",),
         *,
         mode: Mode = Mode.TRAIN,
-        worker: int | None = None,
+        worker: Merged | int | None = None,
     ) -> dict[str, Matrix]:
-        """Return statistics of tensors of one worker over the steps of a mode.
+        """Return statistics of tensors of one worker, or of whole ones, over steps of a mode.
 
         Args:
             kind: of the tensors, e.g. `gradient`.
             layers: glob over tensor names and module paths.
             statistics: ids, see `statistics.summary.STATISTICS`.
             mode: of the steps.
-            worker: rank.
+            worker: rank, or "merged".
 
         Returns:
             A matrix for each statistic; without rows where nothing was captured. Several
@@ -229,6 +232,8 @@ class Run(RunFacts):
         choosing.of_kind(kind)
         columns_for(statistics)
         chosen = choosing.by_glob(layers)
+        if worker == MERGED:
+            return merged_matrices(self._span, kind, chosen, tuple(statistics), mode)
         return statistic_matrices(self._parts(worker), kind, chosen, tuple(statistics), mode)
 
     def dataset(
@@ -238,7 +243,7 @@ class Run(RunFacts):
         statistics: Sequence[str] = ("l2",),
         *,
         mode: Mode = Mode.TRAIN,
-        worker: int | None = None,
+        worker: Merged | int | None = None,
     ) -> xarray.Dataset:
         """Return what `stats` returns as variables over (step, layer).
 
