@@ -15,7 +15,7 @@ class Mode(enum.StrEnum):
     PREDICT = "predict"
 
 
-class StepKey(msgspec.Struct, frozen=True, order=True, kw_only=True):
+class StepKey(msgspec.Struct, frozen=True, order=True, kw_only=True, gc=False):
     """One moment of a job.
 
     `step` counts optimizer steps finished before this one began, from 0, over the

@@ -20,6 +20,7 @@ from mothtrap.reader.parts import Part
 from mothtrap.reader.rows import Piece
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import WIDTH, derive
+from mothtrap.store.unpacking import numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +80,7 @@ def summaries(piece: Piece) -> Floats:
     """Return the statistics of a piece, shape (N, F)."""
     column = piece.batch.column("summary")
     # `flatten` heeds that a batch may be a part of a longer one; `values` does not.
-    flat: Floats = column.flatten().to_numpy()
-    return flat.reshape(len(piece.batch), column.type.list_size)
+    return numbers(column.flatten()).reshape(len(piece.batch), column.type.list_size)
 
 
 def statistic_series(

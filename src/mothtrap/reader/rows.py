@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from mothtrap.core.window import Ints
 from mothtrap.reader.commits import Commits
 from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.unpacking import numbers
 
 SMALL_ROWS = 1 << 16
 """Pieces are joined up to this size, chosen by hand: joining costs less than many pieces."""
@@ -35,10 +37,9 @@ class Piece:
     commit_N: Ints
     batch: pa.RecordBatch
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers, shape (N,)."""
-        values: npt.NDArray[np.generic] = self.batch.column(name).to_numpy()
-        return values
+        return numbers(self.batch.column(name))
 
     def rows_of(self, commit: int) -> slice:
         """The rows of one committed record."""
@@ -86,7 +87,7 @@ class CommittedRows:
 
     def _take(self, batch: pa.RecordBatch, commits: Commits) -> Iterator[Piece]:
         try:
-            record_N = batch.column("record").to_numpy()
+            record_N = numbers(batch.column("record"))
             batch = self._split_ahead(batch, record_N, commits)
             piece = self._committed(batch, record_N[: batch.num_rows], commits)
         except _BATCH_ERRORS as err:

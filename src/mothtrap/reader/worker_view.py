@@ -19,6 +19,7 @@ from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
 from mothtrap.reader.progress import shown
 from mothtrap.reader.rows import CommittedRows, Piece, append
+from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_reading import EventReader
 
 ScalarName = tuple[str, str, Mode]
@@ -154,7 +155,7 @@ def _by_name(
     """Split rows of scalars by name, owner and mode, in the order of their first rows."""
     words = [piece.batch.column(name).dictionary_encode() for name in ("name", "of")]
     names, owners = (word.dictionary.to_pylist() for word in words)
-    name_N, of_N = (word.indices.to_numpy() for word in words)
+    name_N, of_N = (numbers(word.indices) for word in words)
     mode_N = commits.modes[piece.commit_N]
     which_N = (name_N.astype(np.int64) * len(owners) + of_N) * len(MODES) + mode_N
     found, first, member_N = np.unique(which_N, return_index=True, return_inverse=True)

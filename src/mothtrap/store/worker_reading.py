@@ -23,6 +23,7 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
 
 ColumnsT = TypeVar("ColumnsT")
@@ -87,7 +88,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
         return self._waiting.pop(record, None)
 
     def _by_record(self, batch: pa.RecordBatch) -> list[tuple[int, RowsT]]:
-        record_R = batch.column("record").to_numpy()
+        record_R = numbers(batch.column("record"))
         starts = [0, *(np.flatnonzero(np.diff(record_R)) + 1).tolist()] if len(record_R) else []
         stops = [*starts[1:], len(record_R)]
         columns = self.columns(batch)
@@ -100,8 +101,8 @@ class RowReader(Generic[ColumnsT, RowsT]):
 class _StatsRows(RowReader[_Stats, _Stats]):
     def columns(self, batch: pa.RecordBatch) -> _Stats:
         summary = batch.column("summary")
-        flat = summary.values.to_numpy()
-        return batch.column("tensor").to_numpy(), flat.reshape(-1, summary.type.list_size)
+        flat = numbers(summary.flatten())
+        return numbers(batch.column("tensor")), flat.reshape(-1, summary.type.list_size)
 
     def split(self, columns: _Stats, start: int, stop: int) -> _Stats:
         return columns[0][start:stop], columns[1][start:stop]
