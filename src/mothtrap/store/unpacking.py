@@ -24,7 +24,7 @@ def numbers(column: pa.Array) -> npt.NDArray[Any]:
     dtype = np.dtype(column.type.to_pandas_dtype())
     data = column.buffers()[1]
     if data is None or not len(column):
-        return np.empty(0, dtype)
+        return np.frombuffer(b"", dtype)
     found = np.frombuffer(data, dtype, len(column), column.offset * dtype.itemsize)
     found.flags.writeable = False
     return found
