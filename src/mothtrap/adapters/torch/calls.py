@@ -228,7 +228,7 @@ class _GradientHook:
         self._job.contain(self._job.contain_part, "activation gradients", self._take, gradient)
 
     def _take(self, gradient: torch.Tensor) -> None:
-        # A gradient with a graph of its own belongs to a penalty or an inner loop.
-        if self._seen < MAX_BACKWARDS and not gradient.requires_grad and is_plain(gradient):
+        # A backward that makes a graph of its own is that of a penalty or an inner loop.
+        if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_plain(gradient):
             self._seen += 1
             self._job.recorder.reduce("activation_gradient", [self._tensor_id], [gradient])

@@ -104,6 +104,8 @@ class UpdateWatch:
         self._recorder.reduce("optimizer_state", ids, tensors)
 
     def _wants_change(self, parameter: torch.Tensor) -> bool:
+        if self._job.book.parameter_name(parameter) is None:
+            return True  # its name may come with a forward inside the step, a closure's
         tensor_id = self._tensor_id(parameter, "update")
         whole = tensor_id is not None and bool(self._recorder.statistics(tensor_id))
         return whole or bool(self._asking_for_ratio(parameter))
