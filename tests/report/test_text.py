@@ -70,7 +70,7 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
     assert "  not enough data: first, second: needs 200 steps" in lines
     assert "  not applicable: third: no class loss was seen" in lines
     assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
-    assert "  not kept: 2 records: a queue was full" in lines
+    assert "  not kept: 2 records: a queue was full, or the run at its max_run_mb" in lines
     assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"
 
 

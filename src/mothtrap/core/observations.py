@@ -176,7 +176,7 @@ class ToolError(Observation, frozen=True, kw_only=True, tag=True):
 
 
 class Dropped(Observation, frozen=True, kw_only=True, tag=True):
-    """Captured data that was given up because a queue was full."""
+    """Captured data that was given up: a queue was full, or the run at its size limit."""
 
     what: str
     count: int

@@ -48,7 +48,7 @@ class OwnError(msgspec.Struct, frozen=True, kw_only=True):
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that is said about a run; fields with a default are left out when empty.
 
-    `dropped` counts captured records that were given up because a queue was full;
+    `dropped` counts captured records that were given up: a queue was full, or the run;
     `damage` names the stored parts that could not be read.
     """
 

@@ -144,7 +144,8 @@ def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     if more > 0:
         lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
     if summary.dropped:
-        lines.append(f"  not kept: {count_of(summary.dropped, 'record')}: a queue was full")
+        kept = count_of(summary.dropped, "record")
+        lines.append(f"  not kept: {kept}: a queue was full, or the run at its max_run_mb")
     return lines
 
 

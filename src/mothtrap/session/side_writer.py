@@ -39,7 +39,12 @@ _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def start(
-    folder: Path, *, queue_bytes: float, durability: Durability, roll_s: float | None = None
+    folder: Path,
+    *,
+    queue_bytes: float,
+    durability: Durability,
+    roll_s: float | None = None,
+    limit_bytes: float | None = None,
 ) -> tuple[Ring, Callable[[], bool]]:
     """Start a writer for this process and wait until it is ready.
 
@@ -48,6 +53,7 @@ def start(
         queue_bytes: what may wait to be written; twice that while it is thinned.
         durability: as in the configuration.
         roll_s: as in the configuration.
+        limit_bytes: what may be written before less is; None = no limit.
 
     Returns:
         The memory to write to, and whether the process lives.
@@ -58,7 +64,8 @@ def start(
     file, size = Ring.create(max(MIN_RING_BYTES, int(2 * queue_bytes)))
     try:
         ring = Ring(file, size)
-        order = json.dumps([file, size, os.getpid(), str(folder.absolute()), durability, roll_s])
+        how = [durability, roll_s, limit_bytes]
+        order = json.dumps([file, size, os.getpid(), str(folder.absolute()), *how])
         _spawn([sys.executable, "-P", "-W", "ignore", "-m", __name__, order], file)
     finally:
         os.close(file)
@@ -120,6 +127,7 @@ def write_from(
     sleep: Callable[[float], None] = time.sleep,
     *,
     roll_s: float | None = None,
+    limit_bytes: float | None = None,
 ) -> None:
     """Write what comes until the peer closes or is gone, then seal.
 
@@ -130,6 +138,7 @@ def write_from(
         durability: as in the configuration.
         sleep: waits so many seconds.
         roll_s: as in the configuration.
+        limit_bytes: as of `start`.
 
     Raises:
         OSError: the disk refused; what it has taken can be read.
@@ -138,7 +147,7 @@ def write_from(
     from mothtrap.store.writers import marked
 
     with marked(folder):
-        log = WorkerLog(folder, durability=durability, roll_s=roll_s)
+        log = WorkerLog(folder, durability=durability, roll_s=roll_s, limit_bytes=limit_bytes)
         ring.enter(ReaderState.READY)
         inbox, alive = _Inbox(ring), _watch(peer)
         wait_s, ended, step = POLL_S, False, 0
@@ -204,7 +213,7 @@ def _leave() -> None:
 
 def main() -> None:
     """Fork the writer and end, so that it has no parent that would have to wait for it."""
-    file, size, peer, folder, durability, roll_s = json.loads(sys.argv[1])
+    file, size, peer, folder, durability, roll_s, limit_bytes = json.loads(sys.argv[1])
     if os.fork():
         os._exit(0)
     _leave()
@@ -212,7 +221,8 @@ def main() -> None:
     os.close(file)
     ring.begin(os.getpid())
     try:
-        write_from(ring, Path(folder), peer, durability, roll_s=roll_s)
+        how = {"roll_s": roll_s, "limit_bytes": limit_bytes}
+        write_from(ring, Path(folder), peer, durability, **how)
         ring.enter(ReaderState.DONE)
     except BaseException as err:  # whatever it is: the peer tells it
         ring.enter(ReaderState.FAILED, f"{type(err).__name__}: {err}")

@@ -91,6 +91,11 @@ class RawLog:
         ]
         return pa.record_batch([*which, *places], schema=INDEX)
 
+    @property
+    def written_bytes(self) -> int:
+        """Size of all segments that this log has written."""
+        return self._raw.written_bytes + self._index.written_bytes
+
     def sync(self) -> None:
         """Have the disk keep what was appended; raises OSError."""
         self._raw.sync()

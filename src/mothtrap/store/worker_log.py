@@ -31,6 +31,7 @@ from mothtrap.store.durability import Durability, Syncer, sync_folder
 from mothtrap.store.raw_log import RawLog
 from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
+from mothtrap.store.size_limit import SizeLimit
 from mothtrap.store.texts import json_text, storable
 
 STEP = "step"
@@ -64,7 +65,7 @@ Width = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The `step` event: what of a record is in no other row, and how many rows it has."""
 
     wall_s: float
@@ -91,6 +92,7 @@ class WorkerLog:
         folder: the worker's own folder; exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
         durability: what the records survive.
+        limit_bytes: what it may write before it writes less; see `size_limit`.
         roll_s: seconds after which segments are sealed, too; see `rolling`. All are sealed
             then, `events` last: so what the steps of a sealed `events` segment need stands
             in sealed segments.
@@ -103,7 +105,9 @@ class WorkerLog:
         roll_bytes: int = ROLL_BYTES,
         durability: Durability = "crash",
         roll_s: float | None = None,
+        limit_bytes: float | None = None,
     ) -> None:
+        self._limit = SizeLimit(limit_bytes)
         log = functools.partial(SegmentLog, folder, roll_bytes=roll_bytes, durability=durability)
         self._stats, self._scalars = log("stats"), log("scalars")
         self._events = log("events", roll_bytes=sys.maxsize)  # `tend` seals it, after the others
@@ -124,7 +128,9 @@ class WorkerLog:
             OSError: the disk refused. None of these records exists for a reader;
                 they can be appended again.
         """
-        numbered = [(self._next_record + i, record) for i, record in enumerate(records)]
+        logs = (self._raw, self._stats, self._scalars, self._events)
+        admitted = self._limit.admit(records, sum(log.written_bytes for log in logs))
+        numbered = [(self._next_record + i, record) for i, record in enumerate(admitted)]
         self._next_record += len(numbered)
         for number, record in numbered:
             self._raw.append(number, record.key, record.raw)

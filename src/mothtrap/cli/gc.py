@@ -1,0 +1,157 @@
+"""Remove old runs: by number, age or size."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mothtrap.cli._group import Refusal
+
+if TYPE_CHECKING:
+    from mothtrap.core.observations import WorkerStarted
+    from mothtrap.store.retention import StoredRun
+
+SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+BYTES = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+BYTES |= {"KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
+UNSEEN_S = 86400.0
+"""A run of another computer that did not end counts as running for so long after its last
+write: from here its process cannot be seen. Chosen by hand."""
+
+
+@click.command(name="gc")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N latest runs.")
+@click.option("--older-than", metavar="AGE", help="Remove what is older: 90m, 12h, 30d, 2w.")
+@click.option("--max-size", metavar="SIZE", help="Remove the oldest above 500MB, 20GB, 1TiB.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def command(
+    runs_dir: str | None,
+    keep: int | None,
+    older_than: str | None,
+    max_size: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Remove old runs: by number, age or size; a run that goes on is never touched.
+
+    \b
+    mothtrap gc --keep 20                     all but the latest 20
+    mothtrap gc --older-than 30d --keep 5     what is older, but never the latest 5
+    mothtrap gc --max-size 20GB --dry-run     what would go, the oldest first
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.store.layout import list_runs
+    from mothtrap.store.retention import remove, superfluous, sweep
+
+    age_s = None if older_than is None else _amount("--older-than", older_than, SECONDS, "30d")
+    limit = None if max_size is None else _amount("--max-size", max_size, BYTES, "20GB")
+    if keep is None and age_s is None and limit is None:
+        raise Refusal("say what may go: --keep N, --older-than AGE or --max-size SIZE")
+    overrides = {"runs_dir": runs_dir}
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    if "://" in config.runs_dir:
+        raise Refusal(
+            f"{config.runs_dir} is no folder; in an object store use its own lifecycle rules"
+        )
+    folder = Path(config.runs_dir)
+    runs = [_stored(path) for path in list_runs(folder)]
+    going = superfluous(runs, keep=keep, older_than_s=age_s, max_bytes=limit, now_s=time.time())
+    _say(runs, going)
+    if dry_run or not going:
+        return
+    if not yes:
+        click.confirm(f"Remove {_counted(len(going))}?", abort=True)
+    for run, _ in going:
+        # The user may have thought for long: a run may have been resumed meanwhile.
+        again = _stored(run.path)
+        if again.kept:
+            click.echo(f"kept {run.path.name}: {again.kept}", err=True)
+        else:
+            remove(run.path)
+    sweep(folder)
+
+
+def _stored(path: Path) -> StoredRun:
+    """The run with the reason for which it must stay, if there is one."""
+    from mothtrap.core.errors import MothtrapError
+    from mothtrap.core.observations import WorkerStarted
+    from mothtrap.reader.run import open_run
+    from mothtrap.store.retention import StoredRun, measure
+
+    measured = measure(path)
+    try:
+        run = open_run(path)
+        state, host = run.state, run.info.host if run.info else ""
+    except (MothtrapError, OSError) as err:
+        kept = f"it cannot be opened ({err})"
+    else:
+        started = run.observations(WorkerStarted)
+        alive = any(_lives(worker, measured.touched_s) for worker in started)
+        kept = "it is running" if state == "running" or (state == "crashed" and alive) else ""
+        away = host not in _own_names() and state != "finished"
+        if away and time.time() - measured.touched_s < UNSEEN_S:
+            kept = f"it may be running on {host or 'an unknown computer'}"
+    if path.is_symlink():
+        kept = "it is a link; remove it yourself"
+    return StoredRun(
+        path=path, size_bytes=measured.size_bytes, touched_s=measured.touched_s, kept=kept
+    )
+
+
+def _lives(worker: WorkerStarted, touched_s: float) -> bool:
+    """Whether a worker outlived its launcher: a process of its pid began before the last write."""
+    import psutil
+
+    try:
+        began_s: float = psutil.Process(worker.pid).create_time()
+    except psutil.Error:
+        return False
+    return worker.host in _own_names() and began_s <= touched_s
+
+
+def _own_names() -> tuple[str, str]:
+    import platform
+    import socket
+
+    return socket.gethostname(), platform.node()
+
+
+def _say(runs: list[StoredRun], going: list[tuple[StoredRun, str]]) -> None:
+    from mothtrap.report.style import Style
+
+    safe = Style().safe
+    for run in runs:
+        if run.kept:
+            click.echo(f"kept {safe(run.path.name)}: {safe(run.kept)}", err=True)
+    for run, reason in going:
+        days = (time.time() - run.touched_s) / 86400
+        size = f"{run.size_bytes / 1e6:>10,.1f} MB"
+        click.echo(f"{size}  {days:>7.1f} days  {safe(run.path.name)}  ({reason})")
+    freed = sum(run.size_bytes for run, _ in going)
+    total = sum(run.size_bytes for run in runs)
+    click.echo(
+        f"{len(going)} of {_counted(len(runs))} to remove: {freed / 1e6:,.1f} of "
+        f"{total / 1e6:,.1f} MB"
+    )
+
+
+def _counted(number: int) -> str:
+    return f"{number} run" + ("" if number == 1 else "s")
+
+
+def _amount(option: str, text: str, units: dict[str, float], example: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text.strip())
+    names = {name.upper(): factor for name, factor in units.items()}
+    if match is None or match.group(2).upper() not in names:
+        raise Refusal(
+            f"{option} {text!r} cannot be read; expected a number with one of "
+            f"{', '.join(units)}, e.g. {example}"
+        )
+    return float(match.group(1)) * names[match.group(2).upper()]

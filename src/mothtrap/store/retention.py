@@ -1,0 +1,100 @@
+"""Which runs are removed to make room, and their removal."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+GONE = ".gone-"
+"""How the folder of a run begins while it is removed: no listing shows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun:
+    """A run as it lies there.
+
+    Attributes:
+        path: its folder.
+        size_bytes: of all its files.
+        touched_s: Unix time at which any of them was last written.
+        kept: why it must not be removed, or ''.
+    """
+
+    path: Path
+    size_bytes: int
+    touched_s: float
+    kept: str = ""
+
+
+def measure(path: Path) -> StoredRun:
+    """Return a run's size and age; links are not followed, files that go away not counted."""
+    size, touched_s = 0, 0.0
+    for folder, _, files in os.walk(path):
+        for name in ("", *files):
+            try:
+                found = os.lstat(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue
+            size += found.st_size if name else 0
+            touched_s = max(touched_s, found.st_mtime)
+    return StoredRun(path=path, size_bytes=size, touched_s=touched_s)
+
+
+def superfluous(
+    runs: Sequence[StoredRun],
+    *,
+    keep: int | None = None,
+    older_than_s: float | None = None,
+    max_bytes: float | None = None,
+    now_s: float,
+) -> list[tuple[StoredRun, str]]:
+    """Return the runs to be removed, the oldest first, and why.
+
+    The `keep` latest runs stay whatever the other limits say; with no other limit, all
+    others go. Runs with a reason to be kept stay, but count.
+
+    Args:
+        runs: the latest first.
+        keep: how many of the latest stay.
+        older_than_s: seconds since the last write after which a run goes.
+        max_bytes: of all runs together; the oldest go until they fit.
+        now_s: Unix time.
+    """
+    total = sum(run.size_bytes for run in runs)
+    candidates = [run for run in runs[keep or 0 :] if not run.kept]
+    chosen = []
+    for run in reversed(candidates):
+        if older_than_s is not None and now_s - run.touched_s > older_than_s:
+            reason = "too old"
+        elif max_bytes is not None and total > max_bytes:
+            reason = "too much in all"
+        elif keep is not None and older_than_s is None and max_bytes is None:
+            reason = f"not among the latest {keep}"
+        else:
+            continue
+        total -= run.size_bytes
+        chosen.append((run, reason))
+    return chosen
+
+
+def remove(path: Path) -> None:
+    """Remove a run: it is gone from every listing at once, then from the disk.
+
+    Raises:
+        OSError: it cannot be removed; what is left of it bears a name that begins with
+            `GONE`, which `sweep` removes.
+    """
+    gone = path.with_name(f"{GONE}{secrets.token_hex(8)}")
+    os.rename(path, gone)
+    shutil.rmtree(gone)
+
+
+def sweep(runs_dir: Path) -> None:
+    """Remove what interrupted removals have left."""
+    for path in runs_dir.glob(f"{GONE}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,106 @@
+"""What a worker may write before it writes less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from mothtrap.core.observations import Dropped, WorkerEnded
+from mothtrap.core.records import StepRecord
+from mothtrap.statistics.summary import COLUMN, WIDTH
+
+RAW_SHARE = 0.9
+"""Of the limit, up to which tensors are kept whole; the rest is left to statistics.
+Chosen by hand."""
+_NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
+
+
+class SizeLimit:
+    """Makes records smaller once a worker has written its share of a run.
+
+    Tensors that are kept whole stop first, then the statistics of tensors without NaN and
+    infinities. Numbers and facts of a step always pass: they are small. What was left out
+    is told in a record at once, then whenever it has doubled, and in the last record.
+
+    Args:
+        limit_bytes: None = no limit.
+    """
+
+    def __init__(self, limit_bytes: float | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._lost = {"tensors kept whole": 0, "statistics rows": 0}
+        self._told = dict(self._lost)
+
+    def admit(self, records: Sequence[StepRecord], written_bytes: int) -> Sequence[StepRecord]:
+        """Return the records as they are to be written.
+
+        Args:
+            records: that come next.
+            written_bytes: what the worker has written before them.
+        """
+        if self._limit_bytes is None:
+            return records
+        admitted = []
+        for record in records:
+            smaller = self._admit(record, self._limit_bytes, written_bytes)
+            written_bytes += smaller.summary_TF.nbytes + _raw_bytes(smaller)
+            admitted.append(smaller)
+        return admitted
+
+    def _admit(self, record: StepRecord, limit_bytes: float, written_bytes: int) -> StepRecord:
+        raw_bytes = _raw_bytes(record)
+        if record.raw and written_bytes + raw_bytes > RAW_SHARE * limit_bytes:
+            self._lost["tensors kept whole"] += sum(len(block.tensor_R) for block in record.raw)
+            record, raw_bytes = replace(record, raw=()), 0
+        if (
+            len(record.tensor_T)
+            and written_bytes + raw_bytes + record.summary_TF.nbytes > limit_bytes
+        ):
+            record = self._without_finite(record)
+        told = self._tell(record)
+        return replace(record, observations=(*record.observations, *told)) if told else record
+
+    def _without_finite(self, record: StepRecord) -> StepRecord:
+        if record.summary_TF.shape[1] != WIDTH:
+            return record
+        keep_T = np.any(record.summary_TF[:, _NONFINITE] > 0, axis=1)
+        self._lost["statistics rows"] += int(np.count_nonzero(~keep_T))
+        return replace(
+            record, tensor_T=record.tensor_T[keep_T], summary_TF=record.summary_TF[keep_T]
+        )
+
+    def _tell(self, record: StepRecord) -> list[Dropped]:
+        last = any(isinstance(o, WorkerEnded) for o in record.observations)
+        told = []
+        for what, lost in self._lost.items():
+            owed = lost - self._told[what]
+            if owed and (last or lost >= 2 * self._told[what]):
+                self._told[what] = lost
+                reason = "the run has reached its size limit (max_run_mb)"
+                told.append(Dropped(step=record.key.step, what=what, count=owed, reason=reason))
+        return told
+
+
+def _raw_bytes(record: StepRecord) -> int:
+    return sum(block.bytes_N.nbytes for block in record.raw)
+
+
+def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
+    """Return what a worker may add to a run, in bytes; None = no limit.
+
+    Args:
+        run: its folder; what earlier attempts wrote there counts.
+        max_run_mb: limit of the whole run, in MB of 2**20 bytes; 0 = none.
+        workers: that write at the same time.
+    """
+    if not max_run_mb:
+        return None
+    return max(0.0, max_run_mb * 2**20 - folder_bytes(run)) / max(1, workers)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of the files below a folder; links are not followed."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
