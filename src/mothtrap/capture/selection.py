@@ -155,6 +155,7 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
             statistics=statistics,
             matches=collections.matcher(name, collection),
             schedules=schedules,
+            essential=bool(collection.on),  # a few steps that matter: thinned, they are lost
             on=collection.on,
             for_steps=collection.for_steps,
             budget_bytes=None if budget_mb is None else budget_mb * 2**20,

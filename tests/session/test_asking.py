@@ -1,0 +1,145 @@
+"""A running job is asked to capture something else, by another process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.harness.running import MOTHTRAP, TIMEOUT_S, environment, finish, observed, run, start
+from tests.reader.runs import DEAD_PID, info
+
+import mothtrap
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.errors import ControlError
+from mothtrap.core.observations import CaptureChanged
+from mothtrap.reader.run import Run
+from mothtrap.session.asking import ask, in_force
+from mothtrap.store import layout
+
+PROGRAM = Path(__file__).with_name("endless_training.py")
+
+
+class Job:
+    """A training that goes on until `end`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "runs" / "job"
+        self._stop, self._kept = folder / "stop", folder / "kept.npz"
+        target = [PROGRAM, self._stop, self._kept]
+        command = observed(target, runs_dir=folder / "runs", name="job")
+        self._process = start(command, cwd=folder, env=environment(MOTHTRAP_OVERHEAD="0"))
+
+    def opened(self) -> Run:
+        """The run, once its first step is written."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while self._process.poll() is None and time.monotonic() < deadline_s:
+            if layout.attempts(self.path) and (found := mothtrap.open_run(self.path)).steps:
+                return found
+        raise AssertionError(finish(self._process).stderr)
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [*MOTHTRAP, "capture", str(self.path), *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+
+    def end(self) -> dict[int, np.ndarray]:
+        """Let it end; return its gradients by step."""
+        self._stop.touch()
+        outcome = finish(self._process)
+        assert outcome.returncode == 0, outcome.stderr
+        with np.load(self._kept) as kept:
+            return dict(zip(kept["steps"].tolist(), kept["values"], strict=True))
+
+    def kill(self) -> None:
+        self._stop.touch()
+        self._process.communicate(timeout=TIMEOUT_S)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    made = Job(tmp_path)
+    yield made
+    made.kill()
+
+
+def first_step(answer: subprocess.CompletedProcess[str]) -> int:
+    """The step at which a change came into force, as the command says."""
+    assert answer.returncode == 0, answer.stderr
+    words = answer.stdout.splitlines()[0].split()
+    assert words[:5] == ["job:", "in", "force", "from", "step"]
+    return int(words[5])
+
+
+def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
+    assert job.opened().info is not None
+    added = job.ask("--add", "gradients:0.*", "--every", "2", "--for", "20", "--raw")
+    first = first_step(added)
+    (line,) = added.stdout.splitlines()[1:]
+    name, _, given = line.partition(": ")
+    assert name == "gradients:0.*"
+    assert json.loads(given)["tensors"] == ["gradients:0.*"]
+    again = job.ask("--add", "weights", "--name", "mine", "--raw", "--every", "1000")
+    later = first_step(again)
+    assert later > first
+    removed = job.ask("--remove", "mine")
+    gone = first_step(removed)
+    listed = job.ask("--list")
+    assert [line.partition(": ")[0] for line in listed.stdout.splitlines()] == ["gradients:0.*"]
+    refused = job.ask("--remove", "mien")
+    assert refused.returncode == 2
+    assert "no collection 'mien' is in force" in refused.stderr
+    gradients = job.end()
+    stored = mothtrap.open_run(job.path)
+    tensor = stored.tensor("gradient:0.weight")
+    steps = [key.step for key in tensor.raw_keys()]
+    assert steps == list(range(first, first + 20, 2))
+    assert all(tensor.at(step).tobytes() == gradients[step].tobytes() for step in steps)
+    weights = [key.step for key in stored.tensor("weight:0.weight").raw_keys()]
+    assert weights == list(range(later, gone, 1000))
+    answers = stored.observations(CaptureChanged)
+    assert [answer.from_step for answer in answers[:3]] == [first, later, gone]
+    assert [bool(answer.error) for answer in answers] == [False, False, False, True]
+    assert stored.tool_errors == ()
+
+
+def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
+    job.opened()
+    for words, complaint in (
+        (("--add", "gradiens"), "no built-in collection"),
+        (("--add", "weights", "--every", "0"), "every must be 1 step or more"),
+        (("--add", "weights", "--list"), "--list changes nothing"),
+        ((), "nothing was asked for"),
+    ):
+        refused = job.ask(*words)
+        assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr
+    job.end()
+    assert not (job.path / "control").exists()
+
+
+def test_a_job_that_has_ended_cannot_be_asked(tmp_path: Path) -> None:
+    path = tmp_path / "digits"
+    layout.create_run(path, info(pid=DEAD_PID))
+    with pytest.raises(ControlError, match="digits has crashed: what it captures cannot be"):
+        ask(path, CaptureRequest(id="1", attempt=1), 1.0)
+    assert in_force(path) == {}
+    assert not (path / "control").exists()
+
+
+def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "digits"
+    layout.create_run(path, info())
+    with pytest.raises(ControlError, match=r"no answer from digits within 0\.1 s: .* it stays"):
+        ask(path, CaptureRequest(id="1", attempt=1), 0.1)
+    assert (path / "control" / "1.json").is_file()
+
+
+def test_the_command_names_a_run_that_is_elsewhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mothtrap", "capture", "s3://bucket/runs/x", "--list"]
+    outcome = run(command, cwd=tmp_path)
+    assert outcome.returncode == 2
+    assert "on its own machine only" in outcome.stderr
