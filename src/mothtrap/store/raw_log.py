@@ -12,6 +12,7 @@ of its own bytes; `checksum` is xxh3_64 over them, seeded by the rest of the row
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,8 @@ _WHICH = (
     pa.field("dtype", pa.string(), nullable=False),
     pa.field("shape", pa.list_(pa.int64()), nullable=False),
 )
+_ODD, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+
 RAW = pa.schema([*_WHICH, pa.field("data", pa.large_binary(), nullable=False)])
 INDEX = pa.schema(
     [
@@ -108,11 +111,16 @@ class RawLog:
 
 
 def checksum(
-    data: memoryview, *, record: int, tensor: int, dtype: str, shape: Sequence[int]
+    data: memoryview, *, record: int, tensor: int, dtype: str, shape: tuple[int, ...]
 ) -> int:
     """Return xxh3_64 of a tensor's bytes, seeded by whose they are."""
-    whose = f"{record} {tensor} {dtype} {list(shape)}".encode()
-    return xxhash.xxh3_64_intdigest(data, seed=xxhash.xxh3_64_intdigest(whose))
+    seed = (_whose(tensor, dtype, shape) + record * _ODD) & _MASK
+    return xxhash.xxh3_64_intdigest(data, seed=seed)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _whose(tensor: int, dtype: str, shape: tuple[int, ...]) -> int:
+    return xxhash.xxh3_64_intdigest(f"{tensor} {dtype} {list(shape)}".encode())
 
 
 def _checksums(record: int, block: RawBlock) -> list[int]:
@@ -130,9 +138,9 @@ def _which(record: int, key: StepKey, block: RawBlock) -> list[pa.Array]:
     return [
         pa.array(np.full(rows, record, np.int64)),
         pa.array(np.full(rows, key.step, np.int64)),
-        pa.array([key.mode.value] * rows, pa.string()),
+        pa.repeat(key.mode.value, rows),
         pa.array(np.full(rows, key.mode_step, np.int64)),
         pa.array(block.tensor_R),
         pa.array(block.dtypes, pa.string()),
-        pa.array([list(shape) for shape in block.shapes], pa.list_(pa.int64())),
+        pa.array(block.shapes, pa.list_(pa.int64())),
     ]
