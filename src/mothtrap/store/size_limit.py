@@ -15,6 +15,8 @@ from mothtrap.statistics.summary import COLUMN, WIDTH
 RAW_SHARE = 0.9
 """Of the limit, up to which tensors are kept whole; the rest is left to statistics.
 Chosen by hand."""
+_KEY_BYTES = 48
+"""Of a row of statistics, beside its numbers: step, mode, tensor ..., rounded up."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 
@@ -46,7 +48,7 @@ class SizeLimit:
         admitted = []
         for record in records:
             smaller = self._admit(record, self._limit_bytes, written_bytes)
-            written_bytes += smaller.summary_TF.nbytes + _raw_bytes(smaller)
+            written_bytes += _row_bytes(smaller) + _raw_bytes(smaller)
             admitted.append(smaller)
         return admitted
 
@@ -55,10 +57,7 @@ class SizeLimit:
         if record.raw and written_bytes + raw_bytes > RAW_SHARE * limit_bytes:
             self._lost["tensors kept whole"] += sum(len(block.tensor_R) for block in record.raw)
             record, raw_bytes = replace(record, raw=()), 0
-        if (
-            len(record.tensor_T)
-            and written_bytes + raw_bytes + record.summary_TF.nbytes > limit_bytes
-        ):
+        if len(record.tensor_T) and written_bytes + raw_bytes + _row_bytes(record) > limit_bytes:
             record = self._without_finite(record)
         told = self._tell(record)
         return replace(record, observations=(*record.observations, *told)) if told else record
@@ -86,6 +85,10 @@ class SizeLimit:
 
 def _raw_bytes(record: StepRecord) -> int:
     return sum(block.bytes_N.nbytes for block in record.raw)
+
+
+def _row_bytes(record: StepRecord) -> int:
+    return record.summary_TF.nbytes + _KEY_BYTES * len(record.tensor_T)
 
 
 def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
