@@ -50,6 +50,7 @@ def channel(folder: Path, writer: str) -> Channel | SideChannel:
 
 def train(folder: Path, writer: str) -> None:
     say(os.getpid())
+    sys.setswitchinterval(0.0001)  # or the writer would hardly get to run in so short a life
     records = channel(folder, writer)
     work = np.ones((240, 240))
     for step in range(10**9):
