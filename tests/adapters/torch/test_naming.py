@@ -4,14 +4,23 @@ import copy
 import gc
 import inspect
 import weakref
+from collections.abc import Callable
 
 import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.naming import NameBook, class_location, role, strip_wrappers
+from mothtrap.adapters.torch.naming import (
+    NameBook,
+    class_location,
+    class_name,
+    role,
+    strip_wrappers,
+    unseen_inside,
+)
 
 
 class Pair(nn.Module):
@@ -225,3 +234,60 @@ def test_a_further_root_keeps_its_prefix_when_the_first_is_gone() -> None:
     model = Pair()
     book.add_root(model)
     assert book.module_name(model) == "Pair#1"
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        nn.DataParallel,
+        lambda model: torch.compile(model, backend="eager"),
+        lambda model: nn.DataParallel(torch.compile(model, backend="eager")),
+        checkpoint_wrapper,
+    ],
+)
+def test_a_wrapper_has_the_name_of_what_it_wraps(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    book, model = NameBook(), Pair()
+    shell = wrap(model)
+    root = book.add_root(shell)
+    assert root is not None
+    assert root.label == class_name(shell) == "Pair"
+    assert book.module_name(shell) == book.module_name(model) == "Pair"
+    assert book.module_name(model.encoder) == "encoder"
+    assert book.is_whole(shell)
+    assert book.is_whole(model)
+    assert not book.is_whole(model.encoder)
+    assert not book.is_whole(nn.ReLU())
+
+
+def test_a_wrapper_put_around_a_root_joins_it_as_long_as_it_lives() -> None:
+    book, model = NameBook(), Pair()
+    root = book.add_root(model)
+    assert root is not None
+    seen = book.roots_seen
+    shell = nn.DataParallel(model)
+    assert book.add_root(shell) is root
+    assert root.module() is shell
+    assert book.roots_seen > seen
+    assert len(book.roots) == 1
+    del shell
+    gc.collect()
+    assert root.module() is model
+    assert len(book.roots) == 1
+
+
+def test_a_wrapper_around_a_part_of_a_root_is_a_root() -> None:
+    book, model = NameBook(), Pair()
+    book.add_root(model)
+    shell = nn.DataParallel(model.encoder)
+    root = book.add_root(shell)
+    assert root is not None
+    assert book.module_name(shell) == root.path == "Linear"
+    assert book.module_name(model.encoder) == "encoder"
+
+
+def test_what_hides_its_parts_says_why() -> None:
+    shell = nn.DataParallel(Pair())
+    assert unseen_inside(shell) is None
+    shell.device_ids = [0, 1]
+    assert "2 devices" in str(unseen_inside(shell))
+    assert "torch.compile" in str(unseen_inside(torch.compile(Pair(), backend="eager")))

@@ -24,7 +24,6 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.summary import FIELDS
 
 _RULES = load_rules(Config())
@@ -111,9 +110,10 @@ class Seen:
                 for row, number in enumerate(block.tensor_R.tolist()):
                     if self.tensors[number].identity == identity:
                         part = block.bytes_N[block.offset_R[row] : block.offset_R[row + 1]]
-                        array = part.copy().view(dtype_of(block.dtypes[row]))
-                        values = torch.from_numpy(array.reshape(block.shapes[row]))
-                        found.append((record.key.step, values))
+                        values = torch.from_numpy(part.copy()).view(
+                            getattr(torch, block.dtypes[row])
+                        )
+                        found.append((record.key.step, values.reshape(block.shapes[row])))
         return found
 
     def kept(self) -> set[str]:
