@@ -6,13 +6,17 @@ import os
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tests.store.records import record
 
 from mothtrap.core.observations import WorkerEnded, WorkerStarted
-from mothtrap.core.records import StepRecord
+from mothtrap.core.records import RawBlock, StepRecord
 from mothtrap.core.runs import RunInfo
-from mothtrap.core.steps import StepKey
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.statistics.dtypes import name_of
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
@@ -38,6 +42,27 @@ def started(pid: int) -> WorkerStarted:
     return WorkerStarted(
         step=0, rank=0, world_size=1, pid=pid, host="h", framework="torch", versions={}
     )
+
+
+def raw(*values: tuple[int, npt.NDArray[Any]]) -> RawBlock:
+    """Tensors as they were, each with its id."""
+    parts = [np.ascontiguousarray(v).reshape(-1).view(np.uint8) for _, v in values]
+    return RawBlock(
+        tensor_R=np.array([number for number, _ in values], np.uint32),
+        dtypes=tuple(name_of(v.dtype) for _, v in values),
+        shapes=tuple(v.shape for _, v in values),
+        offset_R=np.cumsum([0, *(len(part) for part in parts)]).astype(np.int64),
+        bytes_N=np.concatenate([*parts, np.empty(0, np.uint8)]),
+    )
+
+
+def key(step: int, mode: Mode = Mode.TRAIN, mode_step: int | None = None) -> StepKey:
+    return StepKey(step=step, mode=mode, mode_step=step if mode_step is None else mode_step)
+
+
+def evaluation(step: int, mode_step: int, **changes: object) -> StepRecord:
+    """The record of one forward of an evaluation before train step `step`."""
+    return record(step, key=key(step, Mode.EVAL, mode_step), optimizers=(), **changes)
 
 
 def closing(step: int, *, exception: str | None = None, own_s: float = 1.0) -> StepRecord:

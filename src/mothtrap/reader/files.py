@@ -23,6 +23,8 @@ class RunFiles:
         self.holds = 0
         self._mirror = mirror_of(path)
         self.refresh()
+        # Who may have died is known from the first reading, that nothing came after from a second.
+        self.refresh()
 
     def refresh(self, *, judge: bool = True) -> None:
         """Read what was added since the last time.
