@@ -1,0 +1,103 @@
+"""Tensors that users hand over themselves."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.capture.recording import Job
+from tests.capture.test_reductions import stored
+
+from mothtrap.capture.arena import MIN_BYTES
+from mothtrap.capture.logged import CALLS_PER_STEP, LoggedTensors
+from mothtrap.capture.selection import LOGGED, of_collection
+from mothtrap.core.collections import Collection
+from mothtrap.core.observations import Dropped
+from mothtrap.core.records import StepRecord
+
+
+def by_name(job: Job, record: StepRecord) -> dict[str, np.ndarray]:
+    tensors = job.recorder.tensors
+    return {tensors[number].identity: array for number, array in stored(record).items()}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.arange(6, dtype=np.int16).reshape(2, 3),
+        np.array([0.5, -1], ml_dtypes.bfloat16),
+        np.float32(2.5),
+        np.zeros((0, 3)),
+        True,
+        7,
+        1 + 2j,
+        [[1.0, 2.0], [3.0, float("nan")]],
+    ],
+)
+def test_arrays_and_numbers_are_kept_as_they_are(value: object) -> None:
+    job = Job([LOGGED])
+    LoggedTensors(job.recorder).add("mine", value)
+    (array,) = by_name(job, job.close(0)).values()
+    expected = np.asarray(value)
+    assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
+    assert array.tobytes() == expected.tobytes()
+
+
+def test_further_values_of_a_name_in_a_step_are_numbered() -> None:
+    job = Job([LOGGED])
+    logged = LoggedTensors(job.recorder)
+    for step in range(2):
+        logged.add("a", 10 * step)
+        logged.add("a", 10 * step + 1)
+        logged.add("b", 5)
+        found = by_name(job, job.close(step))
+        assert {name: int(array) for name, array in found.items()} == {
+            "metric:a": 10 * step,
+            "metric:a#1": 10 * step + 1,
+            "metric:b": 5,
+        }
+
+
+def test_too_many_values_of_a_name_are_counted_and_left_out() -> None:
+    job = Job([LOGGED])
+    logged = LoggedTensors(job.recorder)
+    for number in range(CALLS_PER_STEP + 2):
+        logged.add("a", number)
+    record = job.close(0)
+    assert len(stored(record)) == CALLS_PER_STEP
+    dropped = [o for o in record.observations if isinstance(o, Dropped)]
+    assert sum(fact.count for fact in dropped) == 2
+
+
+def test_memory_is_bounded() -> None:
+    job = Job([LOGGED], raw_bytes=MIN_BYTES)
+    logged = LoggedTensors(job.recorder)
+    for _ in range(3):
+        logged.add("a", np.zeros(MIN_BYTES // 2, np.uint8))
+    record = job.close(0)
+    assert len(stored(record)) == 2
+    assert [o.count for o in record.observations if isinstance(o, Dropped)] == [1]
+
+
+def test_what_is_no_tensor_raises_for_whoever_catches_it() -> None:
+    job = Job([LOGGED])
+    logged = LoggedTensors(job.recorder)
+    with pytest.raises(KeyError, match="is no tensor"):
+        logged.add("a", ["text"])
+    assert job.close(0).raw == ()
+
+
+def test_metrics_may_be_reduced_too() -> None:
+    collection = Collection(reductions={"n": len}, statistics=("mean",))
+    job = Job([LOGGED, *of_collection("metrics", collection)])
+    LoggedTensors(job.recorder).add("a", np.array([1.0, 3.0]))
+    record = job.close(0)
+    assert record.summary_TF[0, 6] == 2.0
+    assert record.raw[0].purposes == (frozenset({"raw", "metrics.n"}),)
+
+
+def test_nothing_is_kept_where_nothing_is_captured() -> None:
+    job = Job(())
+    LoggedTensors(job.recorder).add("a", np.zeros(3))
+    record = job.close(0)
+    assert (record.raw, record.defined, job.arithmetic.calls) == ((), (), [])

@@ -1,0 +1,234 @@
+"""What is captured at a step: schedules, findings, budgets, the governor and requests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.capture.recording import Job
+
+from mothtrap.capture.plan import Plan, in_force
+from mothtrap.capture.selection import Stream, of_collection, streams
+from mothtrap.core.collections import Collection
+from mothtrap.core.config import Config
+from mothtrap.core.control import CaptureRequest
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import CaptureChanged, Dropped, ShapeChanged
+from mothtrap.core.records import StepRecord
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+
+GRADIENT = TensorInfo(kind="gradient", name="head.weight")
+WEIGHT = TensorInfo(kind="weight", name="head.weight")
+
+
+def made(name: str = "gradients", **fields: object) -> tuple[Stream, ...]:
+    return of_collection(name, Collection(**fields))  # type: ignore[arg-type]
+
+
+def due_steps(plan: Plan, steps: range, kind: str = "gradient") -> list[int]:
+    found = []
+    for step in steps:
+        plan.begin(step)
+        found += [step] * plan.is_due(kind, Mode.TRAIN)
+    return found
+
+
+def request(**fields: object) -> CaptureRequest:
+    return CaptureRequest(id="1", attempt=1, **fields)  # type: ignore[arg-type]
+
+
+def train(job: Job, numbers: list[int], steps: range) -> list[StepRecord]:
+    """Hand the gradients `[step]` over at each step that asks for any."""
+    records = []
+    for step in steps:
+        if job.recorder.is_due("gradient"):
+            job.recorder.reduce("gradient", numbers, [[float(step)]] * len(numbers))
+        records.append(job.close(step))
+    return records
+
+
+def kept(record: StepRecord) -> list[list[float]]:
+    """The values of the tensors that a record keeps whole."""
+    return [
+        block.bytes_N[start:end].view(np.float64).tolist()
+        for block in record.raw
+        for start, end in zip(block.offset_R[:-1], block.offset_R[1:], strict=True)
+    ]
+
+
+def test_a_collection_is_due_by_its_schedule_and_no_earlier() -> None:
+    plan = Plan(made(every=10, start=5, raw=True), 0.0)
+    assert due_steps(plan, range(40)) == [5, 15, 25, 35]
+
+
+def test_evaluations_have_steps_of_their_own() -> None:
+    plan = Plan(made("activations", modes=(), eval=Schedule(every=2)), 0.0)
+    plan.begin(7)
+    found = []
+    for forward in range(6):
+        plan.begin_forward()
+        found.append(plan.is_due("activation", Mode.EVAL))
+        assert not plan.is_due("activation", Mode.TRAIN)
+        plan.end_forward(StepKey(step=7, mode=Mode.EVAL, mode_step=forward))
+    assert found == [True, False] * 3
+
+
+def test_a_finding_opens_what_waits_for_it_for_some_steps() -> None:
+    plan = Plan(made(on=("GRD",), for_steps=3, raw=True), 0.02)
+    assert due_steps(plan, range(5)) == []
+    plan.call("STR701")
+    assert due_steps(plan, range(5, 10)) == []
+    plan.call("GRD101")
+    assert due_steps(plan, range(10, 20)) == [10, 11, 12]
+    plan.call("GRD105")
+    assert due_steps(plan, range(20, 21)) == [20]
+
+
+def test_any_finding_opens_what_waits_for_findings() -> None:
+    plan = Plan(made(on=("finding",), for_steps=2), 0.0)
+    plan.call("STR701")
+    assert due_steps(plan, range(5, 10)) == [5, 6]
+
+
+def test_what_is_asked_of_a_tensor_is_the_union_of_what_is_due() -> None:
+    both = (*made(raw=True, every=2), *made("mine", tensors=("gradients",), statistics=("l2",)))
+    plan = Plan(both, 0.0)
+    plan.define(0, GRADIENT)
+    plan.begin(0)
+    assert plan.wanted(0, Mode.TRAIN) == {"raw", "l2"}
+    plan.begin(1)
+    assert plan.wanted(0, Mode.TRAIN) == {"l2"}
+    assert plan.wanted(0, Mode.EVAL) == frozenset()
+
+
+def test_a_budget_is_never_exceeded_and_its_end_is_told_once() -> None:
+    job = Job(made(raw=True, budget_mb=40 / 2**20))  # five numbers of eight bytes
+    records = train(job, [job.gradient("a"), job.gradient("b")], range(4))
+    assert [len(kept(record)) for record in records] == [2, 2, 1, 0]
+    dropped = [o for record in records for o in record.observations if isinstance(o, Dropped)]
+    assert [(fact.step, fact.what) for fact in dropped] == [(2, "copies of collection gradients")]
+    assert "its budget of" in dropped[0].reason
+
+
+def test_a_budget_of_one_does_not_bind_another() -> None:
+    found = (*made(raw=True, budget_mb=1e-9), *made("mine", tensors=("gradients",), raw=True))
+    records = train(job := Job(found), [job.gradient()], range(3))
+    assert [len(kept(record)) for record in records] == [1, 1, 1]
+
+
+def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
+    job = Job(made(raw=True, statistics=("mean",)), overhead=0.01)
+    number = job.gradient()
+    copy = job.arithmetic.copy_bytes
+
+    def dear(tensor: list[float], out_N: np.ndarray) -> None:
+        job.clock.now_s += 0.2
+        copy(tensor, out_N)
+
+    job.arithmetic.copy_bytes = dear  # type: ignore[method-assign]
+    records = train(job, [number], range(200))
+    copies = sum(len(kept(record)) for record in records)
+    assert sum(len(record.tensor_T) for record in records) == 200
+    assert 2 <= copies < 20
+    dropped = [o for record in records for o in record.observations if isinstance(o, Dropped)]
+    assert dropped
+    assert all(fact.what == "copies of collection gradients" for fact in dropped)
+    assert all("share of the training time" in fact.reason for fact in dropped)
+
+
+def test_only_shapes_are_followed_where_only_shapes_are_asked_for() -> None:
+    job = Job(made(shape_only=True))
+    number = job.recorder.define(TensorInfo(kind="gradient", name="w", shape=(2,)))
+    records = []
+    for step, values in enumerate(([1.0, 2.0], [1.0, 2.0], [1.0], [1.0])):
+        job.recorder.reduce("gradient", [number], [values])
+        records.append(job.close(step))
+    changes = [o for record in records for o in record.observations if isinstance(o, ShapeChanged)]
+    assert changes == [ShapeChanged(step=2, tensor="gradient:w", shape=(1,))]
+    assert all(record.tensor_T.tolist() == [number] for record in records)
+    assert not any(record.raw for record in records)
+
+
+def test_a_request_counts_from_the_next_step_for_as_long_as_was_asked() -> None:
+    job = Job(())
+    number = job.gradient()
+    assert [record.defined for record in train(job, [number], range(3))] == [()] * 3
+    job.recorder.request(
+        request(add={"mine": Collection(tensors=("gradients",), raw=True, every=2)}, for_steps=5)
+    )
+    records = train(job, [number], range(3, 12))
+    assert [kept(record) for record in records] == [
+        *([], [[4.0]], [], [[6.0]], [], [[8.0]], [], [], []),
+    ]
+    (answer,) = [o for o in records[0].observations if isinstance(o, CaptureChanged)]
+    assert (answer.from_step, answer.collections, answer.error) == (4, ("mine",), "")
+    assert records[0].defined == ((number, TensorInfo(kind="gradient", name="weight")),)
+
+
+def test_what_is_removed_is_captured_no_more() -> None:
+    job = Job(made(raw=True))
+    number = job.gradient()
+    train(job, [number], range(2))
+    job.recorder.request(request(remove=("gradients",)))
+    records = train(job, [number], range(2, 5))
+    assert [len(kept(record)) for record in records] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (request(remove=("gradient",)), "no collection 'gradient' is in force (did you mean"),
+        (request(add={"a": Collection()}), "collection 'a': chooses no tensors"),
+        (request(add={"weights": Collection()}, for_steps=0), "for_steps must be 1 step or more"),
+    ],
+)
+def test_a_request_that_makes_no_sense_changes_nothing(asked: CaptureRequest, error: str) -> None:
+    job = Job(made(raw=True))
+    job.recorder.request(asked)
+    records = train(job, [job.gradient()], range(3))
+    (answer,) = [o for o in records[0].observations if isinstance(o, CaptureChanged)]
+    assert error in answer.error
+    assert answer.collections == ("gradients",)
+    assert [len(kept(record)) for record in records] == [1, 1, 1]
+
+
+def test_a_change_leaves_the_needs_of_rules_alone() -> None:
+    need = Need(kinds=("gradient",), statistics=("l2",))
+    plan = Plan(streams(Config(collections={"gradients": Collection(raw=True)}), [need]), 0.0)
+    plan.define(0, GRADIENT)
+    plan.define(1, WEIGHT)
+    plan.change(request(remove=("gradients",)), 1)
+    plan.begin(1)
+    assert plan.wanted(0, Mode.TRAIN) == {"l2"}
+    assert plan.change(request(add={"weights": Collection()}), 2) == [0, 1]
+    assert in_force(plan.streams) == ("weights",)
+
+
+class Counted:
+    """A schedule that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def is_due(self, step: int) -> bool:
+        self.asked += 1
+        return False
+
+
+def test_what_is_not_due_costs_one_question_a_step() -> None:
+    counted = Counted()
+    matched: list[TensorInfo] = []
+    stream = Stream(
+        name="rare",
+        kinds=("gradient",),
+        statistics=frozenset({"raw"}),
+        matches=lambda info: bool(matched.append(info)) or True,
+        schedules={Mode.TRAIN: counted},  # type: ignore[dict-item]
+    )
+    job = Job([stream])
+    number = job.gradient()
+    train(job, [number], range(100))
+    assert counted.asked == 101  # one for each step that began
+    assert len(matched) == 1
+    assert job.arithmetic.calls == []
