@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.durability.trainings import step_record
 from tests.reader.runs import DEAD_PID, closing, info, started, write_worker
 from tests.store.records import plain, record
@@ -25,6 +26,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import open_run
 from mothtrap.session import side_writer
 from mothtrap.store import layout
+from mothtrap.store.processes import start_ticks
 from mothtrap.store.raw_reading import RawIndex, read_bytes
 from mothtrap.store.worker_log import WorkerLog
 from mothtrap.store.worker_reading import EventReader, ReadState, read_records
@@ -138,6 +140,20 @@ def test_a_wall_clock_that_jumps_changes_no_order(tmp_path: Path) -> None:
     assert series.steps_S.tolist() == list(range(len(clock_s)))
     assert [item.wall_s for item in run.records()][: len(clock_s)] == clock_s
     assert (run.state, run.damage) == ("finished", ())
+
+
+@pytest.mark.skipif(not start_ticks(os.getpid()), reason="this system does not tell")
+def test_a_job_lives_whatever_the_clock_says(tmp_path: Path) -> None:
+    """The clock was set ahead by a day when the job had begun: its process seems a later one."""
+    yesterday_s = time.time() - 86_400
+    alone = info(created_s=yesterday_s)
+    with_ticks = replace(alone, pid_ticks=start_ticks(os.getpid()))
+    another = replace(alone, pid_ticks=start_ticks(os.getpid()) - 1)
+    states = []
+    for name, details in (("alone", alone), ("ticks", with_ticks), ("another", another)):
+        layout.create_run(tmp_path / name, details)
+        states.append(open_run(tmp_path / name).state)
+    assert states == ["crashed", "running", "crashed"]
 
 
 def test_restarts_are_attempts_of_one_run(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from mothtrap.core.findings import RuleState
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix seconds.
 
-    `pid` is the process whose end is the end of the attempt.
+    `pid` is the process whose end is the end of the attempt; `pid_ticks` tells it from a
+    later one (see `store.processes`; 0 = unknown).
     """
 
     id: str
@@ -23,6 +24,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     mothtrap: str
     config: dict[str, object] = {}
+    pid_ticks: int = 0
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

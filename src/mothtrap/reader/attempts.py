@@ -16,6 +16,7 @@ from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
+from mothtrap.store.processes import start_ticks
 
 State = Literal["running", "finished", "crashed"]
 
@@ -97,7 +98,7 @@ class AttemptView:
 
     def _alive(self) -> bool:
         if self.info is not None and self.info.host in (socket.gethostname(), platform.node()):
-            return _process_alive(self.info.pid, self.info.created_s)
+            return _process_alive(self.info.pid, self.info.created_s, self.info.pid_ticks)
         return time.time() - self._touched_s() < QUIET_S
 
     def _dead(self) -> frozenset[int]:
@@ -122,11 +123,14 @@ class AttemptView:
         return newest
 
 
-def _process_alive(pid: int, created_s: float) -> bool:
-    """Whether the process that was `pid` at `created_s` still lives."""
+def _process_alive(pid: int, created_s: float, ticks: int = 0) -> bool:
+    """Whether the process that was `pid` at `created_s`, or began at `ticks`, still lives."""
     try:
         process = psutil.Process(pid)
-        same = bool(process.create_time() <= created_s + CLOCK_SLACK_S)
+        if ticks:
+            same = start_ticks(pid) == ticks
+        else:
+            same = bool(process.create_time() <= created_s + CLOCK_SLACK_S)
         return same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.AccessDenied:
         return True

@@ -30,6 +30,7 @@ from mothtrap.session.resuming import next_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
+from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import wait_for_writers
 
 SITE = Path(__file__).parent / "site"
@@ -120,6 +121,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         cwd=str(Path.cwd()),
         created_s=time.time(),
         pid=os.getpid(),
+        pid_ticks=start_ticks(os.getpid()),
         host=socket.gethostname(),
         python=platform.python_version(),
         mothtrap=version("mothtrap"),
