@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.reader.choosing import matching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,8 @@ class Choice:
     """The part of a run that is exported; by default all of it.
 
     Attributes:
-        tensors: glob over names (`blocks.0.*`) or `kind:name` (`gradient:*`).
+        tensors: as in `Run.tensors`: a glob over names and module paths (`blocks.0.*`), with
+            a kind before it (`gradients:*`), or `re:` and a regular expression.
         begin: the first step.
         end: the step behind the last one; None = no end.
     """
@@ -28,8 +29,7 @@ class Choice:
 
     def has_tensor(self, tensor: TensorInfo) -> bool:
         """Whether a tensor is chosen."""
-        names = (tensor.name, tensor.identity)
-        return self.tensors == "*" or any(fnmatchcase(name, self.tensors) for name in names)
+        return self.tensors == "*" or matching(self.tensors)(tensor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

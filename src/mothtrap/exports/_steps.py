@@ -13,16 +13,14 @@ import numpy.typing as npt
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports._choice import Choice
+from mothtrap.reader.matrices import captured
 from mothtrap.reader.run import Run
 from mothtrap.reader.windows import is_step
 from mothtrap.statistics.dtypes import dtype_of
-from mothtrap.statistics.summary import COLUMN, STATISTICS, WIDTH, derive
+from mothtrap.statistics.summary import STATISTICS, WIDTH, derive
 from mothtrap.store import layout
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
 from mothtrap.store.worker_reading import EventReader, ReadState
-
-# NaN in one of these means "no finite element" where there is none, see `statistics.summary`.
-_OF_FINITE = frozenset({"min", "max", "mean", "std", "abs_mean", "abs_max"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +92,16 @@ def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo,
     record = recorded.record
     if record.summary_TF.shape[1] != WIDTH:  # of another version: no column can be trusted
         return
-    found = {name: derive(record.summary_TF, name).tolist() for name in STATISTICS}
-    count, nan, inf = (record.summary_TF[:, COLUMN[name]] for name in ("count", "nan", "inf"))
-    hollow_T = (count - nan - inf == 0).tolist()
+    found = {}
+    for name in STATISTICS:
+        value_T = derive(record.summary_TF, name)
+        present_T = captured(record.summary_TF, name, value_T)
+        found[name] = list(zip(value_T.tolist(), present_T.tolist(), strict=True))
     for row, number in enumerate(record.tensor_T.tolist()):
         tensor = recorded.tensors.get(number)
         if tensor is not None and choice.has_tensor(tensor):
-            yield (
-                tensor,
-                {
-                    name: values[row]
-                    for name, values in found.items()
-                    if not math.isnan(values[row]) or (hollow_T[row] and name in _OF_FINITE)
-                },
-            )
+            rows = {name: values[row] for name, values in found.items()}
+            yield tensor, {name: value for name, (value, present) in rows.items() if present}
 
 
 def _folders(run: Run, worker: int) -> list[tuple[int, Path, float]]:

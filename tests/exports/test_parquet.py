@@ -1,0 +1,60 @@
+"""The tables of a run as Parquet files, read by others."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from mothtrap.core.errors import UnknownNameError
+from mothtrap.exports import Choice, export_run
+from mothtrap.reader.run import Run
+from mothtrap.reader.tables import TABLES
+
+
+def test_every_table_is_a_file_with_the_same_rows(run: Run, tmp_path: Path) -> None:
+    written = export_run(run, "parquet", tmp_path / "out")
+    assert {path.stem for path in (tmp_path / "out").iterdir()} == set(TABLES)
+    for name in TABLES:
+        table = pq.read_table(tmp_path / "out" / f"{name}.parquet")
+        assert table.schema.names == run.table(name).schema.names
+        assert repr(table.to_pylist()) == repr(run.table(name).to_pylist())  # NaN is no NaN
+    assert written.counts["rows of stats"] == 6 + 4
+    assert written.counts["rows of findings"] == 1
+
+
+def test_nan_and_what_was_not_captured_are_told_apart(run: Run, tmp_path: Path) -> None:
+    export_run(run, "parquet", tmp_path / "out", Choice(begin=4, end=5))
+    [row] = pq.read_table(tmp_path / "out" / "stats.parquet").to_pylist()
+    assert (row["step"], row["attempt"]) == (4, 2)
+    assert math.isnan(row["max"])
+    assert row["update_ratio"] is None
+    scalars = pd.read_parquet(tmp_path / "out" / "scalars.parquet")
+    assert scalars[scalars["name"] == "loss"]["value"].isna().tolist() == [True]
+
+
+def test_other_tools_can_ask_them(run: Run, tmp_path: Path) -> None:
+    export_run(run, "parquet", tmp_path / "out")
+    query = f"select count(*) from '{tmp_path}/out/scalars.parquet' where name = 'loss'"
+    assert duckdb.sql(query).fetchall() == [(6 + 2 + 4,)]
+
+
+def test_chosen_tensors_and_steps_are_written_alone(run: Run, tmp_path: Path) -> None:
+    choice = Choice(tensors="weights", begin=1, end=3)
+    written = export_run(run, "parquet", tmp_path / "out", choice)
+    assert written.counts["rows of stats"] == 0
+    assert written.counts["rows of raw"] == 2  # step 1 of both workers
+    assert written.counts["rows of findings"] == 0
+    assert written.counts["rows of steps"] == 2 + 2
+    tensors = pq.read_table(tmp_path / "out" / "tensors.parquet").to_pylist()
+    assert [row["kind"] for row in tensors] == ["weight"]
+
+
+def test_steps_that_are_not_there_are_an_error(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="run digits has 6 steps"):
+        export_run(run, "parquet", tmp_path / "out", Choice(begin=50))
+    assert list(tmp_path.iterdir()) == []
