@@ -1,0 +1,61 @@
+"""`mothtrap config`: what is in force, from where, and the schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mothtrap.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for variable in ("MOTHTRAP_OVERHEAD", "MOTHTRAP_CAPTURE", "MOTHTRAP_COLLECTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "mothtrap.toml").write_text(
+        "overhead = 0.5\nqueue_mb = 8\n[collections.gradients]\nevery = 7\n"
+    )
+    return tmp_path
+
+
+def said(*words: str) -> str:
+    outcome = CliRunner().invoke(main, ["config", *words])
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
+
+
+def test_settings_are_shown_with_where_they_come_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTHTRAP_OVERHEAD", "0.25")
+    monkeypatch.setenv("MOTHTRAP_COLLECTIONS", "weights = {raw = true}")
+    rows = json.loads(said("--format", "json"))
+    file = str(folder / "mothtrap.toml")
+    assert rows["overhead"] == {"value": 0.25, "source": "MOTHTRAP_OVERHEAD"}
+    assert rows["queue_mb"] == {"value": 8.0, "source": file}
+    assert rows["capture"] == {"value": "default", "source": "default"}
+    assert rows["collections.gradients"] == {"value": {"every": 7}, "source": file}
+    assert rows["collections.weights"]["value"] == {"raw": True}
+    lines = said().splitlines()
+    assert any(
+        line.split() == ["overhead", "=", "0.25", "#", "MOTHTRAP_OVERHEAD"] for line in lines
+    )
+
+
+def test_the_schema_is_one_that_editors_read(folder: Path) -> None:
+    schema = json.loads(said("--schema"))
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    collection = schema["$defs"]["Collection"]["properties"]
+    assert collection["modes"]["items"]["enum"] == ["eval", "predict", "train"]
+    assert schema["$defs"]["Collection"]["additionalProperties"] is False
+
+
+def test_a_bad_file_is_named(folder: Path) -> None:
+    (folder / "mothtrap.toml").write_text("[collections.gradients]\nevery = 0\n")
+    outcome = CliRunner().invoke(main, ["config"])
+    assert outcome.exit_code == 2
+    assert "collections.gradients.every must be 1 step or more" in outcome.stderr

@@ -1,0 +1,181 @@
+"""Collections on real trainings: what is stored is what was there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import mothtrap
+from mothtrap import Collection, Schedule
+from mothtrap.capture.plan import Plan
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.observations import Blind, ToolError
+from mothtrap.core.steps import Mode
+from mothtrap.reader.run import Run
+from mothtrap.statistics.distribution import histogram, quantiles
+
+WRITERS = ["thread", "process"]
+
+
+def trained(
+    folder: Path,
+    steps: int,
+    each: Callable[[int, nn.Module, Any], None] = lambda step, model, dbg: None,
+    **settings: Any,
+) -> Run:
+    """Train a small model; `each` is called between backward and step."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    settings = {"overhead": 0.0, "runs_dir": str(folder), **settings}
+    with mothtrap.watch(model, optimizer, **settings) as dbg:
+        for step in range(steps):
+            loss = (model(torch.randn(16, 4)) - 1).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            each(step, model, dbg)
+            optimizer.step()
+    assert dbg.path is not None
+    run = mothtrap.open_run(dbg.path)
+    assert run.tool_errors == ()
+    return run
+
+
+def raw_steps(run: Run, name: str, mode: Mode = Mode.TRAIN) -> list[int]:
+    return [key.mode_step for key in run.tensor(name).raw_keys(mode)]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_values_are_kept_bit_by_bit_on_schedule(tmp_path: Path, writer: str) -> None:
+    seen: dict[int, bytes] = {}
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        seen[step] = model.get_parameter("0.weight").detach().numpy().tobytes()
+
+    collections = {"weights": Collection(raw=True, every=3, start=1, steps=(5,))}
+    run = trained(tmp_path, 9, each, writer=writer, collections=collections)
+    assert raw_steps(run, "weight:0.weight") == [1, 4, 5, 7]
+    tensor = run.tensor("weight:0.weight")
+    assert all(tensor.at(step).tobytes() == seen[step] for step in (1, 4, 5, 7))
+    assert {t.identity for t in run.tensors() if len(t.raw_keys())} == {
+        "weight:0.weight",
+        "weight:2.weight",
+    }
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_reductions_and_distributions_are_those_of_the_values(tmp_path: Path, writer: str) -> None:
+    seen: list[np.ndarray] = []
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        seen.append(model.get_parameter("0.weight").grad.numpy().copy())  # type: ignore[union-attr]
+
+    chosen = Collection(
+        tensors=("gradients:0.weight",),
+        statistics=("histogram", "quantiles"),
+        reductions={"p99": lambda array: np.quantile(np.abs(array), 0.99)},
+    )
+    run = trained(tmp_path, 4, each, writer=writer, collections={"mine": chosen})
+    (series,) = run.scalars("p99:gradient:0.weight")
+    assert series.values_S.tolist() == [np.quantile(np.abs(g), 0.99) for g in seen]
+    counts = run.tensor("histogram(gradient:0.weight)")
+    spread = run.tensor("quantiles(gradient:0.weight)")
+    for step, gradient in enumerate(seen):
+        assert np.array_equal(counts.at(step), histogram(gradient))
+        assert np.array_equal(spread.at(step), quantiles(gradient))
+    assert not len(run.tensor("gradient:0.weight").raw_keys())
+
+
+def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:
+    outputs: list[bytes] = []
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        with torch.no_grad():
+            outputs.extend(model(torch.randn(2, 4)).numpy().tobytes() for _ in range(3))
+
+    chosen = Collection(tensors=("activations:2",), raw=True, modes=(), eval=Schedule(every=4))
+    run = trained(tmp_path, 5, each, collections={"mine": chosen})
+    tensor = run.tensor("activation:2")
+    # The forwards before the first step closes come before there is a run to hold them.
+    keys = tensor.raw_keys(Mode.EVAL)
+    assert [key.mode_step for key in keys] == [4, 8, 12]
+    assert tensor.raw_keys(Mode.TRAIN) == ()
+    assert [tensor.at(key).tobytes() for key in keys] == [outputs[key.mode_step] for key in keys]
+
+
+def test_a_finding_calls_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = threading.Event()
+    call = Plan.call
+
+    def tell(plan: Plan, code: str) -> None:
+        call(plan, code)
+        called.set()
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        if step == 20:
+            model.get_parameter("0.weight").grad.fill_(float("nan"))  # type: ignore[union-attr]
+        if step == 21:  # step 20 is closed: its record is with the rules, on their own thread
+            assert called.wait(60)
+
+    monkeypatch.setattr(Plan, "call", tell)
+    chosen = Collection(raw=True, on=("NUM",), for_steps=4)
+    run = trained(tmp_path, 40, each, collections={"weights": chosen})
+    assert raw_steps(run, "weight:0.weight")[:4] == [22, 23, 24, 25]
+
+
+def test_logged_tensors_are_kept(tmp_path: Path) -> None:
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        dbg.log_tensor("confusion", np.full((2, 2), step))
+        dbg.log_tensor("half", torch.full((3,), step, dtype=torch.bfloat16, requires_grad=True))
+        mothtrap.log_tensor("from elsewhere", [step, 0.5])
+        mothtrap.log("number", step)
+
+    run = trained(tmp_path, 3, each)
+    for step in range(3):
+        assert run.tensor("metric:confusion").at(step).tolist() == [[step, step]] * 2
+        half = run.tensor("metric:half").at(step)
+        assert (half.dtype.name, half.astype(float).tolist()) == ("bfloat16", [float(step)] * 3)
+        assert run.tensor("metric:from elsewhere").at(step).tolist() == [step, 0.5]
+    assert run.scalars("number")[0].values_S.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_logging_never_raises_and_tells_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Hostile:
+        def __getattr__(self, name: str) -> Any:
+            raise OSError("no")
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        dbg.log_tensor("bad", Hostile())
+        dbg.log_tensor("worse", ["text"])
+        dbg.log_tensor("meta", torch.empty(3, device="meta"))
+
+    run = trained(tmp_path, 3, each)
+    told = {fact.what for fact in run.observations(Blind)}
+    assert {"values of bad", "values of worse", "values of meta"} <= told
+    assert capsys.readouterr().err.count("'bad' got a Hostile, not a tensor") == 1
+    assert run.observations(ToolError) == ()
+
+
+def test_outside_a_run_nothing_is_logged_and_nothing_loaded() -> None:
+    mothtrap.log("a", 1.0)
+    mothtrap.log_tensor("a", object())
+
+
+def test_a_collection_that_makes_no_sense_is_refused_before_the_training(tmp_path: Path) -> None:
+    def refused(words: str, **fields: Any) -> None:
+        with pytest.raises(ConfigError, match=words):
+            trained(tmp_path, 0, collections={"mine": fields})
+
+    refused("collections.mine.tensors: 'wieghts' is no built-in .*'weights'", tensors=["wieghts"])
+    refused("unknown key 'collections.mine.evry'", tensors=["weights"], evry=3)
+    refused("collections.mine.on holds 'NUN'", tensors=["weights"], on=["NUN"])
+    assert list(tmp_path.iterdir()) == []
