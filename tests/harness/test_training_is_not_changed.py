@@ -6,6 +6,7 @@ By default seed 0, everything captured, and other ways of observing for a few pr
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -13,19 +14,39 @@ import pytest
 from tests.harness.programs import PROGRAMS, Program
 from tests.harness.running import Cache, Outcome, environment, observed, run, show
 
+ALL_KINDS = {
+    "whole": {
+        "tensors": ["*"],
+        "modules": ["*"],
+        "raw": True,
+        "statistics": ["all", "update_ratio"],
+        "modes": ["train", "eval"],
+    }
+}
 MODES = {
     "everything": {"MOTHTRAP_CAPTURE": "everything", "MOTHTRAP_OVERHEAD": "0"},
+    "all_kinds_whole": {
+        "MOTHTRAP_CAPTURE": "everything",
+        "MOTHTRAP_OVERHEAD": "0",
+        "MOTHTRAP_COLLECTIONS": json.dumps(ALL_KINDS),
+    },
     "default": {},
     "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
 }
 SAMPLED = {"plain_loop", "gan", "encoder_eval_fast_path", "checkpointing", "jit_script"}
+WHOLE = SAMPLED | {
+    *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
+    *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
+}
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
     for program in PROGRAMS.values()
     for mode in MODES
     for seed in SEEDS
-    if mode == "everything" or program.name in SAMPLED or os.environ.get("HARNESS") == "full"
+    if mode == "everything"
+    or program.name in (WHOLE if mode == "all_kinds_whole" else SAMPLED)
+    or os.environ.get("HARNESS") == "full"
 ]
 
 

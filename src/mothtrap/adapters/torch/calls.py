@@ -145,7 +145,7 @@ class CallCapture:
         elif not torch.is_grad_enabled() and checkpointing.in_first_run():
             self._recorder.blind(
                 self._job.grouper.step,
-                f"gradients of activations inside the checkpointed {class_name(module)}",
+                "gradients of activations inside checkpointed segments",
                 "use_reentrant=True makes its graph during the backward only;"
                 " with use_reentrant=False they are seen",
             )

@@ -1,0 +1,24 @@
+"""A model in `DataParallel`, as scripts for several devices have it; trained and evaluated."""
+
+import torch
+from dataset import blobs, loader
+from digesting import begin
+from torch import nn
+
+digest = begin()
+features = nn.DataParallel(nn.Sequential(nn.Linear(8, 32), nn.ReLU()))
+model = nn.DataParallel(nn.Sequential(features, nn.Linear(32, 3)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+criterion = nn.CrossEntropyLoss()
+for epoch in range(4):
+    for x, y in loader(*blobs()):
+        digest.batch(x, y)
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        digest.loss(loss)
+    with torch.no_grad():
+        inputs, labels = blobs(rows=64)
+        print(f"epoch {epoch}: {criterion(model.module(inputs), labels).item():.4f}")
+digest.report(model)
