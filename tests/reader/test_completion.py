@@ -153,7 +153,7 @@ def test_waiting_ends_when_the_step_is_there(tmp_path: Path) -> None:
     assert run.wait_for(2, timeout_s=60).complete  # waiting leaves the run live
     assert run.steps == 3
     tell(writer, -1)
-    with pytest.raises(StepUnavailableError, match="step 3 .* the job has ended"):
+    with pytest.raises(StepUnavailableError, match=r"step 3 .* the job has ended"):
         run.wait_for(3)
     assert run.state == "finished"
     assert end(writer) == 0

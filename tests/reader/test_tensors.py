@@ -118,7 +118,7 @@ def test_values_are_those_of_the_step_asked_for(tmp_path: Path) -> None:
 
 def test_an_evaluation_of_many_batches_is_not_guessed(tmp_path: Path) -> None:
     tensor = run_with_values(tmp_path).tensor("fc.weight")
-    with pytest.raises(StepUnavailableError, match="3 moments of mode eval.*mode_step 0 to 2"):
+    with pytest.raises(StepUnavailableError, match=r"3 moments of mode eval.*mode_step 0 to 2"):
         tensor.at(4, Mode.EVAL)
 
 
@@ -126,11 +126,11 @@ def test_a_step_without_values_names_those_with(tmp_path: Path) -> None:
     run = run_with_values(tmp_path)
     with pytest.raises(StepUnavailableError, match="at step 3; they were at 3 steps from 0 to 4"):
         run.tensor("fc.weight").at(3)
-    with pytest.raises(StepUnavailableError, match="no values of gradient:fc.weight were kept"):
+    with pytest.raises(StepUnavailableError, match=r"no values of gradient:fc.weight were kept"):
         run.tensor("gradient:fc.weight").at(3)
     with pytest.raises(StepNotYetError, match="the job has not come to it"):
         run.tensor("fc.weight").at(6)
-    with pytest.raises(UnknownNameError, match="worker 3 has no weight:fc.weight"):
+    with pytest.raises(UnknownNameError, match=r"worker 3 has no weight:fc.weight"):
         run.tensor("fc.weight").at(0, worker=3)
 
 
