@@ -67,6 +67,8 @@ def test_says_why_it_cannot_judge() -> None:
         RanksDiverge().check(worker(0, {0: SAME}, size=2))
     with pytest.raises(NotEnoughData, match="no step has digests of two"):
         check({0: SAME}, {1: SAME})
+    with pytest.raises(NotApplicable, match="no parameter was seen"):
+        check({}, {})
 
 
 def test_the_finding_can_be_stored() -> None:

@@ -14,8 +14,9 @@ Shape suffixes: N = rows, G = groups of rows that become one, S = records, F = f
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +29,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Ints, Matrix, Series
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.numbers import SummaryRows, scalar_series, summary_rows
-from mothtrap.reader.parts import Span
+from mothtrap.reader.parts import Part, Span
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import WIDTH, derive, merge_segments
 
@@ -91,18 +92,21 @@ def merged_matrices(
         A matrix for each statistic; a tensor is present where all its pieces are.
     """
     tensors: dict[str, TensorInfo] = {}
-    for part in span.all_parts():
-        for info in part.view.tensors.values():
-            if info.kind == kind and chosen(info):
-                tensors.setdefault(info.identity, _whole(info))
+    attempts = _attempts(span)
+    for parts in attempts:
+        for part in parts.values():
+            for info in part.view.tensors.values():
+                if info.kind == kind and chosen(info):
+                    tensors.setdefault(info.identity, _whole(info))
     column_of = {identity: column for column, identity in enumerate(tensors)}
     found = [
         (worker, rows)
-        for worker in span.workers
-        for rows in summary_rows(span.parts(worker), lambda i: i.identity in column_of, mode)
+        for parts in attempts
+        for worker, part in parts.items()
+        for rows in summary_rows([part], lambda i: i.identity in column_of, mode)
     ]
     moments = _Moments([rows for _, rows in found])
-    rows = _gather(found, moments, column_of, _holders(span))
+    rows = _gather(found, moments, column_of, _holders(attempts))
     moment_G, column_G, summary_GF = _merge(rows)
     return {
         s: _matrix(kind, s, tuple(tensors.values()), moments, moment_G, column_G, summary_GF)
@@ -117,13 +121,42 @@ def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[Se
     lowest. A value is there where every worker that has the scalar has it.
     """
     found: dict[ScalarName, list[Series]] = {}
-    for worker in span.workers:
-        for series in scalar_series(span.parts(worker), chosen):
-            found.setdefault((series.name, series.of, series.mode), []).append(series)
-    return tuple(_join(several) for several in found.values())
+    for parts in _attempts(span):
+        several: dict[ScalarName, list[Series]] = {}
+        for part in parts.values():
+            for series in scalar_series([part], chosen):
+                several.setdefault((series.name, series.of, series.mode), []).append(series)
+        for name, of_workers in several.items():
+            found.setdefault(name, []).append(_join(of_workers))
+    return tuple(_chain(of_attempts) for of_attempts in found.values())
+
+
+def _attempts(span: Span) -> list[dict[int, Part]]:
+    """By attempt, what each worker did: only up to where any worker of a later one began."""
+    found, bounds = [], span.bounds
+    for number, attempt in sorted(span.attempts.items(), reverse=True):
+        views = dict(sorted(attempt.workers.items()))
+        found.append({worker: Part(number, view, bounds) for worker, view in views.items()})
+        firsts = [view.first_step for view in views.values() if view.first_step is not None]
+        if firsts:
+            bounds = bounds.within(0, min(firsts))
+    return found[::-1]
+
+
+def _chain(of_attempts: Sequence[Series]) -> Series:
+    """Put the series of one attempt after another."""
+    values_S = np.concatenate([series.values_S for series in of_attempts])
+    return dataclasses.replace(
+        of_attempts[-1],
+        steps_S=np.concatenate([series.steps_S for series in of_attempts]),
+        values_S=values_S,
+        total=len(values_S),
+        first=float(values_S[0]) if len(values_S) else math.nan,
+    )
 
 
 def _join(several: Sequence[Series]) -> Series:
+    """Make one series of those of the workers of an attempt."""
     first = several[0]
     if len(several) == 1:
         return first
@@ -141,17 +174,8 @@ def _join(several: Sequence[Series]) -> Series:
         values_S = value_WS.max(axis=0)
     else:
         values_S = value_WS.mean(axis=0)
-    return Series(
-        name=first.name,
-        of=first.of,
-        mode=first.mode,
-        steps_S=np.array([step for step, _ in shared], np.int64),
-        values_S=values_S,
-        location=first.location,
-        optimizers=first.optimizers,
-        total=len(shared),
-        first=float(values_S[0]) if shared else math.nan,
-    )
+    steps_S = np.array([step for step, _ in shared], np.int64)
+    return dataclasses.replace(first, steps_S=steps_S, values_S=values_S)
 
 
 def _places(steps_S: Ints) -> Iterator[tuple[int, int]]:
@@ -187,11 +211,11 @@ def _keys(rows: SummaryRows) -> Ints:
     return np.stack(pairs, axis=1).astype(np.int64)
 
 
-def _holders(span: Span) -> dict[tuple[int, str], list[int]]:
+def _holders(attempts: Sequence[Mapping[int, Part]]) -> dict[tuple[int, str], list[int]]:
     """By attempt and tensor, the workers that have it, ascending."""
     found: dict[tuple[int, str], list[int]] = {}
-    for worker in span.workers:
-        for part in span.parts(worker):
+    for parts in attempts:
+        for worker, part in parts.items():
             for identity in {info.identity for info in part.view.tensors.values()}:
                 found.setdefault((part.attempt, identity), []).append(worker)
     return found

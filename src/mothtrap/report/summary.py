@@ -160,6 +160,18 @@ def _why_unjudged(run: Run) -> str:
 
 
 def _ending(run: Run) -> str:
+    return _how_it_ended(run) + _lost(run)
+
+
+def _lost(run: Run) -> str:
+    """Say which worker was lost first, in a job of several."""
+    lost = run.end.lost if run.end else ()
+    if not lost:
+        return ""
+    return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
+
+
+def _how_it_ended(run: Run) -> str:
     code = run.end.exit_code if run.end else None
     if code is not None and code < 0:
         try:

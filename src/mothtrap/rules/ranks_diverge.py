@@ -57,6 +57,8 @@ class RanksDiverge(Rule):
         if not window.peers and max(_world_sizes([window]), default=1) < 2:
             raise NotApplicable("the job has one worker")
         digests = digests_of(window)
+        if window.peers and not digests and window.total_steps > 1:
+            raise NotApplicable("no parameter was seen that must be the same on all workers")
         if len(digests) < 2:
             raise NotEnoughData("digests of fewer than two workers are at hand")
         found = differences(digests)

@@ -1,0 +1,169 @@
+"""Real jobs of several processes, as `mothtrap run` sees them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.harness.programs import FOLDER
+from tests.harness.running import Outcome, environment, observed, run
+
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import ReplicaDigests
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.reader.run import Run, open_run
+
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+
+
+def job(
+    folder: Path, program: str, *arguments: str, workers: int = 2, options: tuple[str, ...] = ()
+) -> tuple[Outcome, Run]:
+    """Run a program under torchrun and mothtrap; returns its outcome and the run."""
+    script = [TORCHRUN, "--standalone", "--nproc-per-node", str(workers)]
+    script += [str(FOLDER / f"{program}.py"), *arguments]
+    command = observed([*options, "--", *script], runs_dir=folder, name="job")
+    outcome = run(command, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
+    return outcome, open_run(folder / "job")
+
+
+def gradients(run: Run, worker: int | str) -> dict[str, TensorInfo]:
+    matrix = run.stats("gradient", worker=worker)["l2"]  # type: ignore[arg-type]
+    return {tensor.name: tensor for tensor in matrix.tensors}
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_healthy_data_parallel_training_has_equal_replicas_and_no_finding(
+    tmp_path: Path, workers: int
+) -> None:
+    outcome, run = job(tmp_path, "ddp_variants", "healthy", workers=workers)
+    assert outcome.returncode == 0, outcome.stderr
+    assert (run.workers, run.steps, run.findings) == (tuple(range(workers)), 10, ())
+    assert {rule.code: rule.state for rule in run.rules}.items() >= {
+        "DST951": "ok",
+        "STR711": "ok",
+    }.items()
+    assert {t.scope for t in gradients(run, 0).values()} == {"replica"}
+    digests = run.observations(ReplicaDigests)
+    assert len(digests) == 4 * workers  # after steps 0, 1, 3 and 7
+    assert len({json.dumps(seen.digests) for seen in digests if seen.step == 7}) == 1
+    own = [run.stats("gradient", worker=rank)["l2"].values_ST for rank in range(workers)]
+    merged = run.stats("gradient", worker="merged")["l2"].values_ST
+    assert all(np.array_equal(merged, each) for each in own)
+    losses = [run.scalars("loss", worker=rank)[0].values_S for rank in range(workers)]
+    job_loss = run.scalars("loss", worker="merged")[0].values_S
+    assert np.allclose(job_loss, np.mean(losses, axis=0))
+    assert not np.array_equal(losses[0], losses[1])
+
+
+def test_a_worker_that_drifts_is_named_while_the_job_runs(tmp_path: Path) -> None:
+    outcome, run = job(tmp_path, "ddp_variants", "drifting")
+    (found,) = run.findings
+    assert (found.code, found.workers, found.layers) == ("DST951", (1,), ("2",))
+    assert (found.step, found.evidence["last_equal_step"]) == (7, 3)
+    assert "DST951 ranks_diverge" in outcome.stderr
+
+
+def test_training_past_the_wrapper_explains_why_the_workers_differ(tmp_path: Path) -> None:
+    _, run = job(tmp_path, "ddp_variants", "bypassed")
+    by_code = {found.code: found for found in run.findings}
+    assert set(by_code) == {"STR711", "DST951"}
+    found = by_code["STR711"]
+    assert (found.severity, found.step, found.workers) == (Severity.ERROR, 0, (0, 1))
+    assert found.location is not None
+    assert "ddp_variants.py:" in found.location
+    outcome = _show(tmp_path)
+    assert outcome["diagnosis"][0]["root"] == found.fingerprint
+
+
+def test_forwards_that_never_average_are_seen(tmp_path: Path) -> None:
+    _, run = job(tmp_path, "ddp_variants", "never_synced")
+    (found,) = [found for found in run.findings if found.code == "STR711"]
+    assert "no_sync()" in found.message
+
+
+def test_rank_0_alone_is_recorded_where_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text('workers = "rank0"\n')
+    outcome, run = job(tmp_path, "ddp_variants", "healthy")
+    assert (outcome.returncode, run.workers, run.steps) == (0, (0,), 10)
+
+
+def test_shards_are_named_and_put_together_exactly(tmp_path: Path) -> None:
+    truth, run = _sharded(tmp_path, "fsdp2", workers=2)
+    first, second = gradients(run, 0)["0.weight"], gradients(run, 1)["0.weight"]
+    assert (first.scope, second.scope) == (
+        "shard 1/2 of dim 0 over shards",
+        "shard 2/2 of dim 0 over shards",
+    )
+    assert (first.shape, second.shape, first.global_shape) == ((4, 6), (3, 6), (7, 6))
+    assert (first.module, first.module_type) == ("0", "Linear")
+    _assert_whole(run, truth)
+    assert run.scalars("loss", worker="merged")[0].values_S[-1] == np.mean(truth["last_losses"])
+    count = run.stats("activation", "2", ("count",), worker="merged")["count"]
+    assert count.values_ST[0].tolist() == [2 * 8 * 3]  # the batches of both workers
+
+
+def test_replicas_of_shards_are_counted_once_and_compared_by_shard(tmp_path: Path) -> None:
+    truth, run = _sharded(tmp_path, "replicated", workers=4)
+    scope = gradients(run, 3)["2.weight"].scope
+    assert scope == "replica over replicas; shard 2/2 of dim 0 over shards"
+    _assert_whole(run, truth)
+    names = {name for seen in run.observations(ReplicaDigests) for name in seen.digests}
+    assert "0 (shard 1/2 of dim 0 over shards)" in names
+    assert {rule.code: rule.state for rule in run.rules}["DST951"] == "ok"
+
+
+def test_tensor_parallel_values_bear_their_scope(tmp_path: Path) -> None:
+    truth, run = _sharded(tmp_path, "tensor_parallel", workers=2)
+    scopes = {name: tensor.scope for name, tensor in gradients(run, 1).items()}
+    assert scopes == {
+        "0.weight": "shard 2/2 of dim 0 over tp",
+        "0.bias": "shard 2/2 of dim 0 over tp",
+        "2.weight": "shard 2/2 of dim 1 over tp",
+        "2.bias": "replica over tp",
+    }
+    _assert_whole(run, truth)
+
+
+def test_a_worker_that_dies_is_named_and_the_steps_of_the_others_stay(tmp_path: Path) -> None:
+    attempt = tmp_path / "job" / "1"
+    outcome, run = job(tmp_path, "dying_worker", str(attempt))
+    assert outcome.returncode != 0
+    assert run.end is not None
+    assert run.end.lost[0] == 1
+    for worker in (0, 1):
+        (loss,) = run.scalars("loss", worker=worker)
+        assert loss.steps_S.tolist() == list(range(len(loss)))
+        assert len(loss) > 10
+    assert "worker 1" in _show(tmp_path)["verdict"]
+
+
+def _sharded(folder: Path, variant: str, *, workers: int) -> tuple[dict, Run]:  # type: ignore[type-arg]
+    options = ("--capture", "everything", "--overhead", "0")
+    path = folder / "truth.json"
+    outcome, run = job(folder, "sharded", variant, str(path), workers=workers, options=options)
+    assert outcome.returncode == 0, outcome.stderr
+    assert not run.tool_errors
+    assert run.findings == ()
+    return json.loads(path.read_text()), run
+
+
+def _assert_whole(run: Run, truth: dict) -> None:  # type: ignore[type-arg]
+    """The merged statistics are those of the whole tensors."""
+    matrices = run.stats("gradient", statistics=("l2", "count"), worker="merged")
+    norms = matrices["l2"]
+    assert norms.present_ST.all()
+    for row, wanted in zip(norms.values_ST, truth["gradient_norms"], strict=True):
+        found = {t.name: v for t, v in zip(norms.tensors, row.tolist(), strict=True)}
+        assert found == pytest.approx(wanted, rel=1e-5)
+    sizes = {t.name: v for t, v in zip(norms.tensors, matrices["count"].values_ST[0], strict=True)}
+    assert sizes == {"0.weight": 42, "0.bias": 7, "2.weight": 21, "2.bias": 3}
+    assert {t.name: t.shape for t in norms.tensors}["0.weight"] == (7, 6)
+
+
+def _show(folder: Path) -> dict:  # type: ignore[type-arg]
+    command = [sys.executable, "-m", "mothtrap", "show", str(folder / "job"), "--format", "json"]
+    return json.loads(run(command, cwd=folder).stdout)

@@ -1,0 +1,41 @@
+"""Fails once after its checkpoint, and goes on from there when it is started again.
+
+Arguments: `weights` (loads what it saved), `optimizer` (loads it and changes the weights) or
+`anew` (loads nothing), the file of the checkpoint, and the file that says it failed before.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+how, checkpoint, failed = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+rank = os.environ.get("RANK", "0")
+checkpoint, failed = checkpoint.with_suffix(f".{rank}"), failed.with_suffix(f".{rank}")
+torch.manual_seed(int(rank))
+net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+kind = torch.optim.Adam if how == "optimizer" else torch.optim.SGD
+optimizer = kind(net.parameters(), lr=0.1)
+start = 0
+if checkpoint.exists() and how != "anew":
+    state = torch.load(checkpoint)
+    net.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    start = state["step"]
+    if how == "optimizer":
+        with torch.no_grad():
+            net[0].bias += 1.0
+for step in range(start, 9):
+    x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    if step == 4:
+        state = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
+        torch.save(state, checkpoint)
+    if step == 6 and not failed.exists():
+        failed.touch()
+        raise SystemExit("failed as planned")
