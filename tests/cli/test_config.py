@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mothtrap.cli import main
+from mothtrap.core.collections import Collection
+from mothtrap.core.config import load_config
+from mothtrap.core.schedule import Schedule
+from mothtrap.monitor.catalogue import load_rules
 
 
 @pytest.fixture
@@ -52,6 +57,26 @@ def test_the_schema_is_one_that_editors_read(folder: Path) -> None:
     collection = schema["$defs"]["Collection"]["properties"]
     assert collection["modes"]["items"]["enum"] == ["eval", "predict", "train"]
     assert schema["$defs"]["Collection"]["additionalProperties"] is False
+
+
+def test_the_examples_of_the_page_are_sound(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (folder / "mothtrap.toml").write_text(toml)
+    rows = json.loads(said("--format", "json"))
+    assert rows["collections.explosion"]["value"]["on"] == ["GRD"]
+    (variable,) = re.findall(r"MOTHTRAP_COLLECTIONS='(.*?)'", page)
+    environ = {"MOTHTRAP_COLLECTIONS": variable}
+    loaded, _ = load_config(start=folder, environ=environ)
+    assert loaded.collections["gradients"] == Collection(every=10, raw=True)
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "capture.md", "exec"), names)
+    made = names["collections"]
+    assert isinstance(made, dict)
+    loaded, _ = load_config(start=folder, environ={}, overrides={"collections": made})
+    assert loaded.collections["hidden"].eval == Schedule(every=10)
+    load_rules(loaded)
 
 
 def test_a_bad_file_is_named(folder: Path) -> None:
