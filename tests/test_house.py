@@ -54,7 +54,20 @@ FRAMEWORKS = {
     "lightning",
     "transformers",
 }
-NO_PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
+NO_PICKLE_MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "pickle5",
+    "dill",
+    "cloudpickle",
+    "jsonpickle",
+    "joblib",
+    "marshal",
+    "shelve",
+}
+UNPICKLING = {"torch.load", "torch.jit.load", "torch.serialization.load"}
+EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 400
 LONG_FILES: dict[str, str] = {}
 
@@ -126,12 +139,25 @@ def pickle_offences(source: Path) -> list[str]:
             for name, line in _imported(tree)
             if name.split(".")[0] in NO_PICKLE_MODULES
         ]
+        offences += [
+            f"{path}:{line} imports {name}" for name, line in _imported(tree) if name in UNPICKLING
+        ]
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.load":
-                offences.append(f"{path}:{node.lineno} uses torch.load")
+            if isinstance(node, ast.Attribute) and (
+                ast.unparse(node) in UNPICKLING or node.attr == "read_pickle"
+            ):
+                offences.append(f"{path}:{node.lineno} uses {ast.unparse(node)}")
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 offences.append(f"{path}:{node.value.lineno} passes allow_pickle")
+            if isinstance(node, ast.Call) and _executes(node):
+                offences.append(f"{path}:{node.lineno} executes what it is given")
     return offences
+
+
+def _executes(call: ast.Call) -> bool:
+    """Whether a call runs text as code, but for text that stands in the source."""
+    written = bool(call.args) and isinstance(call.args[0], ast.Constant)
+    return isinstance(call.func, ast.Name) and call.func.id in EXECUTING and not written
 
 
 def length_offences(source: Path) -> list[str]:
@@ -252,11 +278,22 @@ def test_nothing_unpickles() -> None:
         "from marshal import loads",
         "import torch\ntorch.load('x')",
         "import numpy\nnumpy.load('x', allow_pickle=True)",
+        "from torch import load",
+        "import pandas\npandas.read_pickle('x')",
+        "import shelve",
+        "def f(text):\n    return eval(text)",
+        "def f(text):\n    return compile('x' + text, '', 'exec')",
     ],
 )
 def test_pickle_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
     _plant(tmp_path, "store/bad.py", text)
     assert len(pickle_offences(tmp_path)) == 1
+
+
+def test_pickle_check_allows_what_it_should(tmp_path: Path) -> None:
+    text = "import re\nre.compile('x')\nexec('pass')\nmodel.eval()\nsafetensors.torch.load(b'')\n"
+    _plant(tmp_path, "store/good.py", text)
+    assert pickle_offences(tmp_path) == []
 
 
 @pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["src", "tests"])
