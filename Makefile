@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.mothtrap-installed
 WITH_TORCH := $(VENV)/.torch-installed
 
-.PHONY: help demo test lint bench venv docs
+.PHONY: help demo test lint bench venv docs site
 
 help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure what capture costs"
 	@echo "make docs    write docs/rules.md from the rules' docstrings"
+	@echo "make site    build the documentation in build/site"
 
 demo: $(WITH_TORCH)
 	@$(BIN)/mothtrap demo
@@ -38,6 +39,11 @@ bench: $(WITH_TORCH)
 
 docs: $(READY)
 	$(BIN)/python docs/make_rules.py
+
+# Strict: a warning is an error.
+site: $(READY)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "built build/site/index.html"
 
 venv: $(WITH_TORCH)
 
