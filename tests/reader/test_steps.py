@@ -7,7 +7,7 @@ import pytest
 from tests.reader.runs import DEAD_PID, closing, evaluation, info, key, started, write_worker
 from tests.store.records import record
 
-from mothtrap.core.errors import StepUnavailableError
+from mothtrap.core.errors import StepUnavailableError, UnknownNameError
 from mothtrap.core.observations import WorkerStarted
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RunEnd
@@ -61,6 +61,17 @@ def test_steps_of_modes_and_of_the_job_translate_both_ways(tmp_path: Path) -> No
         timeline.step_of(Mode.EVAL, 3)
     with pytest.raises(StepUnavailableError, match="nothing was captured in it"):
         timeline.step_of(Mode.PREDICT, 0)
+
+
+def test_modes_may_be_named_in_words(tmp_path: Path) -> None:
+    run = a_run(tmp_path, [*steps(0), evaluation(1, 0), *steps(1)])
+    assert run.steps_of("eval").tolist() == [1]
+    assert run.status(1, "eval").key == key(1, Mode.EVAL, 0)
+    assert run.tensor("layer1").history("l2", "eval").mode is Mode.EVAL
+    assert [s.mode for s in run.scalars("loss", "eval")] == [Mode.EVAL]
+    for ask in (run.steps_of, run.scalars, run.follow, run.timeline.keys):
+        with pytest.raises(UnknownNameError, match="no mode 'evl' .did you mean 'eval'"):
+            list(ask(mode="evl"))  # type: ignore[operator, arg-type, call-arg]
 
 
 def test_the_closing_record_is_of_no_step(tmp_path: Path) -> None:

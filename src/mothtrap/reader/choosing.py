@@ -11,8 +11,8 @@ import numpy as np
 
 from mothtrap.core.collections import BUILT_IN, REGEX, Collection, Matcher, matcher
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
-from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import KINDS, Kind, TensorInfo
+from mothtrap.reader.commits import ModeName
 from mothtrap.reader.parts import Span
 from mothtrap.reader.tensors import Tensor
 
@@ -29,7 +29,7 @@ def all_tensors(span: Span) -> dict[str, Tensor]:
     return {name: Tensor(span, info, tuple(holders[name])) for name, info in infos.items()}
 
 
-def captured_at(span: Span, worker: int, step: int | None, mode: Mode | None) -> set[str]:
+def captured_at(span: Span, worker: int, step: int | None, mode: ModeName | None) -> set[str]:
     """Return the identities of what a worker captured.
 
     Args:

@@ -6,10 +6,12 @@ Shape suffix: C = committed records, in the order of writing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.errors import UnknownNameError, nearest
 from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Bools, Floats, Ints
@@ -18,8 +20,22 @@ from mothtrap.store.worker_reading import StepEvents
 
 MODES = tuple(Mode)
 MODE_CODE = {mode: code for code, mode in enumerate(MODES)}
+ModeName = Mode | Literal["train", "eval", "predict"]
 ENDLESS = 1 << 40
 """More rows than any run has: nothing is forgotten."""
+
+
+def mode_code(mode: ModeName) -> int:
+    """Return the index of a mode in `MODES`.
+
+    Raises:
+        UnknownNameError: there is no such mode; names the nearest.
+    """
+    if mode not in MODE_CODE:
+        raise UnknownNameError(
+            f"there is no mode {mode!r}{nearest(mode, MODES)}; modes: {', '.join(MODES)}"
+        )
+    return MODE_CODE[Mode(mode)]
 
 
 class Commits:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from mothtrap.core.errors import StepNotYetError, StepUnavailableError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.reader.attempts import AttemptView
+from mothtrap.reader.commits import ModeName, mode_code
 from mothtrap.reader.files import RunFiles
 from mothtrap.reader.parts import Span
 from mothtrap.reader.steps import StepState, StepStatus, Timeline, expected_workers
@@ -20,9 +21,11 @@ JUDGE_EVERY_S = 0.5
 
 
 def follow_steps(
-    files: RunFiles, span: Span, *, mode: Mode | None, poll_s: float
+    files: RunFiles, span: Span, *, mode: ModeName | None, poll_s: float
 ) -> Iterator[StepStatus]:
     """Yield the steps that are there, then those that come, each once; see `Run.follow`."""
+    if mode is not None:
+        mode_code(mode)
     completions: dict[int, Completion] = {}
     judged_s = float("-inf")
     while True:
@@ -45,9 +48,16 @@ def follow_steps(
 
 
 def wait_for(
-    files: RunFiles, span: Span, step: int, *, mode: Mode, timeout_s: float | None, poll_s: float
+    files: RunFiles,
+    span: Span,
+    step: int,
+    *,
+    mode: ModeName,
+    timeout_s: float | None,
+    poll_s: float,
 ) -> StepStatus:
     """Return once a step is there; see `Run.wait_for`."""
+    mode_code(mode)
     until_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
     judged_s = float("-inf")
     while True:
@@ -80,7 +90,7 @@ def _passed(files: RunFiles, span: Span) -> bool:
     return len(reached) == len(ranks) > 0 and min(reached) >= span.bounds.end
 
 
-def _unavailable(files: RunFiles, span: Span, step: int, mode: Mode) -> str:
+def _unavailable(files: RunFiles, span: Span, step: int, mode: ModeName) -> str:
     if step not in span.bounds:
         bounds = span.bounds
         return f"step {step} is outside of this view: it shows {bounds.begin} to {bounds.end - 1}"
@@ -152,5 +162,5 @@ class Completion:
             return False
         # Evaluations of a step come before the step itself.
         trained = reached.get(Mode.TRAIN)
-        passed = key.step + (key.mode is Mode.TRAIN)
+        passed = key.step + (key.mode == Mode.TRAIN)
         return trained is None or trained.step < passed

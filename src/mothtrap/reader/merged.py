@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.scopes import parse_scope
-from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Ints, Matrix, Series
+from mothtrap.reader.commits import ModeName
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.numbers import SummaryRows, scalar_series, summary_rows
 from mothtrap.reader.parts import Part, Span
@@ -77,7 +77,7 @@ def merged_matrices(
     kind: str,
     chosen: Callable[[TensorInfo], bool],
     statistics: Sequence[str],
-    mode: Mode,
+    mode: ModeName,
 ) -> dict[str, Matrix]:
     """Return statistics of whole tensors over the records of a mode.
 

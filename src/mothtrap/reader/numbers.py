@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Ints, Matrix, Series
+from mothtrap.reader.commits import ModeName
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.parts import Part
 from mothtrap.reader.rows import Piece
@@ -41,7 +42,7 @@ class SummaryRows:
 
 
 def summary_rows(
-    parts: Sequence[Part], chosen: Callable[[TensorInfo], bool], mode: Mode | None
+    parts: Sequence[Part], chosen: Callable[[TensorInfo], bool], mode: ModeName | None
 ) -> Iterator[SummaryRows]:
     """Yield the rows of statistics of some tensors, piece by piece.
 
@@ -84,7 +85,7 @@ def summaries(piece: Piece) -> Floats:
 
 
 def statistic_series(
-    parts: Sequence[Part], info: TensorInfo, statistic: str, mode: Mode | None
+    parts: Sequence[Part], info: TensorInfo, statistic: str, mode: ModeName | None
 ) -> Series:
     """Return one statistic of one tensor over the records that have it.
 
@@ -105,7 +106,7 @@ def statistic_series(
     return Series(
         name=statistic,
         of=identity,
-        mode=mode or Mode.TRAIN,
+        mode=Mode(mode) if mode else Mode.TRAIN,
         steps_S=steps_S,
         values_S=values_S,
         location=info.location,
@@ -119,7 +120,7 @@ def statistic_matrices(
     kind: str,
     chosen: Callable[[TensorInfo], bool],
     statistics: Sequence[str],
-    mode: Mode,
+    mode: ModeName,
 ) -> dict[str, Matrix]:
     """Return statistics of tensors of one kind over the records of a mode.
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Ints
 from mothtrap.reader.attempts import AttemptView
-from mothtrap.reader.commits import ENDLESS, MODE_CODE
+from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
 from mothtrap.reader.worker_view import WorkerView
 
 
@@ -44,7 +43,7 @@ class Part:
     view: WorkerView
     bounds: Bounds
 
-    def counts(self, commit_N: Ints, mode: Mode | None = None) -> Bools:
+    def counts(self, commit_N: Ints, mode: ModeName | None = None) -> Bools:
         """Say which rows of the view's `Commits` count, shape (N,)."""
         commits = self.view.commits
         keep_N = ~commits.closing[commit_N]
@@ -52,16 +51,16 @@ class Part:
             step_N = commits.steps[commit_N]
             keep_N &= (step_N >= self.bounds.begin) & (step_N < self.bounds.end)
         if mode is not None:
-            keep_N &= commits.modes[commit_N] == MODE_CODE[mode]
+            keep_N &= commits.modes[commit_N] == mode_code(mode)
         return keep_N
 
-    def at(self, step: int, mode: Mode | None = None) -> Ints:
+    def at(self, step: int, mode: ModeName | None = None) -> Ints:
         """Return the rows of one of the job's steps that count, ascending; O(log C)."""
         start, stop = np.searchsorted(self.view.commits.steps, (step, step + 1))
         rows = np.arange(start, stop)
         return rows[self.counts(rows, mode)]
 
-    def commits(self, mode: Mode | None = None) -> Ints:
+    def commits(self, mode: ModeName | None = None) -> Ints:
         """Return the rows of the view's `Commits` that count, ascending."""
         all_C = np.arange(len(self.view.commits))
         return all_C[self.counts(all_C, mode)]

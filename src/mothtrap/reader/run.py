@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Ints, Matrix, Series
 from mothtrap.reader import choosing, notebook, sql, tables
-from mothtrap.reader.commits import ENDLESS
+from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
 from mothtrap.reader.completion import POLL_S, follow_steps, wait_for
 from mothtrap.reader.files import RunFiles
 from mothtrap.reader.merged import MERGED, Merged, merged_matrices, merged_scalars
@@ -93,16 +93,16 @@ class Run(RunFacts):
         """Modes of which any step was captured."""
         return self.timeline.modes()
 
-    def steps_of(self, mode: Mode | None = None) -> Ints:
+    def steps_of(self, mode: ModeName | None = None) -> Ints:
         """Return the job's steps at which anything was captured, ascending."""
         return self.timeline.steps(mode)
 
-    def status(self, step: int, mode: Mode = Mode.TRAIN) -> StepStatus:
+    def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
         """Say whether a step is available, unavailable or not there yet, and of whom."""
         return self.timeline.status(step, mode)
 
     def wait_for(
-        self, step: int, timeout_s: float | None = None, mode: Mode = Mode.TRAIN
+        self, step: int, timeout_s: float | None = None, mode: ModeName = Mode.TRAIN
     ) -> StepStatus:
         """Wait until a step is available.
 
@@ -119,7 +119,7 @@ class Run(RunFacts):
             self._files, self._span, step, mode=mode, timeout_s=timeout_s, poll_s=POLL_S
         )
 
-    def follow(self, mode: Mode | None = None, poll_s: float = POLL_S) -> Iterator[StepStatus]:
+    def follow(self, mode: ModeName | None = None, poll_s: float = POLL_S) -> Iterator[StepStatus]:
         """Yield the steps that are there, then those that come, until the job has ended.
 
         A step comes once, in order, when every worker has it, has passed it or is gone; by
@@ -139,7 +139,7 @@ class Run(RunFacts):
         kind: Kind | None = None,
         collection: str | None = None,
         step: int | None = None,
-        mode: Mode | None = None,
+        mode: ModeName | None = None,
         worker: int | None = None,
     ) -> tuple[Tensor, ...]:
         """Return the tensors that match everything that is given.
@@ -154,7 +154,7 @@ class Run(RunFacts):
             worker: that captured it; None means any.
 
         Raises:
-            UnknownNameError: there is no such kind, collection or worker; names the nearest.
+            UnknownNameError: there is no such kind, collection, mode or worker; names the nearest.
         """
         tests = [choosing.matching(pattern)] if pattern != "*" else []
         if kind is not None:
@@ -184,7 +184,11 @@ class Run(RunFacts):
         return choosing.one_tensor(self._span, name)
 
     def scalars(
-        self, pattern: str = "*", mode: Mode | None = None, *, worker: Merged | int | None = None
+        self,
+        pattern: str = "*",
+        mode: ModeName | None = None,
+        *,
+        worker: Merged | int | None = None,
     ) -> tuple[Series, ...]:
         """Return the scalars of one worker, or of the job, over the whole run.
 
@@ -193,12 +197,14 @@ class Run(RunFacts):
             mode: of the steps; None means all modes.
             worker: rank, or "merged".
         """
+        if mode is not None:
+            mode_code(mode)
 
         def chosen(scalar: ScalarName) -> bool:
             name, of, its_mode = scalar
             names = (name, f"{name}:{of}")
             matches = any(fnmatchcase(text, pattern) for text in names)
-            return matches and (mode is None or its_mode is mode)
+            return matches and (mode is None or its_mode == mode)
 
         if worker == MERGED:
             return merged_scalars(self._span, chosen)
@@ -210,7 +216,7 @@ class Run(RunFacts):
         layers: str = "*",
         statistics: Sequence[str] = ("l2",),
         *,
-        mode: Mode = Mode.TRAIN,
+        mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,
     ) -> dict[str, Matrix]:
         """Return statistics of tensors of one worker, or of whole ones, over steps of a mode.
@@ -242,7 +248,7 @@ class Run(RunFacts):
         layers: str = "*",
         statistics: Sequence[str] = ("l2",),
         *,
-        mode: Mode = Mode.TRAIN,
+        mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,
     ) -> xarray.Dataset:
         """Return what `stats` returns as variables over (step, layer).

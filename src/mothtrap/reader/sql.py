@@ -18,7 +18,7 @@ def answer(query: str, table: Callable[[str], pa.Table]) -> pa.Table:
     the program.
 
     Args:
-        query: one or more statements; the last one's rows are returned.
+        query: one or more statements; the last one's rows are returned, if it has any.
         table: makes a table of a name; asked only for tables whose names occur.
 
     Raises:
@@ -37,7 +37,8 @@ def answer(query: str, table: Callable[[str], pa.Table]) -> pa.Table:
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:
-            return connection.execute(query).to_arrow_table()
+            relation = connection.sql(query)
+            return pa.table({}) if relation is None else relation.to_arrow_table()
         except duckdb.Error as err:
             raise QueryError(
                 f"the query cannot be answered: {err}; tables: {', '.join(TABLES)}"

@@ -14,7 +14,7 @@ from mothtrap.core.errors import StepUnavailableError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Ints
 from mothtrap.reader.attempts import AttemptView
-from mothtrap.reader.commits import MODE_CODE, MODES
+from mothtrap.reader.commits import MODE_CODE, MODES, ModeName, mode_code
 from mothtrap.reader.parts import Span
 
 START_STEPS = 10
@@ -70,13 +70,13 @@ class Timeline:
         found = set(np.unique(np.concatenate([np.empty(0, np.int64), *codes])).tolist())
         return tuple(mode for mode, code in MODE_CODE.items() if code in found)
 
-    def steps(self, mode: Mode | None = None) -> Ints:
+    def steps(self, mode: ModeName | None = None) -> Ints:
         """Return the job's steps at which any worker captured something, ascending."""
         found = [part.view.commits.steps[part.commits(mode)] for part in self._span.all_parts()]
         steps_S: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
         return steps_S
 
-    def keys(self, mode: Mode | None = None) -> tuple[StepKey, ...]:
+    def keys(self, mode: ModeName | None = None) -> tuple[StepKey, ...]:
         """Return every moment at which any worker captured something, in order."""
         found = [np.empty((3, 0), np.int64)]
         for part in self._span.all_parts():
@@ -92,7 +92,7 @@ class Timeline:
         found = ((p.view.commits, p.at(step)) for p in self._span.all_parts())
         return tuple(sorted({c.key(row) for c, rows in found for row in rows.tolist()}))
 
-    def step_of(self, mode: Mode, mode_step: int) -> int:
+    def step_of(self, mode: ModeName, mode_step: int) -> int:
         """Return the job's step at which a mode was at its own step `mode_step`.
 
         Raises:
@@ -108,8 +108,9 @@ class Timeline:
         has = f"captured are {min(ends)} to {max(ends)}" if ends else "nothing was captured in it"
         raise StepUnavailableError(f"there is no step {mode_step} of mode {mode}: {has}")
 
-    def status(self, step: int, mode: Mode = Mode.TRAIN) -> StepStatus:
+    def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
         """Say how one of the job's steps stands."""
+        mode = MODES[mode_code(mode)]
         span = self._span
         ranks = expected_workers(span.latest) if span.latest.workers else span.workers
         found = {rank: self._row(rank, step, mode) for rank in ranks}
@@ -119,7 +120,7 @@ class Timeline:
             not ranks and span.latest.writing
         )
         state = StepState.AVAILABLE if held else StepState.UNAVAILABLE
-        guess = StepKey(step=step, mode=mode, mode_step=step if mode is Mode.TRAIN else 0)
+        guess = StepKey(step=step, mode=mode, mode_step=step if mode == Mode.TRAIN else 0)
         attempt, key = next(iter(held.values()), (max(span.attempts), guess))
         return StepStatus(
             key=key,
@@ -129,7 +130,7 @@ class Timeline:
             attempt=attempt,
         )
 
-    def _row(self, worker: int, step: int, mode: Mode) -> tuple[int, StepKey] | None:
+    def _row(self, worker: int, step: int, mode: ModeName) -> tuple[int, StepKey] | None:
         """Return the last attempt in which a worker has a step, and its key there."""
         for part in reversed(self._span.parts(worker)):
             rows = part.at(step, mode)

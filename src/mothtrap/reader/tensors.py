@@ -13,6 +13,7 @@ from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownN
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.core.window import Ints, Series
+from mothtrap.reader.commits import ModeName, mode_code
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.numbers import statistic_series, summaries
 from mothtrap.reader.parts import Part, Span
@@ -94,7 +95,7 @@ class Tensor:
         }
         return heading(info.identity) + pairs({k: v for k, v in rows.items() if v})
 
-    def steps(self, mode: Mode | None = None, worker: int | None = None) -> Ints:
+    def steps(self, mode: ModeName | None = None, worker: int | None = None) -> Ints:
         """Return the job's steps at which statistics or values of it were captured."""
         found = [np.empty(0, np.int64)]
         for part, ids in self._parts(worker):
@@ -104,11 +105,15 @@ class Tensor:
         steps: Ints = np.unique(np.concatenate(found))
         return steps
 
-    def raw_keys(self, mode: Mode | None = None, worker: int | None = None) -> tuple[StepKey, ...]:
+    def raw_keys(
+        self, mode: ModeName | None = None, worker: int | None = None
+    ) -> tuple[StepKey, ...]:
         """Return the moments at which `at` has values of it, in order."""
         return tuple(part.view.commits.key(c) for part, c, _, _ in self._raw_rows(mode, worker))
 
-    def at(self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None) -> Array:
+    def at(
+        self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
+    ) -> Array:
         """Return its values at a step, exactly as they were.
 
         Args:
@@ -129,21 +134,21 @@ class Tensor:
         return _load(part, commit, piece, row)
 
     def shape_at(
-        self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None
+        self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
     ) -> tuple[int, ...]:
         """Return its shape at a step at which its values were kept; raises as `at`."""
         part, commit, piece, row = self._find(step, mode, worker)
         return _raw_row(part, commit, piece, row).shape
 
     def values(
-        self, mode: Mode | None = None, worker: int | None = None
+        self, mode: ModeName | None = None, worker: int | None = None
     ) -> Iterator[tuple[StepKey, Array]]:
         """Yield its values at every moment at which they were kept, one read each."""
         for part, commit, piece, row in self._raw_rows(mode, worker):
             yield part.view.commits.key(commit), _load(part, commit, piece, row)
 
     def statistics(
-        self, step: int | StepKey, mode: Mode | None = None, worker: int | None = None
+        self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
     ) -> dict[str, float]:
         """Return its statistics at a step: as captured, or else of its captured values.
 
@@ -166,7 +171,9 @@ class Tensor:
         values = self.at(step, mode, worker)
         return _derived(summarize([values], STATISTICS))
 
-    def history(self, statistic: str, mode: Mode = Mode.TRAIN, worker: int | None = None) -> Series:
+    def history(
+        self, statistic: str, mode: ModeName = Mode.TRAIN, worker: int | None = None
+    ) -> Series:
         """Return one statistic over the steps, where captured; else that of its values.
 
         Args:
@@ -178,6 +185,7 @@ class Tensor:
             UnknownNameError: there is no such statistic; names the nearest.
         """
         columns_for((statistic,))
+        mode_code(mode)
         rank = self._worker(worker)
         series = statistic_series(self._span.parts(rank), self.info, statistic, mode)
         if len(series):
@@ -187,7 +195,7 @@ class Tensor:
         return Series(
             name=statistic,
             of=self.identity,
-            mode=mode,
+            mode=Mode(mode),
             steps_S=np.array([step for step, _ in found], np.int64),
             values_S=np.array(values_S, np.float64),
             location=self.location,
@@ -208,7 +216,7 @@ class Tensor:
         return [(part, part.view.ids(self.identity)) for part in parts]
 
     def _raw_rows(
-        self, mode: Mode | None, worker: int | None
+        self, mode: ModeName | None, worker: int | None
     ) -> Iterator[tuple[Part, int, Piece, int]]:
         for part, ids in self._parts(worker):
             for piece in part.view.raw():
@@ -218,11 +226,11 @@ class Tensor:
                     yield part, int(piece.commit_N[row]), piece, row
 
     def _moments(
-        self, step: int | StepKey, mode: Mode | None, worker: int | None
+        self, step: int | StepKey, mode: ModeName | None, worker: int | None
     ) -> list[tuple[Part, int]]:
         """Return the records of a step, the train step first."""
         key = step if isinstance(step, StepKey) else None
-        number = step if isinstance(step, int) else step.step
+        number = step.step if isinstance(step, StepKey) else int(step)
         found = [
             (part, commit)
             for part, _ in self._parts(worker)
@@ -232,7 +240,7 @@ class Tensor:
         return found[::-1]  # evaluations of a step come before it
 
     def _find(
-        self, step: int | StepKey, mode: Mode | None, worker: int | None
+        self, step: int | StepKey, mode: ModeName | None, worker: int | None
     ) -> tuple[Part, int, Piece, int]:
         found = [
             (part, commit, piece, row)
@@ -252,9 +260,9 @@ class Tensor:
             )
         return found[0]
 
-    def _complain(self, step: int | StepKey, mode: Mode | None, worker: int | None) -> NoReturn:
+    def _complain(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> NoReturn:
         wanted = mode or (step.mode if isinstance(step, StepKey) else Mode.TRAIN)
-        number = step if isinstance(step, int) else step.step
+        number = step.step if isinstance(step, StepKey) else int(step)
         status = Timeline(self._span).status(number, wanted)
         if status.state is StepState.NOT_YET:
             raise StepNotYetError(
