@@ -12,7 +12,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import CaptureChanged, Dropped, ShapeChanged
+from mothtrap.core.observations import CaptureChanged, Dropped, ShapeChanged, WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey
@@ -154,7 +154,7 @@ def test_a_request_counts_from_the_next_step_for_as_long_as_was_asked() -> None:
     job = Job(())
     number = job.gradient()
     assert [record.defined for record in train(job, [number], range(3))] == [()] * 3
-    job.recorder.request(
+    job.recorder.changes.ask(
         request(add={"mine": Collection(tensors=("gradients",), raw=True, every=2)}, for_steps=5)
     )
     records = train(job, [number], range(3, 12))
@@ -170,7 +170,7 @@ def test_what_is_removed_is_captured_no_more() -> None:
     job = Job(made(raw=True))
     number = job.gradient()
     train(job, [number], range(2))
-    job.recorder.request(request(remove=("gradients",)))
+    job.recorder.changes.ask(request(remove=("gradients",)))
     records = train(job, [number], range(2, 5))
     assert [len(kept(record)) for record in records] == [1, 0, 0]
 
@@ -185,12 +185,28 @@ def test_what_is_removed_is_captured_no_more() -> None:
 )
 def test_a_request_that_makes_no_sense_changes_nothing(asked: CaptureRequest, error: str) -> None:
     job = Job(made(raw=True))
-    job.recorder.request(asked)
+    job.recorder.changes.ask(asked)
     records = train(job, [job.gradient()], range(3))
     (answer,) = [o for o in records[0].observations if isinstance(o, CaptureChanged)]
     assert error in answer.error
     assert answer.collections == ("gradients",)
     assert [len(kept(record)) for record in records] == [1, 1, 1]
+
+
+def test_what_is_no_request_is_answered_too() -> None:
+    job = Job(made(raw=True))
+    job.recorder.changes.refuse("x", "it is no request")
+    answers = [o for o in job.close(0).observations if isinstance(o, CaptureChanged)]
+    assert [(answer.request, answer.error) for answer in answers] == [("x", "it is no request")]
+
+
+def test_a_request_that_comes_too_late_is_answered() -> None:
+    job = Job(made(raw=True))
+    job.close(0)
+    job.recorder.changes.ask(request(remove=("gradients",)))
+    job.recorder.finish(WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=1.0))
+    answers = [o for o in job.sink.records[-1].observations if isinstance(o, CaptureChanged)]
+    assert [answer.error for answer in answers] == ["the job has ended"]
 
 
 def test_a_change_leaves_the_needs_of_rules_alone() -> None:

@@ -20,11 +20,15 @@ class Changes:
 
     def __init__(self, plan: Plan, announce: Callable[[int], None]) -> None:
         self._plan, self._announce = plan, announce
-        self._asked: deque[CaptureRequest] = deque()
+        self._asked: deque[tuple[str, CaptureRequest | str]] = deque()
 
     def ask(self, request: CaptureRequest) -> None:
         """Leave a request for the end of the step."""
-        self._asked.append(request)
+        self._asked.append((request.id, request))
+
+    def refuse(self, request: str, error: str) -> None:
+        """Have it answered, at the end of the step, that a request makes no sense."""
+        self._asked.append((request, error))
 
     def settle(self, step: int, *, ended: bool = False) -> list[CaptureChanged]:
         """Carry out what was asked for; return the answers.
@@ -35,12 +39,15 @@ class Changes:
         """
         answers = []
         while self._asked:
-            request = self._asked.popleft()
-            error = "the job has ended" if ended else self._carry_out(request, step)
+            name, request = self._asked.popleft()
+            if isinstance(request, str):
+                error: str | None = request
+            else:
+                error = "the job has ended" if ended else self._carry_out(request, step)
             answers.append(
                 CaptureChanged(
                     step=self._plan.step,
-                    request=request.id,
+                    request=name,
                     from_step=step,
                     collections=in_force(self._plan.streams),
                     error=error or "",

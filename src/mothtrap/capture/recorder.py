@@ -19,7 +19,6 @@ from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
 from mothtrap.capture.selection import RAW, SHAPE, Stream
 from mothtrap.capture.tensors import Tensors
 from mothtrap.core.collections import Reduction
-from mothtrap.core.control import CaptureRequest
 from mothtrap.core.observations import (
     AnyObservation,
     Blind,
@@ -64,6 +63,7 @@ class Recorder(Generic[ArrayT]):
         reducer: the arithmetic of the framework.
         sinks: where closed steps go; filled by the session when the first step closes.
         tensors: all that were defined.
+        changes: takes what users ask of the running job.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Recorder(Generic[ArrayT]):
         self._clock, self._on_first_step = clock, on_first_step
         self.tensors = Tensors()
         self._plan = Plan(streams, overhead)
-        self._changes = Changes(self._plan, self._announce)
+        self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
         self._observations: list[AnyObservation] = []
         self._rows: list[tuple[Sequence[int], Rows]] = []
@@ -134,15 +134,6 @@ class Recorder(Generic[ArrayT]):
     def call(self, code: str) -> None:
         """Open, from any thread, the collections that wait for a finding of a rule."""
         self._plan.call(code)
-
-    def request(self, request: CaptureRequest) -> None:
-        """Ask, from any thread, for other collections from the next step on."""
-        self._changes.ask(request)
-
-    def continue_at(self, step: int) -> None:
-        """Say that the job made steps before this process did: its next one is `step`."""
-        self._steps = step
-        self.plan(step)
 
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known."""
@@ -281,7 +272,7 @@ class Recorder(Generic[ArrayT]):
         self.scalar("own_s", "", own_s)
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
         self._tell_raw_dropped(closed.step)
-        self._observations += self._changes.settle(closed.step + 1)
+        self._observations += self.changes.settle(closed.step + 1)
         scalars, observations, rows = self._scalars, self._observations, self._rows
         fields, raw = self._fields, self._copies.take()
         self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
@@ -303,7 +294,7 @@ class Recorder(Generic[ArrayT]):
         if self._opened:
             self._tell_forwards(self._steps)
             self._observations += self._plan.take_dropped(last=True)
-            self._observations += self._changes.settle(self.step, ended=True)
+            self._observations += self.changes.settle(self.step, ended=True)
             facts = (*self._observations, ending)
             key = StepKey(step=self._steps, mode=Mode.PREDICT)
             self._emit(key, [], (), facts, optimizers=(), skipped=False)

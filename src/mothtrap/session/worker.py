@@ -19,7 +19,7 @@ from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core import registry
 from mothtrap.core.config import Config
-from mothtrap.core.observations import CaptureChanged, Dropped, WorkerEnded, WorkerStarted
+from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
@@ -213,12 +213,14 @@ class Worker:
             self.leave()
             return
         self._supervised = self._launched and world_size > 1 and self._config.workers == "all"
-        attempt = None
+        attempt, changes = None, self.recorder.changes
         if self._config.capture != "off":
             attempt = self._folder = self._contained("run folder", self._attempt)
         if attempt is not None:
             self._contained("writer", lambda: self._open_writer(attempt, rank))
-            self._contained("requests", lambda: self._listen(attempt))
+            self._requests = self._contained(
+                "requests", lambda: RequestWatch(attempt, changes.ask, changes.refuse)
+            )
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.observe(
@@ -256,17 +258,6 @@ class Worker:
     def _reductions(self) -> Reductions:
         recorder = self.recorder
         return Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
-
-    def _listen(self, attempt: Path) -> None:
-        """Carry out what users ask of the running job."""
-
-        def refuse(request: str, error: str) -> None:
-            step = self.recorder.step
-            self.recorder.observe(
-                CaptureChanged(step=step, request=request, from_step=step, error=error)
-            )
-
-        self._requests = RequestWatch(attempt, self.recorder.request, refuse)
 
     def _start_side_writer(self, folder: Path, limit_bytes: float | None) -> bool:
         from mothtrap.session import side_writer
