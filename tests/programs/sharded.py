@@ -25,7 +25,8 @@ variant, path = sys.argv[1], Path(sys.argv[2])
 dist.init_process_group("gloo")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-net = nn.Sequential(nn.Linear(6, 7), nn.ReLU(), nn.Linear(7, 3))
+hidden = 8 if variant == "tensor_parallel" else 7  # tensor parallelism cuts evenly
+net = nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, 3))
 draws = torch.Generator().manual_seed(rank)
 if variant == "tensor_parallel":
     mesh = init_device_mesh("cpu", (world_size,), mesh_dim_names=("tp",))

@@ -135,6 +135,11 @@ class Recorder(Generic[ArrayT]):
         """Open, from any thread, the collections that wait for a finding of a rule."""
         self._plan.call(code)
 
+    def continue_at(self, step: int) -> None:
+        """Say that the job made steps before this process did: its next one is `step`."""
+        self._steps = step
+        self.plan(step)
+
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known."""
         tensor_id = self.tensors.add(info)
