@@ -15,13 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from tests.exports.stored import START_S, gradient, info, loss, train_step, weight
+from tests.exports.stored import START_S, block, gradient, info, loss, train_step, weight
 
 from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
 from mothtrap.core.records import Scalar
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports import Choice, export_run
-from mothtrap.exports.tensorboard import BUCKETS, buckets
+from mothtrap.exports._buckets import BUCKETS, buckets, power_buckets
 from mothtrap.reader.run import Run, open_run
+from mothtrap.statistics.distribution import histogram, quantiles
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
@@ -158,6 +160,37 @@ def test_a_value_beyond_float32_is_left_out_and_said(tmp_path: Path) -> None:
     assert written.left_out == ("1 values of loss on worker 0 are beyond float32 and left out",)
     found = series(loaded(tmp_path / "logs"), "scalars", "w0", "norm")
     assert [p.value for p in found] == [float("inf")]
+
+
+def test_captured_distributions_are_histograms_and_scalars(tmp_path: Path) -> None:
+    values = np.array([-3.0, -1e-30, 0.0, 0.5, 0.6, 3.0, 1e30, np.nan])
+    found = {"histogram": histogram(values), "quantiles": quantiles(values)}
+    names = [f"{what}(gradient:head.weight)" for what in found]
+    attempt = layout.create_run(tmp_path / "x", info("x", 1))
+    log = WorkerLog(layout.claim_worker(attempt)[1])
+    defined = tuple((i, TensorInfo(kind="metric", name=name)) for i, name in enumerate(names))
+    raw = (block(*enumerate(found.values())),)
+    log.append([replace(train_step(0), defined=defined, raw=raw)])
+    log.close()
+    export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
+    shown = loaded(tmp_path / "logs")
+    [point] = series(shown, "histograms", "w0", "gradient_exponents/head.weight")
+    assert point.numpy[:, 2].sum() == 6  # all but zero and NaN
+    [median] = series(shown, "scalars", "w0", "gradient_quantile_0.5/head.weight")
+    assert median.value == 0.5
+
+
+def test_buckets_of_powers_ascend_and_hold_what_was_counted() -> None:
+    values = np.array([-3.0, -1e-30, 0.5, 0.6, 3.0, 1e30])
+    found = power_buckets(histogram(values))
+    assert (np.diff(found[:, :2].reshape(-1)) >= 0).all()
+    assert found[found[:, 2] > 0].tolist() == [
+        [-4.0, -2.0, 1.0],
+        [-(2.0**-39), 0.0, 1.0],
+        [0.5, 1.0, 2.0],
+        [2.0, 4.0, 1.0],
+        [2.0**23, 2.0**24, 1.0],
+    ]
 
 
 def test_what_lies_there_is_not_overwritten(run: Run, tmp_path: Path) -> None:

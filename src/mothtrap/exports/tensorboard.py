@@ -4,7 +4,8 @@ Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Those of
 evaluations begin with `eval/` and are drawn over the count of evaluated batches
 (`mode_step`): TensorBoard keeps one point per step, and many batches share a train step.
 Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
-each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. NaN and
+each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
+histograms become histograms, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
 infinities stay what they are. TensorBoard's scalars are float32: a finite value beyond
 that is left out, and said, rather than called infinite.
 """
@@ -12,6 +13,7 @@ that is left out, and said, rather than called infinite.
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,16 @@ import numpy.typing as npt
 
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import Whole, records, statistics, wholes
 from mothtrap.reader.run import Run
+from mothtrap.statistics.distribution import QUANTILES, SHAPES
 
-BUCKETS = 30
-"""Buckets of a histogram: what TensorBoard itself makes by default."""
-_HUGE = 1e307
+_DISTRIBUTION = re.compile(
+    r"(?P<what>histogram|quantiles)\((?P<kind>\w+):(?P<name>.*)\)", re.DOTALL
+)
+"""How what was worked out from a tensor is named."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -56,7 +61,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                 scalars += events.flush(_place(record.key), record.wall_s)
             for whole in wholes(run, worker, choice):
                 try:
-                    histograms += _add_histogram(events, whole)
+                    histograms += _add_whole(events, whole)
                 except DamagedDataError as err:
                     left_out[str(err)] = None
                 except _NoHistogram as reason:
@@ -80,40 +85,32 @@ def _place(key: StepKey) -> int:
     return key.step if key.mode is Mode.TRAIN else key.mode_step
 
 
-def _add_histogram(events: _EventFile, whole: Whole) -> int:
+def _add_whole(events: _EventFile, whole: Whole) -> int:
+    """Add a tensor that was kept; return how many histograms it became."""
     prefix, tensor = _prefix(whole.row.key.mode), whole.tensor
     values = whole.values()
-    if values.dtype.kind == "c":
+    spread = _DISTRIBUTION.fullmatch(tensor.name) if tensor.kind == "metric" else None
+    added = 0
+    if spread is not None and values.shape == SHAPES[spread["what"]][0]:
+        tag = f"{prefix}{spread['kind']}_{{}}/{spread['name']}"
+        if spread["what"] == "histogram":
+            events.add_histogram(tag.format("exponents"), power_buckets(values.astype(np.int64)))
+            added = 1
+        else:
+            for share, value in zip(QUANTILES, values.tolist(), strict=True):
+                events.add_scalar(tag.format(f"quantile_{share:g}"), value)
+    elif values.dtype.kind == "c":
         raise _NoHistogram("its values are complex numbers")
-    flat = values.reshape(-1).astype(np.float64)
-    finite = flat[np.isfinite(flat)]
-    events.add_scalar(f"{prefix}{tensor.kind}_nonfinite/{tensor.name}", flat.size - finite.size)
-    if finite.size:
-        events.add_histogram(f"{prefix}{tensor.kind}/{tensor.name}", buckets(finite))
+    else:
+        flat = values.reshape(-1).astype(np.float64)
+        finite = flat[np.isfinite(flat)]
+        lost = flat.size - finite.size
+        events.add_scalar(f"{prefix}{tensor.kind}_nonfinite/{tensor.name}", lost)
+        if finite.size:
+            events.add_histogram(f"{prefix}{tensor.kind}/{tensor.name}", buckets(finite))
+            added = 1
     events.flush(_place(whole.row.key), whole.wall_s)
-    return int(finite.size > 0)
-
-
-def buckets(finite_N: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the histogram of finite values as TensorBoard stores it.
-
-    Args:
-        finite_N: float64, shape (N,), N >= 1, finite.
-
-    Returns:
-        float64, shape (BUCKETS, 3): left edge, right edge, count. Where float64 has no
-        edges between the least and the greatest value, all are in the last bucket.
-    """
-    low, high = finite_N.min(), finite_N.max()
-    scale = 0.25 if max(abs(low), abs(high)) > _HUGE else 1.0  # ranges must not overflow
-    edge_E = np.linspace(low * scale, high * scale, BUCKETS + 1) / scale
-    edge_E[0], edge_E[-1] = low, high
-    if np.any(np.diff(edge_E * scale) <= 0):
-        count_B = np.zeros(BUCKETS)
-        count_B[-1] = len(finite_N)
-        return np.stack([np.full(BUCKETS, low), np.full(BUCKETS, high), count_B], axis=1)
-    count_B = np.histogram(finite_N, bins=edge_E)[0].astype(np.float64)
-    return np.stack([edge_E[:-1], edge_E[1:], count_B], axis=1)
+    return added
 
 
 class _EventFile:

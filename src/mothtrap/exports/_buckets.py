@@ -1,0 +1,53 @@
+"""Histograms as TensorBoard stores them: float64, shape (B, 3), left edge, right edge, count."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.statistics.distribution import EDGES
+
+Floats = npt.NDArray[np.float64]
+
+BUCKETS = 30
+"""Of a histogram of values: what TensorBoard itself makes by default."""
+_HUGE = 1e307
+
+
+def buckets(finite_N: Floats) -> Floats:
+    """Return the histogram of values.
+
+    Args:
+        finite_N: float64, shape (N,), N >= 1, finite.
+
+    Returns:
+        float64, shape (BUCKETS, 3). Where float64 has no edges between the least and the
+        greatest value, all are in the last bucket.
+    """
+    low, high = finite_N.min(), finite_N.max()
+    scale = 0.25 if max(abs(low), abs(high)) > _HUGE else 1.0  # ranges must not overflow
+    edge_E = np.linspace(low * scale, high * scale, BUCKETS + 1) / scale
+    edge_E[0], edge_E[-1] = low, high
+    if np.any(np.diff(edge_E * scale) <= 0):
+        count_B = np.zeros(BUCKETS)
+        count_B[-1] = len(finite_N)
+        return np.stack([np.full(BUCKETS, low), np.full(BUCKETS, high), count_B], axis=1)
+    count_B = np.histogram(finite_N, bins=edge_E)[0].astype(np.float64)
+    return np.stack([edge_E[:-1], edge_E[1:], count_B], axis=1)
+
+
+def power_buckets(count_2P: npt.NDArray[np.int64]) -> Floats:
+    """Return a captured histogram over powers of two.
+
+    Args:
+        count_2P: int64, shape (2, P), as `statistics.distribution.histogram` returns it.
+
+    Returns:
+        float64, shape (2 P, 3), ascending. The innermost buckets reach to 0, and hold what
+        is smaller than the lowest power; the outermost hold what is larger than theirs.
+    """
+    near_P, far_P = EDGES.copy(), 2 * EDGES
+    near_P[0] = 0.0
+    count_2P = count_2P.astype(np.float64)
+    negative = np.stack([-far_P, -near_P, count_2P[0]], axis=1)[::-1]
+    return np.concatenate([negative, np.stack([near_P, far_P, count_2P[1]], axis=1)])
