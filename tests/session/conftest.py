@@ -1,0 +1,6 @@
+"""The S3 server, where a test asks for it; programs here are run as scripts."""
+
+from tests.s3_server import s3_server as s3_server
+from tests.s3_server import s3_url as s3_url
+
+collect_ignore = ["remote_training.py"]

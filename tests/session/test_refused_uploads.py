@@ -1,0 +1,181 @@
+"""A store that refuses, names that are taken, and what `mothtrap upload` does about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.s3_server import S3Server
+
+from mothtrap.cli import main
+from mothtrap.core.config import Config
+from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError
+from mothtrap.reader.run import open_run
+from mothtrap.session import launch, sending, uploading
+from mothtrap.store import layout, remote
+from mothtrap.store.objects import open_store
+from mothtrap.store.outbox import CollisionError
+
+
+def train(url: str, name: str | None = "seen", code: str = "pass") -> int:
+    """Run a job that takes no time under a launcher of its own."""
+    config = Config(runs_dir=url, upload_every_s=0.05)
+    return launch.launch([sys.executable, "-c", code], config=config, name=name)
+
+
+def spooled() -> list[str]:
+    return [path.name for path in sending.spooled()]
+
+
+def command(*words: str, code: int = 0) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words], prog_name="mothtrap")
+    assert ended.value.code == code
+
+
+def test_wrong_credentials_are_said_once_and_the_job_runs(
+    s3_url: str, s3_server: S3Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with s3_server.checking_credentials():
+        assert train(s3_url, code="print('trained')") == 0
+    out, err = capfd.readouterr()
+    assert out == "trained\n"
+    assert err.count("InvalidAccessKeyId") == 2  # at the start, and in the last word
+    assert "the job goes on" in err
+    assert "2 files (0.0 MB) of this run are not in" in err
+    assert f"mothtrap upload {sending.spooled()[0]}" in err
+    command("upload", "seen")
+    assert open_run(f"{s3_url}/seen").end is not None
+    assert spooled() == []
+
+
+def test_a_missing_bucket_is_named(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert train("s3://no-such-bucket/runs", code="print('trained')") == 0
+    out, err = capfd.readouterr()
+    assert out == "trained\n"
+    assert "s3://no-such-bucket/runs/seen: there is no such bucket; make it, or correct" in err
+    run = sending.spooled()[0]
+    command("upload", str(run), "--to", s3_url)  # to another place, after all
+    assert open_run(f"{s3_url}/seen").id == "seen"
+
+
+def test_a_store_that_is_down_from_the_start_to_the_end(
+    s3_url: str,
+    s3_server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(uploading, "GIVE_UP_S", 0.0)
+    s3_server.stop()
+    try:
+        assert train(s3_url) == 0
+        command("upload", code=2)
+    finally:
+        s3_server.start()
+    err = capfd.readouterr().err
+    assert "the job goes on, what is captured is kept in" in err
+    assert "`mothtrap upload" in err
+    assert spooled() == ["seen"]
+    command("upload")
+    assert capfd.readouterr().out == f"seen is at {s3_url}/seen\n"
+    assert spooled() == []
+    command("upload")
+    assert "nothing is to be sent" in capfd.readouterr().err
+
+
+def test_a_name_that_is_taken_in_the_store_is_refused_before_the_job_starts(
+    s3_url: str, tmp_path: Path
+) -> None:
+    assert train(s3_url) == 0
+    started = tmp_path / "started"
+    with pytest.raises(RunExistsError, match=f"{s3_url}/seen exists; choose another name"):
+        train(s3_url, code=f"open({str(started)!r}, 'w')")
+    assert not started.exists()
+    assert spooled() == []
+
+
+def test_of_two_launchers_without_a_name_both_get_one(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "default_name", lambda _: "same")
+    for node in ("a", "b"):  # two machines: they share the store, and nothing else
+        monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / node))
+        assert train(s3_url, name=None) == 0
+    assert [open_run(f"{s3_url}/{name}").id for name in ("same", "same-2")] == ["same", "same-2"]
+
+
+def test_a_run_of_that_name_that_appeared_meanwhile_is_left_alone(
+    s3_url: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(uploading, "GIVE_UP_S", 0.0)
+    s3_server.stop()
+    try:
+        train(s3_url, code="import sys; sys.exit(4)")
+    finally:
+        s3_server.start()
+    with monkeypatch.context() as other:
+        other.setenv("MOTHTRAP_CACHE", str(tmp_path / "b"))
+        train(s3_url)
+    (run,) = sending.spooled()
+    with pytest.raises(CollisionError, match="--name"):
+        sending.send(run)
+    assert sending.send(run, name="seen-late") == f"{s3_url}/seen-late"
+    codes = [open_run(f"{s3_url}/{name}").end for name in ("seen", "seen-late")]
+    assert [end.exit_code for end in codes if end is not None] == [0, 4]
+
+
+def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> None:
+    config = Config(runs_dir=str(tmp_path / "runs"))
+    attempt = launch.create("here", ["x"], config, numbered=False)
+    held = uploading.hold(attempt.parent)
+    with pytest.raises(uploading.RunBusyError, match="is being sent by another process"):
+        sending.send(attempt.parent, s3_url)
+    os.close(held)
+    with pytest.raises(ConfigError, match=r"say where it is to go, e\.g\. mothtrap upload"):
+        sending.send(attempt.parent)
+    assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
+    assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too
+
+
+def test_ls_and_show_read_the_store(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        train(s3_url, name=name)
+    capfd.readouterr()
+    command("ls", s3_url)
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["one", "finished"], ["two", "finished"]]
+    command("show", f"{s3_url}/one", "--format", "json")
+    assert '"id":"one"' in capfd.readouterr().out
+    command("show", "--runs-dir", s3_url, "--format", "json")  # the latest
+    assert '"id":"two"' in capfd.readouterr().out
+    with pytest.raises(RunNotFoundError, match=r"did you mean 'two'\?"):
+        open_run("twoo", s3_url)
+
+
+def test_a_mirror_of_a_run_that_was_removed_is_not_taken_for_another(s3_url: str) -> None:
+    train(s3_url)
+    before = open_run(f"{s3_url}/seen")
+    store = open_store(s3_url)
+    for info in list(store.list("seen")):
+        store.delete(info.key)
+    train(s3_url, code="import sys; sys.exit(5)")
+    after = open_run(f"{s3_url}/seen")
+    assert before.end is not None
+    assert after.end is not None
+    assert (before.end.exit_code, after.end.exit_code) == (0, 5)
+
+
+def test_an_odd_place_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no object store has the scheme 's4'"):
+        train("s4://bucket/runs", code=f"open({str(tmp_path / 'started')!r}, 'w')")
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_place_of_spools_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHTRAP_CACHE", "/elsewhere")
+    one, two = remote.spool_folder("s3://b/runs"), remote.spool_folder("s3://b-runs")
+    assert one.parent == Path("/elsewhere/spool")
+    assert one.name.startswith("s3-b-runs-")
+    assert one != two

@@ -1,0 +1,189 @@
+"""A job and a reader in two processes, with an object store between them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from tests.harness.running import MOTHTRAP, environment, finish, run, start
+from tests.s3_server import S3Server
+
+from mothtrap.reader.follow import follow
+from mothtrap.reader.run import Run, open_run
+from mothtrap.store.remote import cache_folder
+
+SCRIPT = Path(__file__).parent / "remote_training.py"
+WEIGHTS = '{"w": {"tensors": ["weights:0.*"], "raw": true}}'
+
+
+class Job:
+    """A training under `mothtrap run` that makes steps when told to."""
+
+    def __init__(self, url: str, cwd: Path, *words: str) -> None:
+        command = [*MOTHTRAP, "run", "--runs-dir", url, "--name", "seen", *words, str(SCRIPT)]
+        self.process = start(command, cwd=cwd, env=here(), stdin=subprocess.PIPE)
+        assert self._line() == "ready"
+        self.losses: list[float] = []
+        self.weights: list[bytes] = []
+
+    def train(self, steps: int) -> None:
+        """Make steps; returns when they are made."""
+        self._say(f"{steps}")
+        for _ in range(steps):
+            loss, weight = self._line().split()
+            self.losses.append(float(loss))
+            self.weights.append(bytes.fromhex(weight))
+
+    def child(self) -> psutil.Process:
+        """The script's own process."""
+        (child,) = psutil.Process(self.process.pid).children()
+        return child
+
+    def end(self) -> None:
+        """Make no more steps."""
+        self._say("end")
+
+    def _say(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            assert self.process.stderr is not None
+            raise AssertionError(self.process.stderr.read())
+        return line.rstrip("\n")
+
+
+def here(**changes: str) -> dict[str, str]:
+    """This environment, as a job of the same user has it."""
+    own = {
+        "MOTHTRAP_CACHE": str(cache_folder()),
+        "MOTHTRAP_UPLOAD_EVERY_S": "0.1",
+        "MOTHTRAP_OVERHEAD": "0",
+    }
+    return environment(MOTHTRAP_COLLECTIONS=WEIGHTS, OMP_NUM_THREADS="1", **(own | changes))
+
+
+def losses_of(run: Run) -> list[float]:
+    (series,) = run.scalars("loss")
+    assert series.steps_S.tolist() == list(range(len(series)))
+    return series.values_S.tolist()
+
+
+def stored(url: str, step: int) -> Run:
+    """Return the run as a reader of the store sees it, once it has a step."""
+    found = open_run(url)
+    found.wait_for(step, timeout_s=60)
+    return found
+
+
+@pytest.fixture
+def begin(s3_url: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    """Starts jobs, and ends those that a failed test leaves behind."""
+    jobs: list[Job] = []
+
+    def start_job(*words: str) -> Job:
+        jobs.append(Job(s3_url, tmp_path, *words))
+        return jobs[-1]
+
+    yield start_job
+    for job in jobs:
+        if job.process.poll() is None:
+            os.killpg(job.process.pid, signal.SIGKILL)
+            job.process.wait()
+        for pipe in (job.process.stdin, job.process.stdout, job.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def test_a_reader_of_the_store_sees_the_jobs_own_values_while_it_runs(
+    s3_url: str, begin: Callable[..., Job]
+) -> None:
+    job = begin()
+    job.train(30)
+    live = stored(f"{s3_url}/seen", 19)
+    assert live.state == "running"
+    assert losses_of(live) == job.losses[: live.steps]
+    weight = live.tensor("weight:0.weight")
+    for step in range(20):
+        values = weight.at(step)
+        assert (values.dtype, values.shape) == (np.dtype(np.float32), (16, 8))
+        assert values.tobytes() == job.weights[step]
+
+    followed = follow(f"{s3_url}/seen")
+    got = [next(followed) for _ in range(20)]
+    job.train(30)
+    job.end()
+    got += followed  # ends when the run has ended
+    train = [record for _, record in got if record.optimizers]
+    assert [s.value for r in train for s in r.scalars if s.name == "loss"] == job.losses
+
+    outcome = finish(job.process)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "obstore" not in outcome.stdout.split()  # nothing of it is in the training process
+    assert f"mothtrap show {s3_url}/seen" in outcome.stderr
+    assert not list((cache_folder() / "spool").glob("*/seen"))
+    done = open_run(f"{s3_url}/seen")
+    assert (done.state, done.steps, done.damage) == ("finished", 60, ())
+    assert losses_of(done) == job.losses
+    assert [done.tensor("weight:0.weight").at(s).tobytes() for s in range(60)] == job.weights
+    mirrored = {path.name.partition("-")[0] for path in done.path.rglob("*.arrow")}
+    assert mirrored >= {"events", "stats", "scalars", "index"}
+    assert "raw" not in mirrored  # a tensor is read by its range
+
+
+def test_an_outage_costs_neither_the_training_nor_a_step(
+    s3_url: str, s3_server: S3Server, begin: Callable[..., Job]
+) -> None:
+    job = begin()
+    job.train(10)
+    before = stored(f"{s3_url}/seen", 8)
+    s3_server.stop()
+    try:
+        job.train(40)  # goes through although nothing can be sent
+        assert job.process.stderr is not None
+        said = job.process.stderr.readline()
+    finally:
+        s3_server.start()
+    job.train(10)
+    job.end()
+    outcome = finish(job.process)
+    assert outcome.returncode == 0
+    assert f"{s3_url}/seen" in said
+    assert "the job goes on, what is captured is kept in" in said
+    assert "answers again" in outcome.stderr
+    before.refresh()
+    after = open_run(f"{s3_url}/seen")
+    assert (after.state, after.steps, after.damage) == ("finished", 60, ())
+    assert losses_of(after) == job.losses
+    assert [after.tensor("weight:0.weight").at(s).tobytes() for s in range(60)] == job.weights
+
+
+@pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
+def test_kill_9_loses_nothing_that_was_written(
+    launcher: bool, s3_url: str, tmp_path: Path, begin: Callable[..., Job]
+) -> None:
+    job = begin()
+    job.train(20)
+    stored(f"{s3_url}/seen", 18)
+    for victim in (job.process.pid, job.child().pid) if launcher else (job.child().pid,):
+        os.kill(victim, signal.SIGKILL)
+    assert finish(job.process).returncode == -signal.SIGKILL
+    if launcher:
+        outcome = run([*MOTHTRAP, "upload"], cwd=tmp_path, env=here())
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+        assert outcome.stdout == f"seen is at {s3_url}/seen\n"
+    found = open_run(f"{s3_url}/seen")
+    assert (found.state, found.damage) == ("crashed", ())
+    assert found.steps in (19, 20)  # the last one is closed by what comes after it
+    assert losses_of(found) == job.losses[: found.steps]
+    assert not list((cache_folder() / "spool").glob("*/seen"))
