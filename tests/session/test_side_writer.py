@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from tests.harness.running import environment, observed, run
-from tests.reader.runs import DEAD_PID
+from tests.reader.runs import DEAD_PID, info
 from tests.session.test_worker import Adapter
 from tests.session.test_worker import step as close_step
 from tests.store.records import plain, record
@@ -27,6 +27,7 @@ from mothtrap.core.observations import WorkerEnded, WorkerLost
 from mothtrap.reader.run import open_run
 from mothtrap.session import side_writer
 from mothtrap.session.worker import Worker
+from mothtrap.store import layout
 from mothtrap.store.wire import encode
 from mothtrap.store.worker_reading import ReadState, read_records
 from mothtrap.store.writers import at_work, marked, wait_for_writers
@@ -209,15 +210,17 @@ def test_where_no_process_can_be_started_a_thread_writes(
 ) -> None:
     said: list[str] = []
     config = Config(writer="process", select=("LOS",))
-    worker = Worker(lambda: tmp_path, config, Adapter(), said.append)
+    attempt = layout.create_run(tmp_path / "run", info())
+    worker = Worker(lambda: attempt, config, Adapter(), said.append)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     for number in range(3):
         close_step(worker, number)
     worker.close()
+    assert len(said) == 1, said
     (line,) = said
     assert line.startswith("mothtrap: no writer process could be started ([Errno 2] No such file")
     assert line.endswith("a thread of this process writes instead")
-    records = read_records(tmp_path / "w0")
+    records = read_records(attempt / "w0")
     assert [item.key.step for item in records if item.optimizers] == [0, 1, 2]
 
 
