@@ -39,7 +39,8 @@ class Plan:
         self._evaluated: StepKey | None = None
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
-        self._names: dict[Mode, frozenset[str]] = {}
+        self._names: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
+        self._modes = self._scheduled()
         self._any_names: frozenset[str] = frozenset()
         self._spent_s: dict[str, float] = {}
         self._called: deque[str] = deque()
@@ -67,16 +68,18 @@ class Plan:
         self._admitted.clear()
         while self._called:
             self._open(self._called.popleft())
-        for mode in MODES:
+        for mode in self._modes:
             self._decide(mode)
+        self._any_names = frozenset().union(*self._names.values())
 
     def begin_forward(self) -> None:
         """Decide what is captured in the next forward, when one of an evaluation is over."""
         key, self._evaluated = self._evaluated, None
         if key is not None:
             self._mode_steps[key.mode] = key.mode_step + 1
-            if any(key.mode in stream.schedules for stream in self.streams):
+            if key.mode in self._modes:
                 self._decide(key.mode)
+                self._any_names = frozenset().union(*self._names.values())
 
     def end_forward(self, key: StepKey) -> None:
         """Keep what is decided of an evaluation until the next one: its loss is still to come."""
@@ -167,7 +170,9 @@ class Plan:
             self._exhausted.discard(stream.name)
             self._used_bytes.pop(stream.name, None)
             self._open_until[stream.name] = step + stream.for_steps
-        return self._selection.change((*kept, *added))
+        wanted = self._selection.change((*kept, *added))
+        self._modes = MODES  # also those in which something is due no more
+        return wanted
 
     def take_dropped(self, *, last: bool = False) -> list[Dropped]:
         """Return what was given up since the last call.
@@ -181,12 +186,17 @@ class Plan:
         dropped, self._dropped = self._dropped, []
         return dropped
 
+    def _scheduled(self) -> tuple[Mode, ...]:
+        """The modes in which anything is ever due."""
+        return tuple(mode for mode in MODES if any(mode in s.schedules for s in self.streams))
+
     def _decide(self, mode: Mode) -> None:
         mode_step = self._mode_steps[mode]
         due = [s for s in self.streams if s.is_due(mode, mode_step) and self._is_open(s)]
-        self.active[mode] = tuple(stream for stream in due if self._admits(stream))
-        self._names[mode] = frozenset(stream.name for stream in self.active[mode])
-        self._any_names = frozenset().union(*self._names.values())
+        active = tuple(stream for stream in due if self._admits(stream))
+        if active != self.active[mode]:
+            self.active[mode] = active
+            self._names[mode] = frozenset(stream.name for stream in active)
 
     def _admits(self, stream: Stream) -> bool:
         """Ask the governor, once a step."""
