@@ -77,9 +77,7 @@ def test_tensors_are_chosen_by_collection(tmp_path: Path) -> None:
     assert names(run, collection="attention") == ALL[1:2]
     assert names(run, collection="biases") == ALL[2:3]
     assert names(run, "blocks.1.*", collection="attention") == []
-    with pytest.raises(
-        UnknownNameError, match=r"did you mean 'attention'.*this run has: attention"
-    ):
+    with pytest.raises(UnknownNameError, match=r"did you mean 'attention'.*has: attention"):
         run.tensors(collection="attenton")
     with pytest.raises(ConfigError, match="'broken' of this run cannot be understood"):
         run.tensors(collection="broken")

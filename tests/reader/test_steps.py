@@ -70,7 +70,7 @@ def test_modes_may_be_named_in_words(tmp_path: Path) -> None:
     assert run.tensor("layer1").history("l2", "eval").mode is Mode.EVAL
     assert [s.mode for s in run.scalars("loss", "eval")] == [Mode.EVAL]
     for ask in (run.steps_of, run.scalars, run.follow, run.timeline.keys):
-        with pytest.raises(UnknownNameError, match="no mode 'evl' .did you mean 'eval'"):
+        with pytest.raises(UnknownNameError, match=r"no mode 'evl' .did you mean 'eval'"):
             list(ask(mode="evl"))  # type: ignore[operator, arg-type, call-arg]
 
 

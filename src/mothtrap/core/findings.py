@@ -7,6 +7,8 @@ import hashlib
 
 import msgspec
 
+from mothtrap.core.display import heading, pairs
+
 
 class Severity(enum.StrEnum):
     """How bad: `error` = training is broken or will be, `warning` = probably hurting."""
@@ -63,6 +65,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     causes: tuple[str, ...] = ()
     caused_by: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, object] = {
+            "severity": self.severity,
+            "since step": self.step,
+            "layers": ", ".join(self.layers),
+            "what": self.message,
+            "where": self.location or "",
+            "why": self.why,
+            "try": "; ".join(self.fixes),
+        }
+        said = pairs({name: value for name, value in rows.items() if value != ""})
+        return heading(f"{self.code} {self.name}") + said + pairs(self.evidence)
 
 
 def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:

@@ -32,8 +32,9 @@ def mode_code(mode: ModeName) -> int:
         UnknownNameError: there is no such mode; names the nearest.
     """
     if mode not in MODE_CODE:
+        known = [each.value for each in MODES]
         raise UnknownNameError(
-            f"there is no mode {mode!r}{nearest(mode, MODES)}; modes: {', '.join(MODES)}"
+            f"there is no mode {mode!r}{nearest(mode, known)}; modes: {', '.join(known)}"
         )
     return MODE_CODE[Mode(mode)]
 
