@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,9 +26,9 @@ WEIGHTS = '{"w": {"tensors": ["weights:0.*"], "raw": true}}'
 class Job:
     """A training under `mothtrap run` that makes steps when told to."""
 
-    def __init__(self, url: str, cwd: Path, *words: str) -> None:
-        command = [*MOTHTRAP, "run", "--runs-dir", url, "--name", "seen", *words, str(SCRIPT)]
-        self.process = start(command, cwd=cwd, env=here(), stdin=subprocess.PIPE)
+    def __init__(self, url: str, cwd: Path, **settings: str) -> None:
+        command = [*MOTHTRAP, "run", "--runs-dir", url, "--name", "seen", str(SCRIPT)]
+        self.process = start(command, cwd=cwd, env=here(**settings), stdin=subprocess.PIPE)
         assert self._line() == "ready"
         self.losses: list[float] = []
         self.weights: list[bytes] = []
@@ -91,8 +92,8 @@ def begin(s3_url: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     """Starts jobs, and ends those that a failed test leaves behind."""
     jobs: list[Job] = []
 
-    def start_job(*words: str) -> Job:
-        jobs.append(Job(s3_url, tmp_path, *words))
+    def start_job(**settings: str) -> Job:
+        jobs.append(Job(s3_url, tmp_path, **settings))
         return jobs[-1]
 
     yield start_job
@@ -187,3 +188,36 @@ def test_kill_9_loses_nothing_that_was_written(
     assert found.steps in (19, 20)  # the last one is closed by what comes after it
     assert losses_of(found) == job.losses[: found.steps]
     assert not list((cache_folder() / "spool").glob("*/seen"))
+
+
+WATCHED = """
+import sys, torch, mothtrap
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+with mothtrap.watch(model, optimizer, name="watched", overhead=0.0) as dbg:
+    for step in range(20):
+        loss = model(torch.ones(2, 4)).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        dbg.step(loss=loss)
+        print(loss.item())
+"""
+
+
+def test_a_watched_model_is_sent_by_a_thread(s3_url: str, tmp_path: Path) -> None:
+    outcome = run([sys.executable, "-c", WATCHED], cwd=tmp_path, env=here(MOTHTRAP_RUNS_DIR=s3_url))
+    assert outcome.returncode == 0, outcome.stderr
+    found = open_run(f"{s3_url}/watched")
+    assert (found.state, found.steps, found.damage) == ("finished", 20, ())
+    assert losses_of(found) == [float(line) for line in outcome.stdout.split()]
+    assert f"mothtrap show {s3_url}/watched" in outcome.stderr
+    assert not list((cache_folder() / "spool").glob("*/watched"))
+
+
+def test_a_writer_process_seals_in_time_too(s3_url: str, begin: Callable[..., Job]) -> None:
+    job = begin(MOTHTRAP_WRITER="process")
+    job.train(30)
+    assert stored(f"{s3_url}/seen", 28).state == "running"
+    job.end()
+    assert finish(job.process).returncode == 0
+    done = open_run(f"{s3_url}/seen")
+    assert (done.steps, done.damage, losses_of(done)) == (30, (), job.losses)
