@@ -101,8 +101,10 @@ def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:
             outputs.extend(model(torch.randn(2, 4)).numpy().tobytes() for _ in range(3))
 
     chosen = Collection(tensors=("activations:2",), raw=True, modes=(), eval=Schedule(every=4))
-    run = trained(tmp_path, 5, each, collections={"mine": chosen})
+    numbers = Collection(tensors=("activations:2",), statistics=("mean",))
+    run = trained(tmp_path, 5, each, collections={"mine": chosen, "numbers": numbers})
     tensor = run.tensor("activation:2")
+    assert tensor.history("mean").steps_S.tolist() == [0, 1, 2, 3, 4]
     # The forwards before the first step closes come before there is a run to hold them.
     keys = tensor.raw_keys(Mode.EVAL)
     assert [key.mode_step for key in keys] == [4, 8, 12]

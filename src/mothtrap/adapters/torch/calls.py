@@ -114,7 +114,7 @@ class CallCapture:
                 if tensor_id is not None and self._recorder.statistics(tensor_id, self._mode):
                     ids.append(tensor_id)
                     tensors.append(tensor)
-        self._recorder.reduce(kind, ids, tensors)
+        self._recorder.reduce(kind, ids, tensors, self._mode)
 
     def _take_activation(
         self,
@@ -131,7 +131,7 @@ class CallCapture:
         if "inactive" in wanted and self._mode is Mode.TRAIN:
             self.activity.look(tensor_id, tensor, before)
         if wanted - {"inactive"}:
-            self._recorder.reduce("activation", [tensor_id], [tensor])
+            self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
 
     def _take_gradient(
         self, module: nn.Module, place: str, call: int, tensor: torch.Tensor
