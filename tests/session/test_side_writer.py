@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -162,6 +163,37 @@ def test_a_writer_that_was_killed_is_told(folder: Path) -> None:
     assert channel.close()
     assert len(errors) == 1
     assert wait_for_writers(folder.parent, PATIENCE_S)
+
+
+def test_a_training_without_standard_streams_has_one_too(folder: Path) -> None:
+    code = (
+        "import os, sys; os.closerange(0, 3)\n"
+        "from pathlib import Path\n"
+        "from mothtrap.session import side_writer\n"
+        "ring, alive = side_writer.start(Path(sys.argv[1]), queue_bytes=1, durability='crash')\n"
+        "os._exit(0 if alive() else 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, folder], timeout=PATIENCE_S)
+    assert done.returncode == 0
+    assert wait_for_writers(folder.parent, PATIENCE_S)
+    assert len(read_records(folder)) == 1  # that the training left without a word
+
+
+def test_one_that_is_killed_while_it_starts_is_not_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = side_writer._spawn
+
+    def spawn_and_kill(command: list[str], file: int) -> None:
+        spawn(command, file)
+        ring = Ring(file, json.loads(command[-1])[1])
+        while not ring.reader_pid:
+            os.sched_yield()
+        os.kill(ring.reader_pid, signal.SIGKILL)
+
+    monkeypatch.setattr(side_writer, "_spawn", spawn_and_kill)
+    with pytest.raises(OSError, match="ended at once"):
+        side_writer.start(folder, queue_bytes=MIB, durability="crash")
 
 
 def test_one_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

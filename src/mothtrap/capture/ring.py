@@ -17,6 +17,7 @@ another processor core has not made visible yet.
 from __future__ import annotations
 
 import enum
+import fcntl
 import mmap
 import os
 import struct
@@ -77,11 +78,15 @@ class Ring:
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("mothtrap")
             os.ftruncate(file, _RING_AT + size)
-            return file, size
-        with tempfile.TemporaryFile(buffering=0) as nameless:
-            # A hole that finds the disk full later would kill whoever writes into it.
-            nameless.write(bytes(_RING_AT + size))
-            return os.dup(nameless.fileno()), size
+        else:
+            with tempfile.TemporaryFile(buffering=0) as nameless:
+                # A hole that finds the disk full later would kill whoever writes into it.
+                nameless.write(bytes(_RING_AT + size))
+                file = os.dup(nameless.fileno())
+        try:  # a process that has closed its standard streams must not take this for one
+            return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), size
+        finally:
+            os.close(file)
 
     @property
     def used(self) -> int:

@@ -30,6 +30,7 @@ from mothtrap.store.wire import decode
 MIN_RING_BYTES = 4 << 20
 """Chosen by hand: the definitions of some 10,000 tensors fit."""
 START_TIMEOUT_S = 30.0
+START_WAIT_S = 0.005
 POLL_S = 0.05
 FIRST_WAIT_S = 0.001
 CHUNK_BYTES = 32 << 20
@@ -73,10 +74,12 @@ def start(
     while ring.state != ReaderState.READY:
         if ring.state == ReaderState.FAILED:
             raise OSError(ring.words)
+        if ring.reader_pid and not _watch(ring.reader_pid)() and not ring.state:
+            raise OSError("it was ended at once from outside")
         if time.monotonic() >= deadline_s:
             ring.finish()  # so that it ends should it begin after all
             raise OSError(f"it was not ready within {START_TIMEOUT_S:g} s")
-        time.sleep(FIRST_WAIT_S)
+        time.sleep(START_WAIT_S)
     return ring, _watch(ring.reader_pid)
 
 
@@ -214,12 +217,12 @@ def _leave() -> None:
 def main() -> None:
     """Fork the writer and end, so that it has no parent that would have to wait for it."""
     file, size, peer, folder, durability, roll_s, limit_bytes = json.loads(sys.argv[1])
-    if os.fork():
-        os._exit(0)
-    _leave()
     ring = Ring(file, size)
     os.close(file)
+    if os.fork():
+        os._exit(0)
     ring.begin(os.getpid())
+    _leave()
     try:
         how = {"roll_s": roll_s, "limit_bytes": limit_bytes}
         write_from(ring, Path(folder), peer, durability, **how)
