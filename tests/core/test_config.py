@@ -84,6 +84,8 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
         ("overhead = 2", "overhead cannot be 2: "),
         ("overhead = nan", "overhead cannot be nan: "),
         ("queue_mb = 0", "queue_mb must be more than 0"),
+        ("max_run_mb = -1", r"max_run_mb must be 0 \(no limit\) or more and finite, not -1"),
+        ("max_run_mb = nan", "max_run_mb must be 0"),
         ("queue_mb = inf", "queue_mb must be more than 0 and finite"),
         ("[collections.a]\ntensors = ['x']\nevery = 0", "collections.a.every must be 1 step"),
         ("[tool]\nmothtrap = 3", "must be a table, not 3"),
