@@ -159,9 +159,9 @@ class ForwardWatch:
         self._in_root = True
         self._recorder.begin_forward()
         owned = self._optimizers.owns_root(root)
-        if owned:
-            self._optimizers.distributed.root_called(module, root)
         self._job.feed(RootCalled(root.label, owned))
+        if owned:  # now that the step before is closed
+            self._optimizers.distributed.root_called(module, root)
         self.held.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
         self._look_up_calls()
