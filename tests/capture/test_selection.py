@@ -7,9 +7,12 @@ import pytest
 from mothtrap.capture.selection import (
     CAPTURED_KINDS,
     DENSE_STEPS,
+    RAW,
+    SHAPE,
     TABLE,
     Selection,
     Stream,
+    of_collection,
     streams,
 )
 from mothtrap.core.config import Collection, Config
@@ -97,3 +100,48 @@ def test_only_active_streams_count() -> None:
     selection.define(0, GRADIENT)
     assert selection.statistics(0, frozenset({found[1].name})) == {"mean"}
     assert selection.statistics(0, frozenset()) == frozenset()
+
+
+def by_name(name: str, collection: Collection) -> dict[str, frozenset[str]]:
+    return {stream.name: stream.statistics for stream in of_collection(name, collection)}
+
+
+def test_the_copies_of_a_collection_are_a_stream_of_their_own() -> None:
+    collection = Collection(
+        raw=True, statistics=("l2", "histogram"), reductions={"n": len}, budget_mb=1.0
+    )
+    assert by_name("weights", collection) == {
+        "collection weights": {"l2"},
+        "copies of collection weights": {RAW, "histogram", "weights.n"},
+    }
+    numbers, copies = of_collection("weights", collection)
+    assert (numbers.copies, copies.copies) == (False, True)
+    assert copies.reductions == {"weights.n": len}
+    assert copies.budget_bytes == 2**20
+    assert by_name("weights", Collection()) == {"collection weights": TABLE}
+    assert by_name("weights", Collection(shape_only=True)) == {
+        "collection weights": {"count", SHAPE}
+    }
+
+
+def test_a_collection_asks_for_its_own_kinds_alone() -> None:
+    (stream,) = of_collection("mine", Collection(tensors=("updates:head.*", "losses")))
+    assert set(stream.kinds) == {"loss", "update"}
+    assert stream.matches(TensorInfo(kind="update", name="head.weight"))
+    assert not stream.matches(TensorInfo(kind="update", name="body.weight"))
+
+
+def test_what_waits_for_a_finding_is_never_thinned() -> None:
+    waiting = of_collection("weights", Collection(raw=True, on=("NUM",)))
+    assert [stream.essential for stream in waiting] == [True]
+    assert [s.is_called_by(code) for s in waiting for code in ("NUM004", "GRD101")] == [True, False]
+
+
+def test_other_streams_come_into_force_for_tensors_that_are_known() -> None:
+    selection = Selection(())
+    assert not selection.define(0, GRADIENT)
+    assert not selection.define(1, LINEAR)
+    assert selection.change(of_collection("gradients", Collection(raw=True))) == [0]
+    assert selection.statistics(0, frozenset({"copies of collection gradients"})) == {RAW}
+    assert selection.change(()) == []
+    assert selection.statistics(0, frozenset({"copies of collection gradients"})) == frozenset()
