@@ -67,7 +67,10 @@ def command(
         click.echo(f"{path.name}: in force from {when} on")
     elif not lists:
         raise Refusal("nothing was asked for; give --add TENSORS, --remove NAME or --list")
-    for name, collection in in_force(path).items():
+    collections = in_force(path)
+    if not collections:
+        click.echo("no collection is in force: what the rules need is captured", err=True)
+    for name, collection in collections.items():
         click.echo(f"{name}: {jsonable.encode(given(collection)).decode()}")
 
 
