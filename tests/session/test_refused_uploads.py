@@ -154,6 +154,21 @@ def test_ls_and_show_read_the_store(s3_url: str, capfd: pytest.CaptureFixture[st
         open_run("twoo", s3_url)
 
 
+def test_a_run_in_the_store_is_gone_on_with(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = Config(runs_dir=s3_url)
+    for number in (3, 4):
+        monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / str(number)))  # on another machine
+        command = [sys.executable, "-c", f"raise SystemExit({number})"]
+        assert launch.launch(command, config=config, name="seen", resume=True) == number
+    found = open_run(f"{s3_url}/seen")
+    assert found.attempts == 2
+    assert found.end is not None
+    assert found.end.exit_code == 4
+    assert spooled() == []
+
+
 def test_a_mirror_of_a_run_that_was_removed_is_not_taken_for_another(s3_url: str) -> None:
     train(s3_url)
     before = open_run(f"{s3_url}/seen")

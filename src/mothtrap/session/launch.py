@@ -195,8 +195,7 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
 
 
 def _create(command: Sequence[str], config: Config, name: str | None, resume: bool) -> Path:
-    run = Path(config.runs_dir) / (name or "")
-    if resume and name and layout.attempts(run):
+    if resume and name and layout.attempts(run := uploading.bring_back(config.runs_dir, name)):
         number = next_attempt(run)
         anew = msgspec.structs.replace(run_info(name, command, config), attempt=number)
         return layout.create_attempt(run, anew)

@@ -17,13 +17,15 @@ from mothtrap.core.errors import (
     MothtrapError,
     ObjectExistsError,
     RunExistsError,
+    RunNotFoundError,
     StoreError,
     StoreRefusedError,
 )
 from mothtrap.store import layout
+from mothtrap.store.mirror import open_mirror
 from mothtrap.store.objects import Store, is_url, join, open_store, split
 from mothtrap.store.outbox import CollisionError, Outbox
-from mothtrap.store.remote import Remote, spool_folder, write_remote
+from mothtrap.store.remote import Remote, read_remote, spool_folder, write_remote
 
 MAX_PAUSE_S = 30.0
 """Longest pause between two attempts while the store does not answer; chosen by hand."""
@@ -55,6 +57,32 @@ def folder_for(runs_dir: str) -> Path:
     return spool_folder(runs_dir)
 
 
+def bring_back(runs_dir: str, name: str) -> Path:
+    """Return the folder of a run that may be gone on with, made of what the store has of it.
+
+    Args:
+        runs_dir: where runs are kept; nothing is to be done for those on a disk.
+        name: of the run.
+
+    Raises:
+        StoreError: the store cannot be reached, or refuses.
+    """
+    run = folder_for(runs_dir) / name
+    if not is_url(runs_dir) or layout.attempts(run):
+        return run
+    url = join(runs_dir, name)
+    try:
+        mirror = open_mirror(url).folder
+    except RunNotFoundError:
+        return run
+    draft = run.with_name(f".draft-{os.getpid()}-{name}")
+    shutil.copytree(mirror, draft, ignore=shutil.ignore_patterns(".*", "alive.json"))
+    Outbox(draft, url).has_all()
+    write_remote(draft, Remote(url=url, role="spool"))
+    os.rename(draft, run)
+    return run
+
+
 def begin(
     run: Path, config: Config, say: Callable[[str], None], *, numbered: bool, ask: bool
 ) -> Uploader | None:
@@ -72,16 +100,20 @@ def begin(
 
     Raises:
         RunExistsError: `ask`, and the store has a run of that name; `run` is removed.
+        CollisionError: `ask`, and another launcher has opened the same attempt.
+        RunBusyError: another process sends it.
     """
     if not is_url(config.runs_dir):
         return None
-    url = join(config.runs_dir, run.name)
+    kept = read_remote(run)
+    url = kept.url if kept is not None else join(config.runs_dir, run.name)
     uploader = Uploader(run, url, say, every_s=config.upload_every_s, numbered=numbered)
     if ask:
         try:
             uploader.claim()
         except RunExistsError:
-            shutil.rmtree(run, ignore_errors=True)
+            if kept is None:
+                shutil.rmtree(run, ignore_errors=True)
             raise
         except StoreError as err:
             uploader.complain(err)
@@ -126,7 +158,8 @@ class Uploader:
 
         Raises:
             RunExistsError: the store has a run of that name.
-            StoreError: the store cannot be reached, or refuses.
+            CollisionError: another launcher has opened the same attempt.
+        StoreError: the store cannot be reached, or refuses.
         """
         name = split(self.url)[1]
         for number in range(2, NUMBERS):
@@ -140,6 +173,8 @@ class Uploader:
                     ) from err
                 self._rename(f"{name}-{number}")
             else:
+                latest = max(layout.attempts(self.run))
+                self._outbox.send_description(layout.attempt_folder(self.run, latest))
                 self._claimed = True
                 return
         raise RunExistsError(f"cannot make the run {name!r}: {self.url} is taken, too")

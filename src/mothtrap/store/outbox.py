@@ -80,6 +80,11 @@ class Outbox:
         """Send `run.json` of an attempt; raises as `send`."""
         self._send(attempt / "run.json")
 
+    def has_all(self) -> None:
+        """Take everything that is in the folder for sent: it was fetched from the store."""
+        for path in self.left():
+            self._note(self._key(path))
+
     def left(self) -> list[Path]:
         """Return the files that have not been sent, `end.json` last."""
         files = (p for p in self._run.rglob("*") if p.is_file() and self._key(p) not in self._sent)
@@ -135,6 +140,9 @@ class Outbox:
                     f"{err}; it is not what {path} holds: another job has written it; "
                     "send this run under another name with `mothtrap upload --name`"
                 ) from err
+        self._note(key)
+
+    def _note(self, key: str) -> None:
         with self._lock:
             self._sent.add(key)
             with self._list.open("a", encoding="utf-8") as file:
