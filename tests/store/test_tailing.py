@@ -90,3 +90,24 @@ def test_a_tail_waits_for_a_torn_batch(tmp_path: Path) -> None:
     path.write_bytes(whole)
     assert values(tail.poll()) == [2]
     assert tail.pending == tail.damage == ()
+
+
+def test_batches_are_parsed_together_also_those_that_come_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_by_one(*_: object) -> None:
+        raise AssertionError("batches were parsed one by one")
+
+    monkeypatch.setattr(SegmentReader, "_parse_each", one_by_one)
+    path = tmp_path / "raw-00000000.arrow"
+    writer = SegmentWriter(path, SCHEMA)
+    reader = SegmentReader(path)
+    for start in range(0, 9, 3):
+        for number in range(start, start + 3):
+            writer.append(batch(number))
+        found = reader.poll()
+        assert len(found) == 1
+        assert values(found) == [start, start + 1, start + 2]
+    writer.seal()
+    assert reader.poll() == []
+    assert (reader.done, reader.damage) == (True, [])

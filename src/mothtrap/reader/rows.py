@@ -20,7 +20,7 @@ from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers
 
-SMALL_ROWS = 1 << 16
+SMALL_ROWS = 1 << 14
 """Pieces are joined up to this size, chosen by hand: joining costs less than many pieces."""
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
 

@@ -149,7 +149,7 @@ class SegmentReader:
         view, batches = memoryview(data), []
         for start, end in _neighbours(found):
             # One stream, so that Arrow goes from message to message without Python.
-            if start == schema_end:
+            if start == schema_end > 0:
                 stream = view[len(MAGIC) : end]
             else:
                 stream = memoryview(self._schema_message + view[start:end])
