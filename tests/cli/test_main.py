@@ -14,7 +14,20 @@ from mothtrap.cli import main
 from mothtrap.cli._group import CommandFolder
 from mothtrap.core.errors import ConfigError
 
-COMMANDS = ["demo", "doctor", "ls", "rule", "rules", "run", "show"]
+COMMANDS = [
+    "capture",
+    "config",
+    "demo",
+    "doctor",
+    "export",
+    "gc",
+    "ls",
+    "rule",
+    "rules",
+    "run",
+    "show",
+    "upload",
+]
 
 
 def mothtrap(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
