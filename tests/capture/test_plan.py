@@ -145,7 +145,10 @@ def test_only_shapes_are_followed_where_only_shapes_are_asked_for() -> None:
         job.recorder.reduce("gradient", [number], [values])
         records.append(job.close(step))
     changes = [o for record in records for o in record.observations if isinstance(o, ShapeChanged)]
-    assert changes == [ShapeChanged(step=2, tensor="gradient:w", shape=(1,))]
+    assert changes == [
+        ShapeChanged(step=0, tensor="gradient:w", shape=(2,)),
+        ShapeChanged(step=2, tensor="gradient:w", shape=(1,)),
+    ]
     assert all(record.tensor_T.tolist() == [number] for record in records)
     assert not any(record.raw for record in records)
 

@@ -47,8 +47,8 @@ class Tensors:
         return tuple(new)
 
     def has_changed(self, tensor_id: int, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor has another shape than when this was last asked."""
-        before = self._shapes.get(tensor_id, self._infos[tensor_id].shape)
+        """Whether a tensor has another shape than when this was last asked, if it ever was."""
+        before = self._shapes.get(tensor_id)
         self._shapes[tensor_id] = shape
         return shape != before
 

@@ -141,7 +141,7 @@ class Resumed(Observation, frozen=True, kw_only=True, tag=True):
 
 
 class ShapeChanged(Observation, frozen=True, kw_only=True, tag=True):
-    """A tensor (`kind:name`) whose shape is followed has another one than before."""
+    """A tensor (`kind:name`) whose shape is followed has another one than before, or is new."""
 
     tensor: str
     shape: tuple[int, ...]
