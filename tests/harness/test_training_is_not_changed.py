@@ -30,6 +30,11 @@ MODES = {
         "MOTHTRAP_OVERHEAD": "0",
         "MOTHTRAP_COLLECTIONS": json.dumps(ALL_KINDS),
     },
+    "process_beside": {
+        "MOTHTRAP_CAPTURE": "everything",
+        "MOTHTRAP_WRITER": "process",
+        "MOTHTRAP_DURABILITY": "power",
+    },
     "default": {},
     "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
 }
@@ -38,6 +43,8 @@ WHOLE = SAMPLED | {
     *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
 }
+BESIDE = {"forked_loader", "mp_spawn"}
+CHOSEN = {"all_kinds_whole": WHOLE, "process_beside": BESIDE}
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
@@ -45,7 +52,7 @@ CASES = [
     for mode in MODES
     for seed in SEEDS
     if mode == "everything"
-    or program.name in (WHOLE if mode == "all_kinds_whole" else SAMPLED)
+    or program.name in CHOSEN.get(mode, SAMPLED)
     or os.environ.get("HARNESS") == "full"
 ]
 
