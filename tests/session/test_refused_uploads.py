@@ -182,6 +182,15 @@ def test_a_mirror_of_a_run_that_was_removed_is_not_taken_for_another(s3_url: str
     assert (before.end.exit_code, after.end.exit_code) == (0, 5)
 
 
+def test_doctor_looks_into_the_store(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    command("doctor", "--runs-dir", s3_url)
+    assert f"ok       object store: {s3_url} can be read" in capfd.readouterr().out
+    command("doctor", "--runs-dir", "s3://no-such-bucket/runs", code=1)
+    out = capfd.readouterr().out
+    assert "problem  object store: cannot list" in out
+    assert "there is no such bucket" in out
+
+
 def test_an_odd_place_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no object store has the scheme 's4'"):
         train("s4://bucket/runs", code=f"open({str(tmp_path / 'started')!r}, 'w')")

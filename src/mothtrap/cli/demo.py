@@ -27,6 +27,7 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
     """
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
+    from mothtrap.session.uploading import folder_for
 
     missing = [package for module, package in NEEDED.items() if not _installed(module)]
     if missing:
@@ -37,7 +38,7 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
         )
     overrides = {"runs_dir": runs_dir}
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    script = _copy_of_program(Path(config.runs_dir))
+    script = _copy_of_program(folder_for(config.runs_dir))
     _say("1 of 2: a network for handwritten digits, with a mistake in it", script)
     code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
     if code:

@@ -60,7 +60,7 @@ def _checks(runs_dir: str | None) -> Iterator[Check]:
     if os.environ.get("MOTHTRAP_DISABLE") == "1":
         yield Check("problem", "environment", "MOTHTRAP_DISABLE=1 turns everything off; unset it")
     yield from _rules(config)
-    yield from _runs_folder(Path(config.runs_dir))
+    yield from _place_of_runs(config.runs_dir)
     yield _start_up_hook()
 
 
@@ -88,6 +88,22 @@ def _rules(config: Config) -> Iterator[Check]:
     else:
         state = "ok" if rules else "warning"
         yield Check(state, "rules", f"{len(rules)} in force")
+
+
+def _place_of_runs(runs_dir: str) -> Iterator[Check]:
+    from mothtrap.core.errors import MothtrapError
+    from mothtrap.session.uploading import folder_for
+    from mothtrap.store.objects import is_url, open_store
+
+    try:
+        folder = folder_for(runs_dir)
+        if is_url(runs_dir):
+            open_store(runs_dir).children("")
+            yield Check("ok", "object store", f"{runs_dir} can be read")
+    except MothtrapError as err:
+        yield Check("problem", "object store", str(err))
+        return
+    yield from _runs_folder(folder)
 
 
 def _runs_folder(folder: Path) -> Iterator[Check]:
