@@ -14,7 +14,7 @@ import click
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 def command(as_schema: bool, form: str) -> None:
-    """Show the settings in force here and where each comes from.
+    """Show the settings in force and where each comes from, or the schema of the file.
 
     Editors check and complete mothtrap.toml with the schema:
     mothtrap config --schema > mothtrap.schema.json
