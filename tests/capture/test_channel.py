@@ -96,6 +96,18 @@ def test_an_urgent_record_wakes_the_consumer(consumer: Consumer) -> None:
     channel.close()
 
 
+def test_a_job_that_stays_urgent_wakes_the_consumer_at_its_onset_alone(consumer: Consumer) -> None:
+    channel = opened(consumer, room=1e6)
+    woken: list[int] = []
+    wake = channel._wake
+    channel._wake = lambda: (woken.append(len(woken)), wake())[1]  # type: ignore[method-assign]
+    for step in range(100):
+        channel.put(record(step), urgent=True)
+    assert channel.close()
+    assert len(woken) == 16
+    assert consumer.steps == list(range(100))
+
+
 def test_a_queue_that_is_half_full_wakes_the_consumer(consumer: Consumer) -> None:
     channel = opened(consumer, room=8)
     for step in range(5):

@@ -14,6 +14,9 @@ from mothtrap.capture.shedding import Shedding
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import StepRecord
 
+_URGENT_RECORDS = 16
+"""Urgent records that wake the consumer: a job may stay NaN for hours, and to be woken at every
+step would cost it more than the step. As many as the rules judge at once."""
 _RECORD_BYTES = 1024  # what a record weighs beside its arrays, roughly
 
 
@@ -21,12 +24,12 @@ class Channel:
     """Carries records to `consume` on a thread of its own, never blocking by default.
 
     The consumer is woken every `poll_s` seconds and gets all that waits, or at once for
-    an urgent record: waking a thread at every step would fight the training for the
-    interpreter. When `limit_bytes` are waiting (tensors kept whole not counted: they have
-    a limit of their own, in `arena`), `on_full` decides: `degrade` keeps the
-    numbers of a step and the rows that are not finite, `drop` drops the step, `block`
-    waits. The next record, or one at `close`, brings what a dropped one defined and
-    observed, and says in a `Dropped` observation what was given up.
+    one of the first urgent records: waking a thread at every step would fight the
+    training for the interpreter. When `limit_bytes` are waiting (tensors kept whole not
+    counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
+    keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
+    `block` waits. The next record, or one at `close`, brings what a dropped one defined
+    and observed, and says in a `Dropped` observation what was given up.
 
     Args:
         name: of the thread.
@@ -58,6 +61,7 @@ class Channel:
         self._bytes = 0
         self._closed = False
         self._urgent = False
+        self._urgent_left = _URGENT_RECORDS
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"mothtrap-{name}", daemon=True)
         self._thread.start()
@@ -82,7 +86,8 @@ class Channel:
                     return
             self._waiting.append(self._shedding.settle(record))
             self._bytes += size
-            if urgent or not self._has_room(size, of=0.5):
+            self._urgent_left -= urgent
+            if (urgent and self._urgent_left >= 0) or not self._has_room(size, of=0.5):
                 self._wake()
 
     def close(self, timeout_s: float = 30.0) -> bool:

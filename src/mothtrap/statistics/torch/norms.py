@@ -6,6 +6,7 @@ only of bytes: one list operation for all small tensors, one per large one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ import torch
 
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 from mothtrap.statistics.torch.chunks import HOST_CHUNK, UNDERFLOW_RMS
+from mothtrap.statistics.torch.plain import SERIAL_SIZE
 from mothtrap.statistics.torch.rows import summarize
 
 _SMALL: Final = 4 * HOST_CHUNK
@@ -28,8 +30,8 @@ _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """Return `count`, `nan`, `inf` and `l2` of each tensor: the cheapest look at values.
 
-    Tensors that are not finite, whose squares leave float32, or that are not plain dense
-    tensors of at most 32 bits on the CPU take the way of `summarize`.
+    Tensors that are no plain dense ones of at most 32 bits on the CPU take the way of
+    `summarize`; those that are not finite, or whose squares leave float32, one of their own.
 
     Args:
         tensors: as for `summarize`.
@@ -46,29 +48,37 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
         rows_TF[quick, COLUMN["count"]] = counts
         rows_TF[quick, COLUMN["nan"]] = rows_TF[quick, COLUMN["inf"]] = 0.0
         rows_TF[quick, COLUMN["l2"]] = l2
-        wrong = [i for i, fine in zip(quick, good, strict=True) if not fine]
-        for index in wrong:
+        for index in (i for i, fine in zip(quick, good, strict=True) if not fine):
             rows_TF[index, _LOOKED_AT] = _finite_part(tensors[index])
-        slow = [i for i in wrong if not _is_sure(rows_TF[i])]
-        slow += sorted(set(range(len(tensors))) - set(quick))
+        slow = sorted(set(range(len(tensors))) - set(quick))
         if slow:
             rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
 
 
 def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
-    """Count NaN and Inf, and take the norm of the rest: a job may be NaN for hours."""
-    finite = tensor.detach().float().nan_to_num(0.0, 0.0, 0.0)
-    nan = int(tensor.isnan().sum())
-    inf = int(tensor.isinf().sum())
-    return nan, inf, float(_quick_norms([finite])[0])
+    """Count NaN and Inf, and take the norm of the rest, whose squares float64 holds.
+
+    A job may be NaN for hours, and most tensors of it are NaN through and through: that
+    costs one comparison.
+    """
+    nan = inf = 0
+    square = 0.0
+    with np.errstate(all="ignore"):  # NaN and Inf are data here
+        for block in _blocks(tensor.detach()):
+            values_N = (block if block.dtype is torch.float32 else block.float()).numpy()
+            unordered = int(np.count_nonzero(np.isnan(values_N)))
+            nan += unordered
+            if unordered == values_N.size:
+                continue
+            finite_N = values_N[np.isfinite(values_N)].astype(np.float64)
+            inf += values_N.size - unordered - finite_N.size
+            square += float(np.dot(finite_N, finite_N))
+    return nan, inf, math.sqrt(square)
 
 
-def _is_sure(row_F: Floats) -> bool:
-    """Whether the norm of the finite elements met neither over- nor underflow."""
-    nan, inf, l2 = row_F[_LOOKED_AT]
-    all_wrong = nan + inf == row_F[COLUMN["count"]]
-    return bool(nan + inf > 0 and np.isfinite(l2) and (all_wrong or l2 > UNDERFLOW_RMS))
+def _blocks(values: torch.Tensor) -> Sequence[torch.Tensor]:
+    return (values,) if values.numel() <= SERIAL_SIZE else values.view(-1).split(SERIAL_SIZE)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
