@@ -65,6 +65,18 @@ def assigned(tmp_path: Path) -> Callable[[str], int | None]:
         ("if (loss := compute()):\n    loss.backward()\n", 1),
         ("loss = compute(); loss.backward()\n", 1),
         ("compute().backward()\n", None),
+        ("if scale:\n    loss = compute()\nelse:\n    loss = scale(1)\nloss.backward()\n", None),
+        ("if scale:\n    loss = compute()\n    loss.backward()\nelse:\n    loss = scale(1)\n", 2),
+        ("loss = scale(1)\nif scale:\n    loss = compute()\nloss.backward()\n", None),
+        ("if scale:\n    loss = scale(1)\nloss = compute()\nloss.backward()\n", 3),
+        ("loss = None\nif scale:\n    loss = compute()\nloss.backward()\n", 3),
+        ("try:\n    loss = compute()\nexcept ValueError:\n    loss = 1\nloss.backward()\n", 2),
+        ("with_loop = 1\nif with_loop:\n    loss = compute()\n    if scale:\n        loss.backward()", 3),
+        (
+            "if not scale:\n    loss = scale(1)\nelse:\n    loss = compute()\n"
+            "    if scale:\n        loss.backward()\n",
+            4,
+        ),
     ],
 )
 def test_finds_the_line_that_computes_the_loss(

@@ -7,7 +7,7 @@ import functools
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 
 import torch
@@ -16,6 +16,14 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
+_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BRANCHING = (
+    *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.ExceptHandler),
+    ast.match_case,
+)
+_OTHER_ARM = {"body": "orelse", "orelse": "body"}
+Branches = tuple[tuple[int, str], ...]
+"""The statements, outermost first, that decide whether a node runs, and in which part of each."""
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
@@ -78,7 +86,8 @@ def assigned_at(frame: FrameType) -> str | None:
 
     Looks, in the source of the function, for the last assignment above the call to the
     name that the call is about: `loss = criterion(...)` for `loss.backward()`,
-    `(loss / n).backward()` and `scaler.scale(loss).backward()`.
+    `(loss / n).backward()` and `scaler.scale(loss).backward()`. None where it depends on
+    what ran: assignments in branches of an `if`, say, or in a loop before the call.
     """
     line = _assignment_line(frame.f_code, frame.f_lineno)
     return None if line is None else _place(frame.f_code.co_filename, line)
@@ -91,19 +100,34 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return None
-    nodes = list(_own_nodes(_scope(tree, code, call_line)))
-    read = _names_in_call(nodes, call_line)
-    made: list[int] = []
-    changed: list[int] = []  # `loss = loss / n`: the loss itself was made before
-    for node in nodes:
+    placed = list(_own_nodes(_scope(tree, code, call_line)))
+    calls = _backward_calls(placed, call_line)
+    read = _names([node for node, _ in calls])
+    made: dict[int, Branches] = {}
+    changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was made before
+    for node, branches in placed:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and not isinstance(
             node.value, ast.Constant
         ):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             written = _names(targets, ast.Store)
             if written & read and node.lineno <= call_line:
-                (changed if written & _names([node.value]) else made).append(node.lineno)
-    return max(made or changed, default=None)
+                found = changed if written & _names([node.value]) else made
+                found[node.lineno] = branches
+    return _only_one(made or changed, calls[0][1] if calls else ())
+
+
+def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
+    """The line of the one assignment whose value the call sees; None where several may be."""
+    reaching: list[int] = []
+    for line in sorted(places, reverse=True):
+        branches = places[line]
+        if any((owner, _OTHER_ARM.get(arm, "")) in call for owner, arm in branches):
+            continue  # not in a run that comes to the call
+        reaching.append(line)
+        if call[: len(branches)] == branches:
+            break  # whenever the call runs, this has run
+    return reaching[0] if len(reaching) == 1 else None
 
 
 def _scope(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
@@ -120,26 +144,34 @@ def _scope(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
     return best
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """Every node of a scope but those of functions and classes inside it."""
-    waiting = list(ast.iter_child_nodes(scope))
+def _own_nodes(scope: ast.AST) -> Iterator[tuple[ast.AST, Branches]]:
+    """Every node of a scope with its branches, but those of functions and classes inside."""
+    waiting: list[tuple[ast.AST, Branches]] = [(scope, ())]
     while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(node))
+        parent, branches = waiting.pop()
+        for arm, value in ast.iter_fields(parent):
+            inside = branches
+            if isinstance(parent, _BRANCHING) and isinstance(value, list) and arm != "finalbody":
+                inside = (*branches, (id(parent), arm))
+            for node in value if isinstance(value, list) else [value]:
+                if isinstance(node, ast.AST):
+                    yield node, inside
+                    if not isinstance(node, _OWN_SCOPE):
+                        waiting.append((node, inside))
 
 
-def _names_in_call(nodes: Iterable[ast.AST], line: int) -> set[str]:
-    """Names in the `backward` or `grad` call on a line: one of them can be the loss."""
-    names: set[str] = set()
-    for node in nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        on_line = node.lineno <= line <= (node.end_lineno or node.lineno)
-        if on_line and node.func.attr in ("backward", "grad"):
-            names |= _names([node])
-    return names
+def _backward_calls(
+    placed: Iterable[tuple[ast.AST, Branches]], line: int
+) -> list[tuple[ast.AST, Branches]]:
+    """The `backward` or `grad` calls on a line: a name in them can be the loss."""
+    return [
+        (node, branches)
+        for node, branches in placed
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("backward", "grad")
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
 
 
 def _names(nodes: Iterable[ast.AST | None], context: type[ast.expr_context] = ast.Load) -> set[str]:
