@@ -16,6 +16,9 @@ from mothtrap.reader.commits import ModeName
 from mothtrap.reader.parts import Span
 from mothtrap.reader.tensors import Tensor
 
+_KIND = re.compile(r"[\w*?\[\]!-]*")
+"""What can stand for kinds before a colon; names may hold colons, too."""
+
 
 def all_tensors(span: Span) -> dict[str, Tensor]:
     """Return every tensor of a run by its identity, in the order in which they were seen."""
@@ -87,6 +90,8 @@ def matching(pattern: str) -> Matcher:
             re.compile(pattern.removeprefix(REGEX))
         except re.error as err:
             raise UnknownNameError(f"{pattern!r} is no regular expression: {err}") from err
+    elif colon and not _KIND.fullmatch(kind):
+        return by_glob(pattern)
     elif colon and kind not in BUILT_IN and not any(fnmatchcase(k, kind) for k in KINDS):
         raise UnknownNameError(
             f"there is no kind {kind!r} of tensors{nearest(kind, [*KINDS, *BUILT_IN])}; "
