@@ -265,6 +265,24 @@ def test_many_backwards_through_one_output_are_cut_short() -> None:
     assert len(seen.raw("activation_gradient:2")) == calls.MAX_BACKWARDS
 
 
+def test_a_parameter_that_is_an_output_bears_no_hooks() -> None:
+    class Position(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.at = nn.Parameter(torch.ones(4, 6))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.at
+
+    model = nn.Sequential(Position(), nn.Linear(6, 3))
+    with watched(capture=whole("activation_gradient", "gradient")) as seen:
+        train(model, sgd(model))
+        assert not model[0].at._backward_hooks
+    assert seen.names("activation_gradient") == ["0", "1"]
+    assert {"activation_gradient:1", "gradient:0.at"} <= seen.kept()
+    assert "activation_gradient:0" not in seen.kept()
+
+
 def test_an_output_can_be_saved_and_let_go() -> None:
     model = classifier()
     with watched(capture=whole("activation_gradient")):

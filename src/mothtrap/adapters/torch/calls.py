@@ -139,6 +139,8 @@ class CallCapture:
         tensor_id = self._tensor_id("activation_gradient", module, place, call, tensor)
         if tensor_id is None or not self._recorder.statistics(tensor_id):
             return
+        if tensor.requires_grad and tensor.is_leaf:
+            return  # a parameter that a module hands out; it would keep a hook of every forward
         if tensor.requires_grad:
             register: Any = tensor.register_hook
             register(_GradientHook(self._job, tensor_id))
