@@ -13,7 +13,7 @@ from mothtrap.cli import main
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError
 from mothtrap.reader.run import open_run
-from mothtrap.session import launch, sending, uploading
+from mothtrap.session import joining, launch, sending, uploading
 from mothtrap.store import layout, remote
 from mothtrap.store.objects import open_store
 from mothtrap.store.outbox import CollisionError
@@ -180,6 +180,44 @@ def test_a_mirror_of_a_run_that_was_removed_is_not_taken_for_another(s3_url: str
     assert before.end is not None
     assert after.end is not None
     assert (before.end.exit_code, after.end.exit_code) == (0, 5)
+
+
+WORKER = """
+import os, sys
+from pathlib import Path
+from mothtrap.store import layout
+from mothtrap.store.worker_log import WorkerLog
+from tests.reader.runs import closing
+from tests.store.records import record
+rank, folder = layout.claim_worker(Path(os.environ["MOTHTRAP_RUN_DIR"]), int(sys.argv[1]))
+log = WorkerLog(folder)
+log.append([*map(record, range(5)), closing(5)])
+log.close()
+"""
+
+
+@pytest.mark.parametrize("place", ["store", "shared folder"])
+def test_launchers_of_two_machines_write_one_run(
+    place: str, s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    runs_dir = s3_url if place == "store" else str(tmp_path / "runs")
+    config = Config(runs_dir=runs_dir)
+    for rank in (0, 1):
+        monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / str(rank)))
+        command = [sys.executable, "-c", WORKER, str(rank)]
+        assert launch.launch(command, config=config, name="seen", join=rank > 0) == 0
+        assert spooled() == []
+    found = open_run("seen", runs_dir)
+    assert (found.workers, found.steps, found.state) == ((0, 1), 5, "finished")
+    assert [len(list(found.records(rank))) for rank in (0, 1)] == [6, 6]
+    assert found.damage == ()
+
+
+def test_a_run_that_nobody_makes_cannot_be_joined(s3_url: str, tmp_path: Path) -> None:
+    for runs_dir in (s3_url, str(tmp_path)):
+        with pytest.raises(RunNotFoundError, match="start it on one machine without --join"):
+            joining.join_run(runs_dir, "seen", wait_s=0)
 
 
 def test_doctor_looks_into_the_store(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 @click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
 @click.option("--resume", is_flag=True, help="Go on with the run --name, if it exists.")
+@click.option("--join", is_flag=True, help="Take part in the run --name of another machine.")
 @click.option(
     "--capture",
     type=click.Choice(["default", "everything", "off"]),
@@ -28,7 +29,9 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     "[default: 0.02, which is 2 %].",
 )
 @click.pass_context
-def command(ctx: click.Context, /, name: str | None, resume: bool, **overrides: Any) -> None:
+def command(
+    ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any
+) -> None:
     """Start a training script, unchanged, and watch it.
 
     Output, exit code and signals of the script pass through. Options of mothtrap come
@@ -41,14 +44,19 @@ def command(ctx: click.Context, /, name: str | None, resume: bool, **overrides: 
     """
     if name is not None:
         _check_name(name)
-    elif resume:
-        raise Refusal("--resume needs the name of the run to go on with; say it with --name")
+    elif resume or join:
+        option, aim = ("--resume", "go on with") if resume else ("--join", "take part in")
+        raise Refusal(f"{option} needs the name of the run to {aim}; say it with --name")
+    if resume and join:
+        raise Refusal("--resume makes an attempt, --join takes part in one; give one of them")
     arguments = command_of(ctx.meta[TARGET])
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    ctx.exit(launch(arguments, config=config, name=name, resume=resume, warnings=warnings))
+    ctx.exit(
+        launch(arguments, config=config, name=name, resume=resume, join=join, warnings=warnings)
+    )
 
 
 def _check_name(name: str) -> None:

@@ -26,6 +26,7 @@ from mothtrap.core.errors import RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.session import uploading
+from mothtrap.session.joining import join_run
 from mothtrap.session.resuming import next_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
@@ -50,6 +51,7 @@ def launch(
     config: Config,
     name: str | None,
     resume: bool = False,
+    join: bool = False,
     warnings: Sequence[str] = (),
 ) -> int:
     """Run a command under observation and print the verdict.
@@ -59,6 +61,7 @@ def launch(
         config: settings of the run.
         name: of the run; None = script and time.
         resume: go on with the run of that name, in its next attempt, where there is one.
+        join: take part in the run of that name, which the launcher of another machine makes.
         warnings: lines to be said before the start.
 
     Returns:
@@ -76,7 +79,10 @@ def launch(
     if os.environ.get("MOTHTRAP_DISABLE"):
         return _pass_on(_run(command, dict(os.environ)))
     try:
-        attempt = _create(command, config, name, resume)
+        if join and name:
+            attempt = join_run(config.runs_dir, name)
+        else:
+            attempt = _create(command, config, name, resume)
     except RunExistsError:
         raise
     except OSError as err:
@@ -88,6 +94,8 @@ def launch(
     uploader = uploading.begin(
         attempt.parent, config, say_on_stderr, numbered=name is None, ask=True
     )
+    if join:
+        return _pass_on(_take_part(command, attempt, config, uploader))
     with Supervision(attempt, config) as supervision:
         code = _run(command, child_environment(attempt, config))
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
@@ -98,6 +106,17 @@ def launch(
     if uploader is not None:
         uploader.finish()
     return _pass_on(code)
+
+
+def _take_part(
+    command: Sequence[str], attempt: Path, config: Config, uploader: uploading.Uploader | None
+) -> int:
+    """Run the command; whoever made the run compares its workers, ends it and judges it."""
+    code = _run(command, child_environment(attempt, config))
+    wait_for_writers(attempt, WRITERS_TIMEOUT_S)
+    if uploader is not None:
+        uploader.finish()
+    return code
 
 
 def child_environment(attempt: Path, config: Config) -> dict[str, str]:

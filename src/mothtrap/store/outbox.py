@@ -63,8 +63,13 @@ class Outbox:
         """
         before = len(self._sent)
         attempts = [layout.attempt_folder(self._run, n) for n in layout.attempts(self._run)]
-        for attempt in attempts:
+        for attempt in attempts[:1]:
             self.send_description(attempt)
+        for attempt in attempts[1:]:
+            try:
+                self.send_description(attempt)
+            except CollisionError:  # launchers of one job restart together: the first says it
+                self._note(self._key(attempt / "run.json"))
         folders = [path for attempt in attempts for path in _recorders(attempt)]
         errors: list[Exception] = []
         for begin in range(0, len(folders), AT_ONCE):
