@@ -79,7 +79,9 @@ class AttemptView:
         ends = [worker.ended for worker in self.workers.values()]
         clean = all(end is not None and end.exception is None for end in ends)
         if self.end is not None:
-            return "finished" if clean and self.end.exit_code >= 0 else "crashed"
+            # A job that never trained is judged by its exit code alone.
+            failed = self.end.exit_code < 0 or (self.end.exit_code > 0 and not ends)
+            return "finished" if clean and not failed else "crashed"
         return "finished" if clean and ends else "crashed"
 
     def damage(self) -> tuple[str, ...]:

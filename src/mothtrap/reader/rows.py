@@ -5,6 +5,7 @@ Shape suffixes: N = rows, C = committed records, P = parts of a batch: the rows 
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,12 @@ class CommittedRows:
             keep_N = np.repeat(whole_P, length_P)
             batch, commit_N = batch.filter(pa.array(keep_N)), commit_N[keep_N]
         return Piece(commit_N, batch)
+
+
+def piece_of(pieces: Sequence[Piece], commit: int) -> Piece | None:
+    """Return the piece that may have the rows of a committed record; O(log n)."""
+    place = bisect.bisect_right(pieces, commit, key=lambda piece: piece.commit_N[0])
+    return pieces[place - 1] if place else None
 
 
 def append(pieces: list[Piece], piece: Piece) -> None:

@@ -33,10 +33,16 @@ class RunFacts:
     def __repr__(self) -> str:
         findings = self.findings
         errors = sum(finding.severity is Severity.ERROR for finding in findings)
-        return (
-            f"<Run {self.id}: {self.state}, {self.steps} steps, {len(self.workers)} workers, "
-            f"{len(findings)} findings ({errors} errors)>"
+        counts = {
+            "step": self.steps,
+            "worker": len(self.workers),
+            "finding": len(findings),
+            "error": errors,
+        }
+        step, worker, finding, error = (
+            f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items()
         )
+        return f"<Run {self.id}: {self.state}, {step}, {worker}, {finding} ({error})>"
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,7 +17,7 @@ from mothtrap.reader.commits import ModeName, mode_code
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.numbers import statistic_series, summaries
 from mothtrap.reader.parts import Part, Span
-from mothtrap.reader.rows import Piece
+from mothtrap.reader.rows import Piece, piece_of
 from mothtrap.reader.steps import StepState, Timeline
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.numpy import summarize
@@ -243,10 +243,9 @@ class Tensor:
         self, step: int | StepKey, mode: ModeName | None, worker: int | None
     ) -> tuple[Part, int, Piece, int]:
         found = [
-            (part, commit, piece, row)
+            (part, commit, *place)
             for part, commit in self._moments(step, mode, worker)
-            for piece in part.view.raw()
-            for row in _rows(piece, commit, part.view.ids(self.identity))
+            for place in _rows(part.view.raw(), commit, part.view.ids(self.identity))
         ]
         if not found:
             self._complain(step, mode, worker)
@@ -283,21 +282,21 @@ class Tensor:
 
     def _summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
         ids = part.view.ids(self.identity)
-        for piece in part.view.statistics():
-            rows = _rows(piece, commit, ids)
+        for piece, row in _rows(part.view.statistics(), commit, ids):
             summary_NF = summaries(piece)
-            if rows and summary_NF.shape[1] == WIDTH:
-                return summary_NF[rows[:1]]
+            if summary_NF.shape[1] == WIDTH:
+                return summary_NF[row : row + 1]
         return None
 
 
-def _rows(piece: Piece, commit: int, ids: list[int]) -> list[int]:
-    """Return the rows of a tensor in one record."""
-    place = piece.rows_of(commit)
-    if place.start == place.stop:
+def _rows(pieces: Sequence[Piece], commit: int, ids: Sequence[int]) -> list[tuple[Piece, int]]:
+    """Return the rows of a tensor in one record, and where they are."""
+    piece = piece_of(pieces, commit)
+    if piece is None:
         return []
-    found: list[int] = np.flatnonzero(np.isin(piece.column("tensor")[place], ids)).tolist()
-    return [place.start + row for row in found]
+    place = piece.rows_of(commit)
+    found = np.flatnonzero(np.isin(piece.column("tensor")[place], ids))
+    return [(piece, place.start + row) for row in found.tolist()]
 
 
 def _raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:

@@ -59,6 +59,7 @@ class WorkerView:
         self.first_step: int | None = None
         self.started: WorkerStarted | None = None
         self.ended: WorkerEnded | None = None
+        self._ids: dict[str, list[int]] = {}
         self._events = EventReader(folder)
         self._scalar_rows: CommittedRows | None = None
         self._scalars: dict[ScalarName, ScalarColumn] = {}
@@ -73,7 +74,8 @@ class WorkerView:
         before = len(self.commits)
         self.commits.extend(found)
         for events in found:
-            self.tensors.update(events.defined)
+            for number, info in events.defined:
+                self._define(number, info)
             self.observations += events.observations
             for observation in events.observations:
                 self._note(observation)
@@ -106,13 +108,21 @@ class WorkerView:
 
     def ids(self, identity: str) -> list[int]:
         """Return the ids of a tensor; mostly one."""
-        return [number for number, info in self.tensors.items() if info.identity == identity]
+        return self._ids.get(identity, [])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
         """What could not be read, so far as it was tried; `ended`: a torn end counts."""
         rows = [*self._rows.values(), *([self._scalar_rows] if self._scalar_rows else [])]
         found = [text for r in rows for text in r.damage(self.commits, ended=ended)]
         return (*self._events.damage(ended=ended), *found)
+
+    def _define(self, number: int, info: TensorInfo) -> None:
+        known = self.tensors.get(number)
+        if known is None or known.identity != info.identity:
+            if known is not None:
+                self._ids[known.identity].remove(number)
+            self._ids.setdefault(info.identity, []).append(number)
+        self.tensors[number] = info
 
     def _note(self, observation: AnyObservation) -> None:
         if isinstance(observation, WorkerStarted):
