@@ -25,8 +25,8 @@ MAX_BACKWARDS = 16
 """Backwards through one output whose gradients are taken: more are no training but, say,
 a Jacobian row by row. Chosen by hand."""
 
-Ids = dict[tuple[Kind, str, int], int | None]
-"""By kind, place and number of the call; None when nothing is captured of it."""
+Ids = dict[tuple[Kind, str, int], int]
+"""By kind, place and number of the call."""
 
 
 class CallCapture:
@@ -111,7 +111,7 @@ class CallCapture:
         for place, tensor in placed_tensors(value, levels=levels):
             if is_plain(tensor):
                 tensor_id = self._tensor_id(kind, module, place, call, tensor, of_root=of_root)
-                if tensor_id is not None and self._recorder.statistics(tensor_id, self._mode):
+                if self._recorder.statistics(tensor_id, self._mode):
                     ids.append(tensor_id)
                     tensors.append(tensor)
         self._recorder.reduce(kind, ids, tensors, self._mode)
@@ -125,8 +125,6 @@ class CallCapture:
         before: nn.Module | None,
     ) -> None:
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
-        if tensor_id is None:
-            return
         wanted = self._recorder.statistics(tensor_id, self._mode)
         if "inactive" in wanted and self._mode is Mode.TRAIN:
             self.activity.look(tensor_id, tensor, before)
@@ -137,7 +135,7 @@ class CallCapture:
         self, module: nn.Module, place: str, call: int, tensor: torch.Tensor
     ) -> None:
         tensor_id = self._tensor_id("activation_gradient", module, place, call, tensor)
-        if tensor_id is None or not self._recorder.statistics(tensor_id):
+        if not self._recorder.statistics(tensor_id):
             return
         if tensor.requires_grad and tensor.is_leaf:
             return  # a parameter that a module hands out; it would keep a hook of every forward
@@ -163,7 +161,7 @@ class CallCapture:
         tensor: torch.Tensor,
         *,
         of_root: bool = False,
-    ) -> int | None:
+    ) -> int:
         book = self._job.book
         root = book.root_of(module)
         if root is not None and book.is_whole(module):

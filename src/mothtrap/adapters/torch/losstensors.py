@@ -23,7 +23,7 @@ class LossTensors:
 
     def __init__(self, job: Job) -> None:
         self._job, self._recorder = job, job.recorder
-        self._ids: dict[tuple[Kind, str], int | None] = {}
+        self._ids: dict[tuple[Kind, str], int] = {}
         self._targets = self._step = 0
 
     def loss(self, series: str, place: str | None, value: float, dtype: torch.dtype) -> None:
@@ -71,6 +71,4 @@ class LossTensors:
                 location=place,
             )
             self._ids[kind, name] = self._recorder.define(info)
-        tensor_id = self._ids[kind, name]
-        if tensor_id is not None:
-            self._recorder.reduce(kind, [tensor_id], [tensor], mode)
+        self._recorder.reduce(kind, [self._ids[kind, name]], [tensor], mode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.optim import Optimizer
@@ -23,12 +23,6 @@ SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
 
 GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
-
-
-class TensorId(NamedTuple):
-    """What the recorder knows a tensor by; None when nothing is captured of it."""
-
-    number: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -63,8 +57,8 @@ class OptimizerWatch:
         self._made: dict[str, int] = {}
         self._owned: set[int] = set()
         self._owned_by: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
-        self._gradient_ids: ByIdentity[torch.Tensor, TensorId] = ByIdentity()
-        self._weight_ids: ByIdentity[torch.Tensor, TensorId] = ByIdentity()
+        self._gradient_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
+        self._weight_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
         self._kinds: ByIdentity[torch.Tensor, Kind] = ByIdentity()
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
@@ -164,7 +158,7 @@ class OptimizerWatch:
             return
         factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
         for tensor_id, gradient in pairs:
-            if tensor_id is not None and gradient is not None:
+            if gradient is not None:
                 self._reduce("gradient", [(tensor_id, gradient.detach() * factor)])
 
     def rates(self, optimizer: Optimizer) -> None:
@@ -244,11 +238,11 @@ class OptimizerWatch:
         place = next(i for i, p in enumerate(parameters(optimizer)) if p is parameter)
         return f"{self.add(optimizer).name}.parameters[{place}]", ""
 
-    def parameter_id(self, parameter: torch.Tensor) -> int | None:
+    def parameter_id(self, parameter: torch.Tensor) -> int:
         """Id of a parameter's values, as a weight or a bias."""
         return self._tensor_id(parameter, self._own_kind(parameter), self._weight_ids)
 
-    def _gradient_id(self, parameter: torch.Tensor) -> int | None:
+    def _gradient_id(self, parameter: torch.Tensor) -> int:
         return self._tensor_id(parameter, "gradient", self._gradient_ids)
 
     def _weight_id(self, parameter: torch.Tensor, kind: str) -> int | None:
@@ -266,13 +260,11 @@ class OptimizerWatch:
         self,
         parameter: torch.Tensor,
         kind: Kind,
-        ids: ByIdentity[torch.Tensor, TensorId],
-    ) -> int | None:
-        known = ids.get(parameter)
-        if known is not None:
-            return known.number
-        tensor_id = self._recorder.define(self.describe(parameter, kind))
-        ids[parameter] = TensorId(tensor_id)
+        ids: ByIdentity[torch.Tensor, int],
+    ) -> int:
+        tensor_id = ids.get(parameter)
+        if tensor_id is None:
+            tensor_id = ids[parameter] = self._recorder.define(self.describe(parameter, kind))
         return tensor_id
 
     def describe(self, parameter: torch.Tensor, kind: Kind) -> TensorInfo:

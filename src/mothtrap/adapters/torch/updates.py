@@ -34,7 +34,7 @@ class UpdateWatch:
     def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
         self._job, self._optimizers = job, optimizers
         self._recorder = job.recorder
-        self._ids: ByIdentity[torch.Tensor, dict[tuple[Kind, str], int | None]] = ByIdentity()
+        self._ids: ByIdentity[torch.Tensor, dict[tuple[Kind, str], int]] = ByIdentity()
         self._before: dict[int, torch.Tensor] = {}
         self._stepped: list[Optimizer] = []
         self._changes_read: set[int] = set()
@@ -84,10 +84,8 @@ class UpdateWatch:
                 change = before.neg_().add_(parameter.detach())  # in the memory of the copy
             for asked in asking:
                 self._recorder.add_row(asked, {RATIO: _ratio(_l2(change), size)})
-            tensor_id = self._tensor_id(parameter, "update")
-            if tensor_id is not None:
-                ids.append(tensor_id)
-                changes.append(change)
+            ids.append(self._tensor_id(parameter, "update"))
+            changes.append(change)
         self._recorder.reduce("update", ids, changes)
 
     def _read_state(self, optimizer: Optimizer) -> None:
@@ -97,23 +95,21 @@ class UpdateWatch:
                 continue
             self._states_read.add(id(parameter))
             for place, value in placed_tensors(dict(optimizer.state[parameter])):
-                tensor_id = self._tensor_id(parameter, "optimizer_state", place, value)
-                if tensor_id is not None and is_readable(value):
-                    ids.append(tensor_id)
+                if is_readable(value):
+                    ids.append(self._tensor_id(parameter, "optimizer_state", place, value))
                     tensors.append(value)
         self._recorder.reduce("optimizer_state", ids, tensors)
 
     def _wants_change(self, parameter: torch.Tensor) -> bool:
         if self._job.book.parameter_name(parameter) is None:
             return True  # its name may come with a forward inside the step, a closure's
-        tensor_id = self._tensor_id(parameter, "update")
-        whole = tensor_id is not None and bool(self._recorder.statistics(tensor_id))
-        return whole or bool(self._asking_for_ratio(parameter))
+        wanted = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        return bool(wanted or self._asking_for_ratio(parameter))
 
     def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
         """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
         own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
-        return [i for i in own if i is not None and RATIO in self._recorder.statistics(i)]
+        return [i for i in own if RATIO in self._recorder.statistics(i)]
 
     def _tensor_id(
         self,
@@ -121,7 +117,7 @@ class UpdateWatch:
         kind: Kind,
         place: str = "",
         value: torch.Tensor | None = None,
-    ) -> int | None:
+    ) -> int:
         ids = self._ids.get(parameter)
         if ids is None:
             ids = self._ids[parameter] = {}
