@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.choosing import matching
+
+_matcher = functools.lru_cache(matching)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,7 @@ class Choice:
 
     def has_tensor(self, tensor: TensorInfo) -> bool:
         """Whether a tensor is chosen."""
-        return self.tensors == "*" or matching(self.tensors)(tensor)
+        return self.tensors == "*" or _matcher(self.tensors)(tensor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,22 +52,35 @@ class Whole:
         return flat.reshape(self.row.shape)
 
 
-def records(run: Run, worker: int, choice: Choice) -> Iterator[Recorded]:
-    """Yield the records of one worker whose step is chosen, in order."""
+def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Recorded]:
+    """Yield the records of one worker whose step is chosen, in order.
+
+    Args:
+        run: whose they are.
+        worker: rank.
+        choice: of steps.
+        lost: gets a sentence as key for each part that could not be read.
+    """
     for attempt, folder, stop in _folders(run, worker):
         tensors: dict[int, TensorInfo] = {}
-        for record in ReadState(folder).poll():
+        state = ReadState(folder)
+        for record in state.poll():
             tensors |= dict(record.defined)
             if record.key.step < stop and choice.has_step(record.key.step):
                 yield Recorded(attempt=attempt, record=record, tensors=tensors)
+        damage = state.damage(ended=run.state != "running")
+        lost |= dict.fromkeys(f"{attempt}/{text}" for text in damage)
 
 
-def wholes(run: Run, worker: int, choice: Choice) -> Iterator[Whole]:
-    """Yield the chosen tensors of one worker that were kept whole, in order of steps."""
+def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Whole]:
+    """Yield the chosen tensors of one worker that were kept whole, in order of steps.
+
+    Arguments as of `records`; what of a tensor is lost, reading it tells.
+    """
     for attempt, folder, stop in _folders(run, worker):
         tensors: dict[int, TensorInfo] = {}
-        index = RawIndex(folder)
-        for events in EventReader(folder).poll():
+        index, reader = RawIndex(folder), EventReader(folder)
+        for events in reader.poll():
             tensors |= dict(events.defined)
             rows = index.take(events)
             if events.key.step >= stop or not choice.has_step(events.key.step):
@@ -82,6 +95,9 @@ def wholes(run: Run, worker: int, choice: Choice) -> Iterator[Whole]:
                         row=row,
                         folder=folder,
                     )
+        for part in (reader, index):
+            damage = part.damage(ended=run.state != "running")
+            lost |= dict.fromkeys(f"{attempt}/{text}" for text in damage)
 
 
 def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo, dict[str, float]]]:

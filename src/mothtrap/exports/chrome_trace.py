@@ -28,7 +28,8 @@ _NANO = 1e9
 
 def write(run: Run, target: Path, choice: Choice) -> Written:
     """Write the trace of a run; see `mothtrap.exports`."""
-    slices = {worker: list(_slices(run, worker, choice)) for worker in run.workers}
+    lost: dict[str, None] = {}
+    slices = {worker: list(_slices(run, worker, choice, lost)) for worker in run.workers}
     starts = [span.start_s for spans in slices.values() for span in spans]
     zero_s = min(starts, default=0.0)
     findings = [f for f in run.findings if choice.has_step(f.step)]
@@ -46,7 +47,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
             steps += len(spans)
             marked += len(instants)
         file.write(b"\n]}\n")
-    return Written(counts={"steps": steps, "findings": marked})
+    return Written(counts={"steps": steps, "findings": marked}, left_out=tuple(lost))
 
 
 class _Slice:
@@ -84,9 +85,9 @@ class _Slice:
                 yield {"name": label, "ph": "C", "ts": self.start_s, "args": {"value": value}}
 
 
-def _slices(run: Run, worker: int, choice: Choice) -> Iterator[_Slice]:
+def _slices(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[_Slice]:
     ends_s: dict[Mode, float] = {}
-    for recorded in records(run, worker, choice):
+    for recorded in records(run, worker, choice, lost):
         record = recorded.record
         mode = record.key.mode
         if mode is Mode.TRAIN and not is_step(record.key, record.optimizers, record.observations):

@@ -40,7 +40,8 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
     for worker in run.workers:
         folder = target / f"w{worker}"
         folder.mkdir(parents=True)
-        for (attempt, key), group in groupby(wholes(run, worker, choice), key=_moment):
+        kept = wholes(run, worker, choice, left_out)
+        for (attempt, key), group in groupby(kept, key=_moment):
             arrays = dict(_arrays(group, left_out))
             if arrays:
                 place = key.step if key.mode is Mode.TRAIN else key.mode_step

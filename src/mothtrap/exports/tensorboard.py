@@ -49,7 +49,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
         folder = target / f"w{worker}"
         folder.mkdir(parents=True)
         with _EventFile(folder / f"events.out.tfevents.{started_s:.0f}.mothtrap") as events:
-            for recorded in records(run, worker, choice):
+            for recorded in records(run, worker, choice, left_out):
                 record = recorded.record
                 prefix = _prefix(record.key.mode)
                 for scalar in record.scalars:
@@ -59,7 +59,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                     for name, value in values.items():
                         events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
                 scalars += events.flush(_place(record.key), record.wall_s)
-            for whole in wholes(run, worker, choice):
+            for whole in wholes(run, worker, choice, left_out):
                 try:
                     histograms += _add_whole(events, whole)
                 except DamagedDataError as err:
