@@ -1,7 +1,7 @@
 """Fails once after its checkpoint, and goes on from there when it is started again.
 
-Arguments: `weights` (loads what it saved), `optimizer` (loads it and changes the weights) or
-`anew` (loads nothing), the file of the checkpoint, and the file that says it failed before.
+Arguments: `weights` (loads what it saved) or `optimizer` (loads it and changes the weights),
+the file of the checkpoint, and the file that says it failed before.
 """
 
 import os
@@ -20,7 +20,7 @@ net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 kind = torch.optim.Adam if how == "optimizer" else torch.optim.SGD
 optimizer = kind(net.parameters(), lr=0.1)
 start = 0
-if checkpoint.exists() and how != "anew":
+if checkpoint.exists():
     state = torch.load(checkpoint)
     net.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.reader.runs import closing, info
+from tests.store.records import record
+
+from mothtrap.core.config import Config
+from mothtrap.core.observations import ReplicaDigests, WorkerStarted
+from mothtrap.reader.run import open_run
+from mothtrap.session import supervision
+from mothtrap.session.supervision import MONITOR, Supervision
+from mothtrap.store import layout
+from mothtrap.store.worker_log import WorkerLog
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Path:
+    return layout.create_run(tmp_path / "job", info())
+
+
+def worker(
+    attempt: Path, rank: int, digest: str = "same", pid: int = 1, *, end: bool = True
+) -> None:
+    started = WorkerStarted(
+        step=0,
+        rank=rank,
+        world_size=2,
+        pid=pid,
+        host=socket.gethostname(),
+        framework="torch",
+        versions={},
+    )
+    log = WorkerLog(layout.claim_worker(attempt, rank)[1])
+    log.append([record(0, observations=(started,))])
+    log.append([record(1, observations=(ReplicaDigests(step=1, digests={"fc": digest}),))])
+    if end:
+        log.append([closing(2)])
+    log.close()
+
+
+def test_workers_that_differ_are_told_and_kept(
+    attempt: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Supervision(attempt, Config()) as supervised:
+        worker(attempt, 0)
+        worker(attempt, 1, "other")
+    run = open_run(attempt.parent)
+    (found,) = run.findings
+    assert (found.code, found.workers, found.layers) == ("DST951", (1,), ("fc",))
+    assert supervised.lost == ()
+    assert capfd.readouterr().err.count("DST951 ranks_diverge") == 1
+    assert layout.monitors(attempt) == [MONITOR]
+
+
+def test_a_job_of_one_worker_is_left_to_itself(attempt: Path) -> None:
+    with Supervision(attempt, Config()) as supervised:
+        worker(attempt, 0, end=False)
+    assert (supervised.lost, layout.monitors(attempt)) == ((), [])
+
+
+def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("only Linux tells in which order other processes end")
+    monkeypatch.setattr(supervision, "LOOK_EVERY_S", 0.01)
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(3)]
+    for rank, child in enumerate(children):
+        worker(attempt, rank, pid=child.pid, end=rank == 1)
+    with Supervision(attempt, Config()) as supervised:
+        while len(supervised._deaths._rank_of) < 3:
+            pass
+        for child in (children[2], children[1], children[0]):
+            child.kill()
+            watched = len(supervised._deaths._order)
+            while len(supervised._deaths._order) == watched:
+                pass
+            child.communicate()
+    assert supervised.lost == (2, 0)
+
+
+def test_the_latest_attempt_is_that_of_the_last_restart(attempt: Path) -> None:
+    with Supervision(attempt, Config()) as supervised:
+        worker(attempt, 0, end=False)
+        worker(attempt, 1, end=False)
+        again = layout.create_attempt(attempt.parent, info(attempt=2))
+        worker(again, 0)
+        worker(again, 1, end=False)
+    assert supervised.latest == again
+    assert supervised.lost == (1,)
+
+
+def test_what_fails_in_it_is_said_once_and_harms_nobody(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> list[int]:
+        raise RuntimeError("no eyes")
+
+    monkeypatch.setattr(supervision.layout, "workers", fail)
+    with Supervision(attempt, Config()):
+        pass
+    assert capfd.readouterr().err.count("supervision failed") == 1
