@@ -93,7 +93,8 @@ class ObjectWitness:
         saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))
         for module in {self._model, getattr(self._model, "module", self._model)}:
             if isinstance(module, nn.Module):
-                self._keep(module.register_state_dict_post_hook(saved))
+                register: Any = module.register_state_dict_post_hook
+                self._keep(register(saved))
 
     def _inside_fast_path(self) -> set[nn.Module]:
         return {
