@@ -113,7 +113,7 @@ class _Attempt:
     """The workers of one attempt, and the rules that compare them."""
 
     def __init__(self, folder: Path, config: Config) -> None:
-        self._folder = folder
+        self._folder, self._durability = folder, config.durability
         self._readers: dict[int, EventReader] = {}
         self._started: set[int] = set()
         self._ended: set[int] = set()
@@ -124,7 +124,7 @@ class _Attempt:
     @functools.cached_property
     def _judge(self) -> Judge:
         judge = Judge(self._monitor, say_on_stderr, self._unsaved)
-        judge.keep_in(self._folder, MONITOR)
+        judge.keep_in(self._folder, MONITOR, self._durability)
         return judge
 
     def look(self, *, last: bool) -> list[WorkerStarted]:
