@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.store.test_segments import SCHEMA, batch
 
-from mothtrap.store import tailing
+from mothtrap.store import layout, tailing
 from mothtrap.store.segments import SegmentWriter
 from mothtrap.store.tailing import SegmentReader, SegmentTail
 
@@ -111,3 +111,23 @@ def test_batches_are_parsed_together_also_those_that_come_later(
     writer.seal()
     assert reader.poll() == []
     assert (reader.done, reader.damage) == (True, [])
+
+
+def test_a_folder_of_many_segments_is_listed_a_few_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seq in range(50):
+        written(tmp_path, seq, seq=seq)
+    listed = []
+
+    def counted(folder: Path, kind: layout.Kind) -> list[int]:
+        listed.append(folder)
+        return layout.segments(folder, kind)
+
+    monkeypatch.setattr(tailing, "segments", counted)
+    tail = SegmentTail(tmp_path, "raw")
+    read = [value for _ in range(50) for value in values(tail.poll())]
+    assert read == list(range(50))
+    assert len(listed) < 5
+    written(tmp_path, 50, seq=50)
+    assert values(tail.poll()) == [50]

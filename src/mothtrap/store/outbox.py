@@ -47,6 +47,7 @@ class Outbox:
         self._run, self._keep_raw = run, keep_raw
         self._store: Store = open_store(url)
         self._lock = threading.Lock()
+        self._reached: dict[tuple[Path, Kind], int] = {}
         self._list = run / f".sent-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
         self._sent = _read_lines(self._list)
 
@@ -123,14 +124,18 @@ class Outbox:
     def _ready(self, folder: Path, kinds: tuple[Kind, ...], final: bool) -> Iterator[Path]:
         """Unsent segments that will not change any more, by kind, in order."""
         for kind in kinds:
-            numbers = layout.segments(folder, kind)
-            for number in numbers:
-                path = layout.segment_path(folder, kind, number)
-                if self._key(path) in self._sent:
-                    continue
-                if not (final or number != numbers[-1] or is_sealed(path)):
+            # From where it was last time: a folder may hold thousands that were sent.
+            number = self._reached.get((folder, kind), 0)
+            while self._key(path := layout.segment_path(folder, kind, number)) in self._sent:
+                number += 1
+            self._reached[folder, kind] = number
+            while path.exists():
+                number += 1
+                later = layout.segment_path(folder, kind, number)
+                if not (final or later.exists() or is_sealed(path)):
                     break
                 yield path
+                path = later
 
     def _send(self, path: Path) -> None:
         key = self._key(path)

@@ -7,6 +7,7 @@ the process. Nothing is given to Arrow before its checksum was found right.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -204,19 +205,22 @@ class SegmentTail:
         self._seq = -1
         self._reader: SegmentReader | None = None
         self._damage: list[str] = []
+        self._later: deque[int] = deque()
 
     def poll(self) -> list[pa.RecordBatch]:
         """Return new batches, of one segment at most; empty when there is nothing new."""
         while True:
             # Look for the next segment first: once it exists, this one grows no more.
-            later = [seq for seq in segments(self._folder, self._kind) if seq > self._seq]
+            if not self._later:
+                found = segments(self._folder, self._kind)
+                self._later.extend(seq for seq in found if seq > self._seq)
             if self._reader is not None:
                 batches = self._reader.poll()
                 if batches:
                     return batches
-            if not later:
+            if not self._later:
                 return []
-            self._move_to(later[0])
+            self._move_to(self._later.popleft())
 
     @property
     def damage(self) -> tuple[str, ...]:
