@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.reader.runs import DEAD_PID
 
-from mothtrap.store.processes import start_ticks
+from mothtrap.store.processes import is_alive, start_ticks
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="this system has no /proc")
@@ -21,3 +21,16 @@ def test_a_process_is_told_from_a_later_one() -> None:
 
 def test_nobody_has_no_start() -> None:
     assert start_ticks(DEAD_PID) == 0
+
+
+def test_a_dead_process_that_nobody_waits_for_is_not_alive() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE)
+    assert is_alive(os.getpid())
+    assert ended.stdout is not None
+    ended.stdout.read()  # it is at its end, and not waited for
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert not is_alive(ended.pid)
+    ended.communicate()
+    assert not is_alive(ended.pid)
+    assert not is_alive(DEAD_PID)
+    assert not is_alive(-1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
+
 _START_FIELD = 19  # of /proc/<pid>/stat, counted behind the name of the program
 
 
@@ -18,3 +20,13 @@ def start_ticks(pid: int) -> int:
         return int(text.rpartition(")")[2].split()[_START_FIELD])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and not only a dead one that nobody has buried."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.AccessDenied:
+        return True
+    except (psutil.Error, ValueError, OverflowError):
+        return False

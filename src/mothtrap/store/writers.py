@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import psutil
 
 from mothtrap.core import jsonable
 from mothtrap.store.layout import worker_folder, workers
+from mothtrap.store.processes import is_alive
 
 _NAME = "writer.json"
 _LOOK_EVERY_S = 0.02
@@ -60,4 +60,4 @@ def _lives(path: Path) -> bool:
         writer = jsonable.decode(path.read_bytes(), Writer)
     except (OSError, msgspec.DecodeError, UnicodeError):
         return False
-    return writer.host == socket.gethostname() and psutil.pid_exists(writer.pid)
+    return writer.host == socket.gethostname() and is_alive(writer.pid)
