@@ -1,10 +1,11 @@
-"""Trains until it is told to stop; then writes down what its gradients were."""
+"""Trains until it is told to stop; then writes down the digests of its gradients by step."""
 
+import hashlib
+import json
 import sys
-from collections import deque
+import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -14,15 +15,12 @@ torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 inputs, targets = torch.randn(16, 4), torch.randn(16, 1)
-gradients: deque[tuple[int, np.ndarray]] = deque(maxlen=50_000)
-step = 0
+digests: list[str] = []
 while not stop.exists():
     loss = nn.functional.mse_loss(model(inputs), targets)
     optimizer.zero_grad()
     loss.backward()
-    gradients.append((step, model[0].weight.grad.numpy().copy()))
+    digests.append(hashlib.sha1(model[0].weight.grad.numpy().tobytes()).hexdigest())
     optimizer.step()
-    step += 1
-np.savez(
-    kept, steps=np.array([s for s, _ in gradients]), values=np.stack([g for _, g in gradients])
-)
+    time.sleep(0.002)  # as for data: other processes of the test want the machine, too
+kept.write_text(json.dumps(digests))
