@@ -35,7 +35,7 @@ def test_a_finished_run_tells_what_it_holds(tmp_path: Path) -> None:
     assert (run.id, run.path, run.attempts, run.workers) == ("digits", attempt.parent, 1, (0,))
     assert (run.state, run.steps, run.damage) == ("finished", 5, ())
     assert run.end == RunEnd(exit_code=0, ended_s=9.0)
-    assert repr(run) == "<Run digits: finished, 5 steps, 1 workers, 0 findings (0 errors)>"
+    assert repr(run) == "<Run digits: finished, 5 steps, 1 worker, 0 findings (0 errors)>"
     assert (run.overhead.seconds, run.overhead.ratio) == (1.0, 0.02)
     assert [plain(r) for r in run.records()][:5] == [plain(record(step)) for step in range(5)]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,15 @@ def test_modes_may_be_named_in_words(tmp_path: Path) -> None:
             list(ask(mode="evl"))  # type: ignore[operator, arg-type, call-arg]
 
 
-def test_the_closing_record_is_of_no_step(tmp_path: Path) -> None:
-    run = a_run(tmp_path, [*steps(0, 1), closing(2)])
+@pytest.mark.parametrize("mode", Mode)
+def test_the_closing_record_is_of_no_step(tmp_path: Path, mode: Mode) -> None:
+    end = closing(2)
+    end = replace(end, key=key(2, mode, 0), summary_TF=end.summary_TF[:, :0])
+    run = a_run(tmp_path, [*steps(0, 1), end], pid=DEAD_PID)
     assert run.steps_of().tolist() == [0, 1]
+    assert run.modes == (Mode.TRAIN,)
     assert run.status(2).state is UNAVAILABLE
+    assert [status.key.step for status in run.follow()] == [0, 1]
 
 
 def test_a_running_job_has_steps_still_to_come(tmp_path: Path) -> None:

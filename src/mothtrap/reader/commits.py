@@ -148,6 +148,11 @@ class Commits:
 
 
 def is_closing(events: StepEvents) -> bool:
-    """Whether a record is of a worker's end alone: it bears the step after the last one."""
-    ended = any(isinstance(o, WorkerEnded) for o in events.observations)
-    return ended and events.key.mode is Mode.TRAIN and not events.commit.optimizers
+    """Whether a record is of a worker's end, not of a step or of an evaluation.
+
+    It bears the step after the last one.
+    """
+    if events.commit.optimizers or not any(isinstance(o, WorkerEnded) for o in events.observations):
+        return False
+    commit = events.commit
+    return events.key.mode is Mode.TRAIN or not (commit.tensors or commit.scalars or commit.raw)
