@@ -71,7 +71,7 @@ def assigned(tmp_path: Path) -> Callable[[str], int | None]:
         ("if scale:\n    loss = scale(1)\nloss = compute()\nloss.backward()\n", 3),
         ("loss = None\nif scale:\n    loss = compute()\nloss.backward()\n", 3),
         ("try:\n    loss = compute()\nexcept ValueError:\n    loss = 1\nloss.backward()\n", 2),
-        ("with_loop = 1\nif with_loop:\n    loss = compute()\n    if scale:\n        loss.backward()", 3),
+        ("if scale:\n    loss = compute()\n    if scale:\n        loss.backward()", 2),
         (
             "if not scale:\n    loss = scale(1)\nelse:\n    loss = compute()\n"
             "    if scale:\n        loss.backward()\n",

@@ -78,7 +78,9 @@ def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
 
 
 def _blocks(values: torch.Tensor) -> Sequence[torch.Tensor]:
-    return (values,) if values.numel() <= SERIAL_SIZE else values.view(-1).split(SERIAL_SIZE)
+    if values.numel() <= SERIAL_SIZE:
+        return (values,)
+    return torch.split(values.view(-1), SERIAL_SIZE)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
