@@ -238,6 +238,33 @@ def test_a_name_of_ones_own_and_a_made_one(tmp_path: Path) -> None:
     assert len({*paths}) == 3
 
 
+def test_without_a_loss_the_verdict_says_how_to_hand_it_over(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    setup = made()
+    with mothtrap.watch(*setup, runs_dir=str(tmp_path)):
+        train(setup, 3, lambda _: None)
+    said = " ".join(capfd.readouterr().err.split())
+    assert "no loss was seen: hand it over with dbg.step(loss=loss)" in said
+
+
+def test_numbers_are_given_by_keyword_and_bad_ones_cost_themselves_alone(tmp_path: Path) -> None:
+    setup = made()
+
+    def give(loss: torch.Tensor) -> None:
+        watch.step(loss=loss, accuracy=0.5, table="bad")
+        watch.step(loss="also bad")
+
+    with mothtrap.watch(*setup, runs_dir=str(tmp_path)) as watch:
+        train(setup, 4, give)
+    assert watch.path is not None
+    run = mothtrap.open_run(watch.path)
+    assert len(run.scalars("accuracy")[0].values_S) == 4
+    assert len(run.scalars("loss")[0].values_S) == 4
+    assert {blind.what for blind in run.blind} >= {"values of table", "losses given to step()"}
+    assert not run.tool_errors
+
+
 def test_switched_off_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTHTRAP_DISABLE", "1")
     setup = made()

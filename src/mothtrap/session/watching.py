@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,15 +42,22 @@ class Watch:
         """Folder of the run."""
         return self._path()
 
-    def step(self, loss: Any = None, scalars: dict[str, float] | None = None) -> None:
+    def step(
+        self, loss: Any = None, scalars: Mapping[str, float] | Any = None, **numbers: Any
+    ) -> None:
         """Attach a loss and numbers to the optimizer step just done.
+
+        Never raises: what is no number is left out, and told in the run.
 
         Args:
             loss: the loss of the step, a number or a one-element tensor; a tensor also
                 tells how it was computed.
             scalars: more numbers by name.
+            **numbers: the same, e.g. `accuracy=0.5`.
         """
-        self._step(loss, scalars or {})
+        if scalars is not None and not isinstance(scalars, Mapping):
+            scalars = {"scalars": scalars}
+        self._step(loss, {**(scalars or {}), **numbers})
 
     def log(self, name: str, value: float) -> None:
         """Record a number of the step in progress."""

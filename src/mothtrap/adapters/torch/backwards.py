@@ -53,6 +53,11 @@ class LossWatch:
         self._given: tuple[str, float] | None = None
         self._candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
 
+    @property
+    def knows_none(self) -> bool:
+        """Whether no step had a loss so far."""
+        return not self._series
+
     def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
         """Remember which losses a gradient scaler has multiplied."""
         self._scaler = weakref.ref(scaler)

@@ -67,6 +67,13 @@ class ObjectWitness:
     def detach(self) -> None:
         """Close the last step and remove every hook."""
         self.tracer.ended()
+        if self.tracer.losses.knows_none:
+            self.tracer.recorder.blind(
+                self.tracer.recorder.steps,
+                "the loss",
+                "only the model and the optimizer are watched; dbg.step(loss=loss) after each "
+                "optimizer step hands it over",
+            )
         self._undo.close()
 
     def step(self, loss: Any, scalars: dict[str, float]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -171,17 +173,28 @@ class Tracer(Job):
             self.contain_part("gradients", self._read_gradients, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
-        self.contain_part("what was given to step()", self._take_given, loss, scalars)
+        self._take_given(loss, scalars)
         if counts:
             self.contain_part("checkpoints", self.saved_weights.step_begins)
             self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
 
     def _take_given(self, loss: Any, scalars: dict[str, float]) -> None:
+        """Take what the user hands over; what is no number is left out, and told once."""
         for name, value in scalars.items():
-            self.recorder.scalar(name, "", float(value))
+            self._take_value(f"values of {name}", value, functools.partial(self._take_number, name))
         if loss is not None:
-            self.losses.given(loss)
+            self._take_value("losses given to step()", loss, self.losses.given)
+
+    def _take_number(self, name: str, value: Any) -> None:
+        self.recorder.scalar(name, "", float(value))
+
+    def _take_value(self, what: str, value: Any, take: Callable[[Any], None]) -> None:
+        try:
+            take(value)
+        except Exception as err:  # whatever an object of the user's raises
+            reason = f"a {type(value).__name__} is no number ({type(err).__name__}: {err})"
+            self.recorder.blind(self.grouper.step, what, reason)
 
     def _read_gradients(self, optimizer: Optimizer) -> None:
         self.optimizers.before_step(optimizer)
