@@ -53,7 +53,7 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(state="running", rules=JUDGED), "the job is still running"),
         (
             HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=-9, ended_s=0.0)),
-            "but the job was ended by signal SIGKILL",
+            "but the job was killed by signal SIGKILL after 120 steps",
         ),
         (
             HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=7, ended_s=0.0)),
@@ -98,6 +98,43 @@ def test_the_exception_that_ended_the_script_is_named() -> None:
         state="crashed", rules=JUDGED, end=RunEnd(exit_code=1, ended_s=0.0), observed=(ended,)
     )
     assert "but the job ended with ValueError: bad x" in summary_of(run).verdict
+
+
+def test_the_end_of_a_job_is_told_beside_what_was_found() -> None:
+    killed = HandMadeRun(
+        findings=(exploding(),), state="crashed", end=RunEnd(exit_code=-9, ended_s=0.0)
+    )
+    assert summary_of(killed).verdict.endswith(
+        "The job was killed by signal SIGKILL after 120 steps."
+    )
+    ended = HandMadeRun(findings=(exploding(),), end=RunEnd(exit_code=0, ended_s=0.0))
+    assert "The job" not in summary_of(ended).verdict
+
+
+@pytest.mark.parametrize("exit_code", [1, 130, -signal.SIGINT])
+def test_an_interrupt_is_no_error_of_the_script(exit_code: int) -> None:
+    error = "KeyboardInterrupt: " if exit_code > 0 else None
+    ended = WorkerEnded(step=9, steps=9, own_s=0.0, wall_s=1.0, exception=error)
+    end = RunEnd(exit_code=exit_code, ended_s=0.0)
+    run = HandMadeRun(state="crashed", rules=JUDGED, end=end, observed=(ended,))
+    assert "but the job was interrupted (Ctrl-C) after 120 steps" in summary_of(run).verdict
+
+
+def test_a_script_that_failed_after_its_training_is_told() -> None:
+    run = HandMadeRun(rules=JUDGED, end=RunEnd(exit_code=3, ended_s=0.0))
+    assert summary_of(run).verdict.endswith("but the job ended with exit code 3.")
+
+
+def test_a_note_is_named_beside_what_was_not_found() -> None:
+    note = exploding(severity=Severity.INFO)
+    verdict = summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict
+    assert "could judge), beside 1 note (GRD101 exploding_gradient)." in verdict
+
+
+def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:
+    unseen = Blind(step=0, what="the loss", reason="nobody said what it is")
+    verdict = summary_of(HandMadeRun(rules=JUDGED, blind=(unseen,))).verdict
+    assert "no loss was seen: hand it over with dbg.step(loss=loss)" in verdict
 
 
 def test_an_unknown_signal_is_named_by_its_number() -> None:

@@ -17,6 +17,8 @@ from mothtrap.core.runs import Overhead, RuleStatus
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
+NO_LOSS = "the loss"
+"""What is not seen, in words, when nobody said what the loss is."""
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
@@ -103,7 +105,8 @@ def summarize(run: Run, explains: Mapping[str, frozenset[str]]) -> RunSummary:
 
 def _verdict(run: Run, diagnosis: Diagnosis) -> str:
     if any(story.severity != Severity.INFO for story in diagnosis.stories):
-        return sick_verdict(diagnosis, steps=run.steps)
+        text = sick_verdict(diagnosis, steps=run.steps)
+        return f"{text} The job {_ending(run)}." if _failed(run) else text
     if run.steps == 0:
         return f"Nothing was observed: {_why_nothing(run)}."
     judged = sum(rule.state not in COULD_NOT_JUDGE for rule in run.rules)
@@ -113,14 +116,29 @@ def _verdict(run: Run, diagnosis: Diagnosis) -> str:
         text = f"Nothing could be judged in {steps}: {_why_unjudged(run)}"
     else:
         text = f"Nothing wrong was found in {steps} ({judged - failed} of {len(run.rules)} rules"
-        text += " could judge)"
+        text += f" could judge){_notes(diagnosis)}"
+    if any(blind.what == NO_LOSS for blind in run.blind):
+        text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
     if run.state == "running":
         text += "; the job is still running"
-    elif run.state == "crashed":
+    elif _failed(run):
         text += f", but the job {_ending(run)}"
     if run.tool_errors or failed:
         text += "; mothtrap itself failed in part"
     return text + "."
+
+
+def _notes(diagnosis: Diagnosis) -> str:
+    """Name the notes of a run that is not sick."""
+    names = dict.fromkeys(f"{finding.code} {finding.name}" for finding in diagnosis.findings)
+    if not names:
+        return ""
+    return f", beside {len(names)} note{'' if len(names) == 1 else 's'} ({', '.join(names)})"
+
+
+def _failed(run: Run) -> bool:
+    """Whether the job came to an end that it did not choose, or that it calls a failure."""
+    return run.state == "crashed" or bool(run.end is not None and run.end.exit_code)
 
 
 def _why_nothing(run: Run) -> str:
@@ -173,13 +191,16 @@ def _lost(run: Run) -> str:
 
 def _how_it_ended(run: Run) -> str:
     code = run.end.exit_code if run.end else None
+    exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
+    after = f" after {run.steps:,} step{'' if run.steps == 1 else 's'}" if run.steps else ""
+    if code == -signal.SIGINT or any(e.startswith("KeyboardInterrupt") for e in exceptions):
+        return f"was interrupted (Ctrl-C){after}"
     if code is not None and code < 0:
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = str(-code)
-        return f"was ended by signal {name}"
-    exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
+        return f"was killed by signal {name}{after}"
     if exceptions:
         return f"ended with {exceptions[0]}"
     if code:

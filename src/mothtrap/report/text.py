@@ -110,7 +110,8 @@ def _counts(summary: RunSummary) -> str:
     ]
     if summary.count(Severity.INFO):
         words.append(count_of(summary.count(Severity.INFO), "note"))
-    ok = len(summary.in_state(RuleState.OK))
+    noted = {finding.code for finding in summary.findings}
+    ok = sum(rule.code not in noted for rule in summary.in_state(RuleState.OK))
     unjudged = len(summary.in_state(*COULD_NOT_JUDGE))
     rules = f"{count_of(ok, 'rule')} found nothing" + (
         f", {unjudged} could not judge" if unjudged else ""
@@ -166,6 +167,6 @@ def _cost(summary: RunSummary) -> str:
     shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
     text = f"{100 * cost.ratio:.1f} % of the training time ({cost.seconds:.2f} s"
     if cost.capture_seconds:
-        text += f": hooks {cost.seconds - cost.capture_seconds:.2f} s"
+        text += f": hooks {max(0.0, cost.seconds - cost.capture_seconds):.2f} s"
         text += f", statistics {cost.capture_seconds:.2f} s"
     return f"{text}){shed}"
