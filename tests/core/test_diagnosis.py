@@ -116,6 +116,13 @@ def test_the_sentence_says_what_when_where_and_how_to_mend_it() -> None:
     assert sentence.endswith("Try: Do this first.")
 
 
+def test_what_was_seen_before_its_cause_is_not_said_to_follow() -> None:
+    diagnosis = diagnose([found("STR701", 3), found("LOS401", 0)], EXPLAINS)
+    sentence = diagnosis.stories[0].sentence
+    assert "together with los401 (step 0)" in sentence
+    assert "followed by" not in sentence
+
+
 def test_the_verdict_counts_other_problems() -> None:
     diagnosis = diagnose([found("GRD101", 10), found("STR701", 50)], EXPLAINS)
     assert verdict(diagnosis, steps=100).endswith("1 other problem beside it.")

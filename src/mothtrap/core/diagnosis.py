@@ -162,8 +162,13 @@ def _sentence(root: Finding, effects: Sequence[Finding]) -> str:
     line = f" ({root.location})" if root.location else ""
     words = _words(root)
     text = f"{words[0].upper()}{words[1:]} from step {root.step}{where}{more}{line}"
-    if effects:
-        text += ", followed by " + ", ".join(f"{_words(f)} (step {f.step})" for f in effects)
+    # The onset of a cause may be known late: what was seen before it does not follow it.
+    for joint, told in (
+        (", together with ", [f for f in effects if f.step < root.step]),
+        (", followed by ", [f for f in effects if f.step >= root.step]),
+    ):
+        if told:
+            text += joint + ", ".join(f"{_words(f)} (step {f.step})" for f in told)
     fix = f" Try: {root.fixes[0].rstrip('.')}." if root.fixes else ""
     return f"{text}.{fix}"
 

@@ -112,8 +112,9 @@ class LossNotDecreasing(Rule):
             last_step=int(steps_S[-1]),
             count=len(late_S),
             message=(
-                f"the loss is {late:.4g} after {len(late_S)} steps and was {early:.4g} "
-                f"at the beginning (expected to fall by {self.diff_percent:g} %)"
+                f"the loss is {late:.4g} after {len(late_S)} steps and was {early:.4g} in the "
+                f"first {fifth}{' after warm-up' if warm else ''}, as medians (expected to fall "
+                f"by {self.diff_percent:g} %)"
             ),
             evidence={
                 "early": early,
