@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mothtrap.core.config import Config
@@ -24,6 +26,7 @@ def test_select_and_ignore_work_by_family_and_code() -> None:
         "LOS401",
         "NUM001",
         "NUM004",
+        "NUM009",
     ]
 
 
@@ -43,6 +46,10 @@ def test_thresholds_come_from_the_configuration() -> None:
         ),
         (Config(rules={"ACT201": {"min_units": 2.5}}), r"min_units = 2.5 is float, expected int"),
         (Config(rules={"ACT201": {"dead_share": "all"}}), r"is str, expected float"),
+        (Config(rules={"LOS401": {"num_steps": -3}}), r"num_steps = -3 can be no threshold"),
+        (Config(rules={"LOS401": {"diff_percent": 0}}), r"expected a number above 0"),
+        (Config(rules={"LOS401": {"diff_percent": math.inf}}), r"diff_percent = inf"),
+        (Config(rules={"LOS401": {"diff_percent": math.nan}}), r"diff_percent = nan"),
         (Config(rules={"ACT201": {"min_units": True}}), r"is bool, expected int"),
         (Config(select=("NUMM",)), r"select holds 'NUMM'.*did you mean"),
         (Config(ignore=("XYZ",)), r"ignore holds 'XYZ'.*families are: ACT"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import typing
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -163,10 +164,15 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
 
 def _typed(code: str, key: str, value: Setting, wanted: type) -> Setting:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
     if type(value) is not wanted:
         raise ConfigError(
             f"configuration: [rules.{code}] {key} = {value!r} is {type(value).__name__}, "
             f"expected {wanted.__name__}"
+        )
+    if isinstance(value, int | float) and not 0 < value < math.inf and wanted is not bool:
+        raise ConfigError(
+            f"configuration: [rules.{code}] {key} = {value!r} can be no threshold; expected a "
+            f"number above 0, and finite"
         )
     return value
