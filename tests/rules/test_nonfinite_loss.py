@@ -7,6 +7,7 @@ from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.steps import Mode
 from mothtrap.rules.nonfinite_loss import NonfiniteLoss
 
@@ -21,6 +22,14 @@ def test_fires_at_the_first_step_that_is_not_finite(value: float, word: str) -> 
     assert finding.location == LOSS
     assert word in finding.message
     assert "0.5" in finding.message
+
+
+def test_says_when_the_number_broke_behind_the_model() -> None:
+    seen = FiniteOutputs(step=2, modules=4)
+    [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), seen))
+    assert "between the model and the loss" in finding.message
+    [other] = NonfiniteLoss().check(window(loss([1.0, NAN, NAN]), seen))
+    assert "between the model" not in other.message
 
 
 def test_counts_no_step_twice_when_two_losses_break() -> None:

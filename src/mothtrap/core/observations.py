@@ -77,6 +77,14 @@ class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class FiniteOutputs(Observation, frozen=True, kw_only=True, tag=True):
+    """In a step whose loss or applied gradient was not finite: the outputs of all modules,
+    so far as they were watched, were finite. `modules` are so many.
+    """
+
+    modules: int
+
+
 class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
     """A parameter of a trained root that no live optimizer holds, counted so far.
 
@@ -222,6 +230,7 @@ AnyObservation = (
     LossSeries
     | LossCall
     | NonfiniteModule
+    | FiniteOutputs
     | UnownedParameter
     | ReplicaDigests
     | WrapperBypassed

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window
@@ -32,9 +33,9 @@ class NonfiniteLoss(Rule):
         Very large or negative losses, as long as they are finite.
 
     What to do:
-        - Look at the first module that gave a non-finite output (NUM004), or at the
-          inputs of this step, and guard the operation there: log of 0, division by 0,
-          square root of 0, exp of a large number.
+        - Guard the operation that broke: log of 0, division by 0, square root of 0, exp
+          of a large number. It is in the module that NUM004 names, if it names one, else
+          in the computation of the loss or in the inputs of this step.
         - Use the numerically safe form of the loss: logits with
           `cross_entropy` or `binary_cross_entropy_with_logits`.
         - Lower the learning rate, or clip gradients, when the loss grew before it broke.
@@ -89,7 +90,7 @@ class NonfiniteLoss(Rule):
             step=step,
             last_step=int(nonfinite_steps[-1]),
             count=len(nonfinite_steps),
-            message=f"the {kind} is {_word(value)}{history}",
+            message=f"the {kind} is {_word(value)}{history}{_behind_the_model(window, step, mode)}",
             evidence={
                 "value": value,
                 "last_finite": float(before[-1]) if len(before) else None,
@@ -99,6 +100,13 @@ class NonfiniteLoss(Rule):
             location=series.location,
             mode=mode.value,
         )
+
+
+def _behind_the_model(window: Window, step: int, mode: Mode) -> str:
+    """Say where the number broke, when every module's output of the step was finite."""
+    if mode is Mode.TRAIN and any(seen.step == step for seen in window.seen(FiniteOutputs)):
+        return "; every module's output was finite, so it broke between the model and the loss"
+    return ""
 
 
 def _word(value: float) -> str:

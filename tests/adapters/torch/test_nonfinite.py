@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import batch, sgd, watched
 from torch import nn
 
 from mothtrap.adapters.torch import held
-from mothtrap.core.observations import NonfiniteModule
+from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
 
 Tensor = torch.Tensor
 
@@ -92,6 +92,17 @@ def test_a_gradient_that_broke_after_a_finite_loss_names_no_module() -> None:
         optimizer = torch.optim.SGD([weight], lr=0.1)
         weight.abs().sqrt().sum().backward()
         optimizer.step()
+    assert seen.observed(NonfiniteModule) == []
+
+
+def test_a_loss_that_breaks_behind_the_model_leaves_its_outputs_finite() -> None:
+    model = nn.Linear(6, 2)
+    with watched() as seen:
+        optimizer = sgd(model)
+        (model(batch()[0]).sum() * float("nan")).backward()
+        optimizer.step()
+    [clean] = seen.observed(FiniteOutputs)
+    assert (clean.step, clean.modules) == (0, 1)
     assert seen.observed(NonfiniteModule) == []
 
 

@@ -8,12 +8,14 @@ from torch import nn
 
 from mothtrap.adapters.torch.held import Held
 from mothtrap.adapters.torch.naming import NameBook
-from mothtrap.core.observations import NonfiniteModule
+from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
 
 
-def first_nonfinite(held: Iterable[Held], book: NameBook, step: int) -> NonfiniteModule | None:
-    """Find the first module whose output was not finite.
+def first_nonfinite(
+    held: Iterable[Held], book: NameBook, step: int
+) -> NonfiniteModule | FiniteOutputs | None:
+    """Find the first module whose output was not finite, or say that all were finite.
 
     Args:
         held: modules with their outputs in order of completion; without a module the
@@ -22,11 +24,13 @@ def first_nonfinite(held: Iterable[Held], book: NameBook, step: int) -> Nonfinit
         step: the step that went wrong.
     """
     all_there = True
+    modules = 0
     for module, tensor in held:
         if tensor is None:
             all_there = all_there and module is None
             continue
         nan, inf = arithmetic.nonfinite_counts(tensor)
+        modules += module is not None
         if module is None:
             if nan:
                 return None
@@ -41,7 +45,7 @@ def first_nonfinite(held: Iterable[Held], book: NameBook, step: int) -> Nonfinit
                 parameters_finite=_parameters_finite(module),
                 location=book.location(module),
             )
-    return None
+    return FiniteOutputs(step=step, modules=modules) if modules and all_there else None
 
 
 def _parameters_finite(module: nn.Module) -> bool:
