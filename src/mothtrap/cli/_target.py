@@ -48,7 +48,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     """
     if not target:
         raise Refusal(
-            "nothing to run was given; expected a script, -m MODULE or -- COMMAND, "
+            "missing SCRIPT: nothing to run was given; expected a script, -m MODULE or -- COMMAND, "
             "e.g. mothtrap run train.py"
         )
     first, *rest = target
@@ -98,8 +98,6 @@ class RunCommand(click.Command):
             for name in option.opts
         }
         ours, ctx.meta[TARGET] = split(args, with_value)
-        if not args:
-            ours = ["--help"]
         return super().parse_args(ctx, ours)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

@@ -205,8 +205,9 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
                 raise
         except OSError as err:
             temporary = Path(tempfile.mkdtemp(prefix="mothtrap-"))
+            reason = "it is a file" if parent.is_file() else err.strerror
             say_on_stderr(
-                f"mothtrap: cannot write runs to {parent} ({err.strerror}); this run is kept in "
+                f"mothtrap: cannot write runs to {parent} ({reason}); this run is kept in "
                 f"{temporary / chosen}; choose another folder with --runs-dir"
             )
             return layout.create_run(temporary / chosen, run_info(chosen, info_of, config))

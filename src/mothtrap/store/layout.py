@@ -215,7 +215,8 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
             return path
     names = [path.name for path in list_runs(folder)]
     hint = nearest(Path(argument).name, names)
-    has = f"{folder} holds {len(names)} runs" if names else f"{folder} holds no runs"
+    count = f"{len(names)} run{'' if len(names) == 1 else 's'}" if names else "no runs"
+    has = f"{folder} holds {count}"
     raise RunNotFoundError(
         f"no run found at {str(argument)!r}{hint}: neither a run's folder nor the name of one; "
         f"{has}; `mothtrap ls` lists them"
