@@ -11,10 +11,10 @@ from tests.s3_server import S3Server
 
 from mothtrap.cli import main
 from mothtrap.core.config import Config
-from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError
+from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError, StoreError
 from mothtrap.reader.run import open_run
 from mothtrap.session import joining, launch, sending, uploading
-from mothtrap.store import layout, remote
+from mothtrap.store import layout, mirror, remote
 from mothtrap.store.objects import open_store
 from mothtrap.store.outbox import CollisionError
 
@@ -137,6 +137,46 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
     assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too
+
+
+def test_a_job_without_news_shows_that_it_lives(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploading, "ALIVE_EVERY_S", 0.0)
+    monkeypatch.setattr(mirror, "FETCH_EVERY_S", 0.0)
+    attempt = launch.create("quiet", ["x"], Config(runs_dir=s3_url), numbered=False)
+    uploader = uploading.Uploader(attempt.parent, f"{s3_url}/quiet", print, every_s=60)
+    uploader.claim()
+    found = open_run(f"{s3_url}/quiet")
+    shown = found.path / "1" / "alive.json"
+    assert not shown.exists()
+    times = []
+    for _ in range(2):
+        uploader.step(final=False)
+        found.refresh()
+        times.append(shown.read_bytes())
+        shown.write_bytes(b"")  # of another size: it is fetched again
+    assert len(times[1]) > 2
+    uploader.let_go()
+
+
+def test_while_the_store_is_down_an_open_run_stays_as_it_was(
+    s3_url: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "FETCH_EVERY_S", 0.0)
+    train(s3_url)
+    found = open_run(f"{s3_url}/seen")
+    s3_server.stop()
+    try:
+        with pytest.warns(mirror.StaleRunWarning, match="the run is shown as it was"):
+            found.refresh()
+        found.refresh()  # said once
+        assert found.state == "finished"
+        with pytest.raises(StoreError, match=r"cannot read 1/run\.json from"):
+            open_run(f"{s3_url}/seen")
+    finally:
+        s3_server.start()
+    found.refresh()
 
 
 def test_ls_and_show_read_the_store(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,7 @@ machine; chosen by hand: most hiccups are over by then."""
 SILENT_S = 2.0
 """How long the end of a job may take before it is said why; chosen by hand."""
 NUMBERS = 1000
+"""Names that are tried where one is taken; chosen by hand."""
 
 
 class RunBusyError(MothtrapError):
@@ -112,6 +113,7 @@ def begin(
         try:
             uploader.claim()
         except RunExistsError:
+            uploader.let_go()
             if kept is None:
                 shutil.rmtree(run, ignore_errors=True)
             raise
@@ -179,6 +181,24 @@ class Uploader:
                 return
         raise RunExistsError(f"cannot make the run {name!r}: {self.url} is taken, too")
 
+    def step(self, *, final: bool) -> None:
+        """Send what is new once; `final`: nothing more will come.
+
+        Raises:
+            StoreError: not everything got through.
+            RunExistsError, CollisionError: another run is in its place.
+        """
+        if not self._claimed:
+            self.claim()
+        if self._outbox.send(final=final):
+            self._sent_s = time.monotonic()
+        elif not final:
+            self._show_alive()
+        if self._trouble is not None:
+            self._say(f"mothtrap: {self.url} answers again; what was captured meanwhile is sent")
+            self._trouble = None
+        self._done = final
+
     def start(self) -> None:
         """Begin to send what is written."""
         self._thread.start()
@@ -208,12 +228,16 @@ class Uploader:
                 self._thread.join(0.2)  # in pieces: Ctrl-C is heard at once
         except KeyboardInterrupt:
             self._trouble = StoreError("interrupted")
-        os.close(self._hold)
+        self.let_go()
         if self._done:
             shutil.rmtree(self.run, ignore_errors=True)
         else:
             self._say(_kept(self._outbox.left(), self.run, self.url, self._trouble))
         return self._done
+
+    def let_go(self) -> None:
+        """Let others send the run."""
+        os.close(self._hold)
 
     def _open(self) -> None:
         self._store: Store = open_store(self.url)
@@ -236,7 +260,7 @@ class Uploader:
         while True:
             final = self._ended.wait(pause_s)
             try:
-                self._pass(final)
+                self.step(final=final)
                 pause_s = self._every_s
             except StoreError as err:
                 self.complain(err)
@@ -251,18 +275,6 @@ class Uploader:
                 return
             if self._done:
                 return
-
-    def _pass(self, final: bool) -> None:
-        if not self._claimed:
-            self.claim()
-        if self._outbox.send(final=final):
-            self._sent_s = time.monotonic()
-        elif not final:
-            self._show_alive()
-        if self._trouble is not None:
-            self._say(f"mothtrap: {self.url} answers again; what was captured meanwhile is sent")
-            self._trouble = None
-        self._done = final
 
     def _show_alive(self) -> None:
         now_s = time.monotonic()
