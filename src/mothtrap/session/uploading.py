@@ -147,7 +147,7 @@ class Uploader:
         self._say, self._every_s, self._numbered = say, every_s, numbered
         self._claimed = False
         self._ended = threading.Event()
-        self._trouble: MothtrapError | OSError | None = None
+        self._trouble: Exception | None = None
         self._done = False
         self._alive_s = float("-inf")
         self._sent_s = time.monotonic()
@@ -161,7 +161,7 @@ class Uploader:
         Raises:
             RunExistsError: the store has a run of that name.
             CollisionError: another launcher has opened the same attempt.
-        StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or refuses.
         """
         name = split(self.url)[1]
         for number in range(2, NUMBERS):
@@ -203,7 +203,7 @@ class Uploader:
         """Begin to send what is written."""
         self._thread.start()
 
-    def complain(self, err: StoreError) -> None:
+    def complain(self, err: OSError) -> None:
         """Say that the store does not take anything, once for each kind of reason."""
         if self._trouble is None or type(self._trouble) is not type(err):
             self._say(
@@ -262,7 +262,10 @@ class Uploader:
             try:
                 self.step(final=final)
                 pause_s = self._every_s
-            except StoreError as err:
+            except OSError as err:  # the store, or the disk: both may do better later
+                if isinstance(err, RunExistsError):
+                    self._stop(err)
+                    return
                 self.complain(err)
                 pause_s = min(2 * pause_s, MAX_PAUSE_S)
                 if final and self._gave_up(err):
@@ -270,11 +273,14 @@ class Uploader:
                 if final:
                     time.sleep(min(pause_s, 1.0))
             except Exception as err:  # whatever it is: the run stays where it was written
-                self._trouble = err if isinstance(err, MothtrapError | OSError) else None
-                self._say(f"mothtrap: nothing more is sent to {self.url}: {err}")
+                self._stop(err)
                 return
             if self._done:
                 return
+
+    def _stop(self, err: Exception) -> None:
+        self._trouble = err
+        self._say(f"mothtrap: nothing more is sent to {self.url}: {err}")
 
     def _show_alive(self) -> None:
         now_s = time.monotonic()
@@ -288,7 +294,7 @@ class Uploader:
         except ObjectExistsError:
             return  # another launcher of the same run has just done it
 
-    def _gave_up(self, err: StoreError) -> bool:
+    def _gave_up(self, err: OSError) -> bool:
         refused = isinstance(err, StoreRefusedError)
         return refused or time.monotonic() - self._sent_s > GIVE_UP_S
 
