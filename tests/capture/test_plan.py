@@ -12,7 +12,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import CaptureChanged, Dropped, ShapeChanged, WorkerEnded
+from mothtrap.core.observations import Blind, CaptureChanged, Dropped, ShapeChanged, WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey
@@ -251,3 +251,15 @@ def test_what_is_not_due_costs_one_question_a_step() -> None:
     assert counted.asked == 101  # one for each step that began
     assert len(matched) == 1
     assert job.arithmetic.calls == []
+
+
+def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> None:
+    lost = made("lost", tensors=("gradient:heaad.*",), statistics=("l2",), raw=True)
+    waiting = made("waiting", tensors=("gradient:nope",), statistics=("l2",), on=("NUM",))
+    plan = Plan((*lost, *made(statistics=("l2",)), *waiting), overhead=0.0)
+    plan.define(0, GRADIENT)
+    plan.begin(0)
+    assert plan.take_dropped() == []
+    [unfound] = plan.take_dropped(last=True)
+    assert isinstance(unfound, Blind)
+    assert unfound.what == "collection lost"

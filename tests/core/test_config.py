@@ -12,6 +12,7 @@ from mothtrap.core.config import (
     find_file,
     inherited_config,
     load_config,
+    located,
     origins,
     plain,
     schema,
@@ -206,3 +207,15 @@ def test_a_child_gets_the_very_same_configuration() -> None:
     config = Config(select=("NUM",), overhead=0.0, rules={"GRD101": {"ratio": 50.0}})
     assert inherited_config(environment(config)) == config
     assert inherited_config({}) is None
+
+
+def test_an_error_about_rules_names_where_they_were_set(tmp_path: Path) -> None:
+    file = tmp_path / "mothtrap.toml"
+    file.write_text("select = ['NUM']\n[rules.LOS401]\nnum_steps = -3\n")
+
+    def told(text: str) -> str:
+        return str(located(ConfigError(text), start=tmp_path, environ={}))
+
+    assert told("configuration: [rules.LOS401] num_steps") == f"{file}: [rules.LOS401] num_steps"
+    assert told("configuration: select holds 'X'") == f"{file}: select holds 'X'"
+    assert told("configuration: ignore holds 'X'") == "configuration: ignore holds 'X'"

@@ -54,6 +54,7 @@ def test_the_state_follows_processes_and_ends(tmp_path: Path) -> None:
     assert state("launched, in it", record(0)) == "running"
     assert state("launched, worker closed", record(0), closing(1)) == "running"
     assert state("launched, ended", record(0), closing(1), end=0) == "finished"
+    assert state("launched, failed before the first step", end=1) == "crashed"
     assert state("exit 7", record(0), closing(1), end=7) == "finished"
     assert state("nothing observed", end=0) == "finished"
     assert state("exception", record(0), closing(1, exception="ValueError"), end=1) == "crashed"

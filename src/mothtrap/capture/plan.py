@@ -13,7 +13,7 @@ from mothtrap.capture.raw import Copier
 from mothtrap.capture.selection import RAW, Selection, Stream, of_collection
 from mothtrap.core.collections import REQUEST
 from mothtrap.core.control import CaptureRequest
-from mothtrap.core.observations import Dropped
+from mothtrap.core.observations import Blind, Dropped
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
@@ -174,17 +174,22 @@ class Plan:
         self._modes = MODES  # also those in which something is due no more
         return wanted
 
-    def take_dropped(self, *, last: bool = False) -> list[Dropped]:
+    def take_dropped(self, *, last: bool = False) -> list[Dropped | Blind]:
         """Return what was given up since the last call.
 
         Args:
-            last: nothing more will come: tell also of what is still being thinned.
+            last: nothing more will come: tell also of what is still being thinned, and of
+                collections that never found a tensor.
         """
+        unfound: list[Blind] = []
         if last:
             for stream in self.streams:
                 self._tell_thinned(stream)
+            reason = "no tensor that was seen matches it, or its schedule named no step of the run"
+            for name in self._selection.idle_collections():
+                unfound.append(Blind(step=self.step, what=f"collection {name}", reason=reason))
         dropped, self._dropped = self._dropped, []
-        return dropped
+        return [*dropped, *unfound]
 
     def _scheduled(self) -> tuple[Mode, ...]:
         """The modes in which anything is ever due."""

@@ -104,6 +104,12 @@ class Selection:
         """The streams that want a tensor at one time or another."""
         return self._matching[tensor_id]
 
+    def idle_collections(self) -> tuple[str, ...]:
+        """Collections that match no known tensor; not those that wait for a finding."""
+        busy = {s.collection for streams in self._matching.values() for s in streams}
+        asked = dict.fromkeys(s.collection for s in self.streams if s.collection and not s.on)
+        return tuple(name for name in asked if name not in busy)
+
     def statistics(self, tensor_id: int, active: frozenset[str]) -> frozenset[str]:
         """Union of the statistics that the active streams want of a tensor."""
         key = (tensor_id, active)

@@ -120,6 +120,15 @@ def origins(*, start: Path, environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def located(err: ConfigError, *, start: Path, environ: Mapping[str, str]) -> ConfigError:
+    """Return an error about `configuration: ...` as one about the source of that setting."""
+    text = str(err)
+    for key, source in origins(start=start, environ=environ).items():
+        if text.startswith((f"configuration: {key} ", f"configuration: [{key}.")):
+            return ConfigError(source + text.removeprefix("configuration"))
+    return err
+
+
 def _sources(
     start: Path, environ: Mapping[str, str]
 ) -> tuple[dict[str, Mapping[str, object]], tuple[str, ...]]:

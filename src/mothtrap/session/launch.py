@@ -21,8 +21,8 @@ import msgspec
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
-from mothtrap.core.config import Config, environment, plain
-from mothtrap.core.errors import RunExistsError
+from mothtrap.core.config import Config, environment, located, plain
+from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.session import uploading
@@ -75,7 +75,10 @@ def launch(
     """
     for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
         say_on_stderr(f"mothtrap: {warning}")
-    load_rules(config)
+    try:
+        load_rules(config)
+    except ConfigError as err:
+        raise located(err, start=Path.cwd(), environ=os.environ) from err
     if os.environ.get("MOTHTRAP_DISABLE"):
         return _pass_on(_run(command, dict(os.environ)))
     try:
