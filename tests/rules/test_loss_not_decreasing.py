@@ -100,3 +100,10 @@ def test_judges_the_series_that_it_can() -> None:
 def test_cannot_judge_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="200"):
         check(loss(FLAT[:150]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_few_losses_are_judged_without_a_complaint_of_numpy(count: int) -> None:
+    rule = LossNotDecreasing(num_steps=1)
+    [finding] = rule.check(window(loss(np.full(count, 1.5))))
+    assert "was 1.5 in the first 1," in finding.message

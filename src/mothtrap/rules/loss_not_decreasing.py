@@ -98,7 +98,7 @@ class LossNotDecreasing(Rule):
             raise NotEnoughData(
                 f"{len(late_S)} steps after warm-up were seen, {self.num_steps} are needed"
             )
-        fifth, third = len(late_S) // 5, len(late_S) // 3
+        fifth, third = max(1, len(late_S) // 5), max(1, len(late_S) // 3)
         early, late = float(np.median(late_S[:fifth])), float(np.median(late_S[-fifth:]))
         fallen_percent = 100 * (early - late) / early if early > 0 else 100.0
         trend = share_below(late_S[-third:], late_S[:third])
@@ -128,6 +128,8 @@ class LossNotDecreasing(Rule):
     def _fell_between(self, loss_S: Floats, early: float) -> bool:
         """Whether the loss was clearly lower in between: then it rose again."""
         fifth = len(loss_S) // 5
+        if not fifth:
+            return False
         middle = [np.median(loss_S[i * fifth : (i + 1) * fifth]) for i in range(1, 4)]
         return bool(min(middle) < early * (1 - 2.5 * self.diff_percent / 100))
 
