@@ -173,7 +173,7 @@ def test_a_frozen_run_stands_still_and_goes_on_afterwards(tmp_path: Path) -> Non
     run = job(tmp_path, [])
     log = write_worker(run.path / "1", *steps_of_worker(0, [0, 1]), seal=False)
     run.refresh()
-    with pytest.raises(RuntimeError), run.frozen():  # an error inside thaws it, too
+    with run.frozen():
         log.append([replace(record(2), defined=())])
         run.refresh()
         assert run.steps_of().tolist() == [0, 1]
@@ -183,9 +183,18 @@ def test_a_frozen_run_stands_still_and_goes_on_afterwards(tmp_path: Path) -> Non
         assert run.steps_of().tolist() == [0, 1]
         with pytest.raises(StepNotYetError, match="frozen"):
             run.wait_for(2)
-        raise RuntimeError
     run.refresh()
     assert run.steps_of().tolist() == [0, 1, 2]
+    log.close()
+
+
+def test_an_error_in_a_frozen_block_thaws_the_run(tmp_path: Path) -> None:
+    run = job(tmp_path, [])
+    log = write_worker(run.path / "1", *steps_of_worker(0, [0]), seal=False)
+    with pytest.raises(LookupError), run.frozen():
+        run.tensor("nothing")
+    run.refresh()
+    assert run.steps_of().tolist() == [0]
     log.close()
 
 
@@ -207,7 +216,7 @@ def test_following_ends_quietly_with_the_job(tmp_path: Path) -> None:
 
 def test_what_is_not_there_has_an_error_of_its_own(tmp_path: Path) -> None:
     run = job(tmp_path, steps_of_worker(0, [0, 1, 3]))
-    with pytest.raises(UnknownNameError, match="there is no tensor 'layer9'.*did you mean"):
+    with pytest.raises(UnknownNameError, match=r"there is no tensor 'layer9'.*did you mean"):
         run.tensor("layer9")
     tensor = run.tensor("layer1")
     with pytest.raises(StepUnavailableError, match="raw = true"):

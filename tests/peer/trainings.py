@@ -57,7 +57,7 @@ def trained(
             optimizer.step()
             dbg.step(loss=loss)
     assert dbg.path is not None
-    run = mothtrap.open_run(dbg.path)
+    run = mothtrap.open_run(dbg.path.name, settings["runs_dir"])
     assert run.tool_errors == ()
     return run
 

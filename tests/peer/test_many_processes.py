@@ -1,0 +1,119 @@
+"""Trainings of several processes: every worker or one, and processes that nobody announced."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.harness.running import environment
+from tests.peer.trainings import UNJUDGED, classifier, trained
+from torch import nn
+
+import mothtrap
+from mothtrap import Collection, Run
+
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+
+DISTRIBUTED = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(4, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+torch.manual_seed(dist.get_rank())
+for step in range(5):
+    loss = nn.functional.cross_entropy(model(torch.randn(8, 4)), torch.randint(3, (8,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+SPAWNING = """
+import multiprocessing
+import torch
+from torch import nn
+
+def train(rank):
+    torch.set_num_threads(1)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(4):
+        loss = nn.functional.cross_entropy(model(torch.randn(8, 4)), torch.randint(3, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    processes = [multiprocessing.Process(target=train, args=(rank,)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+"""
+
+
+def observed(folder: Path, source: str, *launcher: str, **settings: str) -> Run:
+    """Run a script under `mothtrap run`, with all weights kept."""
+    (folder / "train.py").write_text(source)
+    command = [sys.executable, "-m", "mothtrap", "run", "--name", "job", "--", *launcher]
+    command += ["train.py"] if launcher else [sys.executable, "train.py"]
+    kept = {"MOTHTRAP_COLLECTIONS": '{"weights": {"raw": true}}', "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(**kept, **settings),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return mothtrap.open_run("job", folder / "runs")
+
+
+@pytest.mark.parametrize(("setting", "workers"), [("all", (0, 1)), ("rank0", (0,))])
+def test_all_workers_are_captured_or_the_first(
+    tmp_path: Path, setting: str, workers: tuple[int, ...]
+) -> None:
+    launcher = (TORCHRUN, "--standalone", "--nproc-per-node", "2")
+    run = observed(tmp_path, DISTRIBUTED, *launcher, MOTHTRAP_WORKERS=setting)
+    assert (run.workers, run.state) == (workers, "finished")
+    assert all(run.status(step).complete for step in range(5))
+    weight = run.tensor("weight:weight")
+    values = [[a.tobytes() for _, a in weight.values(worker=rank)] for rank in workers]
+    assert len(values[0]) == 5
+    assert all(each == values[0] for each in values)
+    times = run.table("steps").column("wall_s").to_pylist()
+    assert min(times) > 0
+    assert min(run.table("scalars").filter(_named(run, "step_s")).column("value").to_pylist()) >= 0
+
+
+def _named(run: Run, name: str) -> object:
+    import pyarrow.compute
+
+    return pyarrow.compute.equal(run.table("scalars").column("name"), name)
+
+
+def test_processes_that_nobody_announced_are_workers_of_their_own(tmp_path: Path) -> None:
+    run = observed(tmp_path, SPAWNING)
+    assert run.workers == (0, 1)
+    for worker in run.workers:
+        assert run.scalars("loss", worker=worker)[0].steps_S.tolist() == [0, 1, 2, 3]
+        assert run.tensor("weight:weight").steps(worker=worker).tolist() == [0, 1, 2, 3]
+
+
+def test_a_data_parallel_model_is_seen_as_the_model_inside(tmp_path: Path) -> None:
+    model = nn.DataParallel(classifier())
+    chosen = {"weights": Collection(raw=True), "activations": Collection(raw=True)}
+    run = trained(tmp_path, 4, model=model, collections=chosen, **UNJUDGED)
+    names = {tensor.identity for tensor in run.tensors()}
+    assert {"weight:0.weight", "weight:2.weight", "activation:1", "activation:2"} <= names
+    assert not any("module." in name for name in names)
+    assert run.tensor("weight:2.weight").steps().tolist() == [0, 1, 2, 3]
