@@ -15,7 +15,7 @@ from tests.reader.runs import DEAD_PID, info, write_worker
 from torch import nn
 
 import mothtrap
-from mothtrap import Collection
+from mothtrap import Collection, Watch
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError
 from mothtrap.store import layout
@@ -97,6 +97,21 @@ def test_parameters_without_a_gradient_do_no_harm(tmp_path: Path) -> None:
     run = trained(tmp_path, 3, model=model, collections=chosen)
     captured = {tensor.identity for tensor in run.tensors(kind="gradient")}
     assert captured == {"gradient:2.weight", "gradient:2.bias"}
+
+
+def test_a_model_that_is_watched_twice_trains_as_ever(tmp_path: Path) -> None:
+    again: list[Watch] = []
+
+    def each(step: int, model: nn.Module, dbg: Watch) -> None:
+        if step == 0:
+            again.append(mothtrap.watch(model, runs_dir=str(tmp_path / "again")))
+
+    kept = {"weights": Collection(raw=True)}
+    once = trained(tmp_path / "once", 3, collections=kept)
+    twice = trained(tmp_path / "twice", 3, each, collections=kept)
+    again[0].close()
+    for tensor in once.tensors("weights"):
+        assert twice.tensor(tensor.identity).at(2).tobytes() == tensor.at(2).tobytes()
 
 
 def test_switched_off_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
