@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,12 @@ def test_an_error_inside_is_said_once_and_training_goes_on(
 
 @SETTINGS
 def test_a_disk_that_refuses_costs_no_training(
-    tmp_path: Path, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    settings: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "file").write_text("in the way")
     expected, _ = weights(None)
     found, path = weights(tmp_path / "file" / "runs", **settings)
