@@ -26,7 +26,7 @@ demo: $(WITH_TORCH)
 	@$(BIN)/mothtrap demo
 
 test: $(WITH_TORCH)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # mypy reads torch's types, so linting needs torch too.
 lint: $(WITH_TORCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def install(
         folder: an empty folder.
         parts: for each group of entry points the source of its modules, by name.
     """
+    for name in [name for name in sys.modules if name.partition(".")[0] == "theirs"]:
+        monkeypatch.delitem(sys.modules, name)  # of another test
     package = folder / "theirs"
     package.mkdir()
     (package / "__init__.py").write_text("")
