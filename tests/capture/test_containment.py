@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -93,3 +95,14 @@ def test_a_module_that_is_only_called_tqdm_does_no_harm(
     monkeypatch.setitem(sys.modules, "tqdm", types.SimpleNamespace())
     say_on_stderr("a finding")
     assert capsys.readouterr().err == "a finding\n"
+
+
+def test_a_line_that_the_script_has_begun_stays_in_one_piece() -> None:
+    script = (
+        "import sys; from mothtrap.capture.containment import say_on_stderr; "
+        "sys.stderr.write('its own'); say_on_stderr('a finding'); sys.stderr.write(' words\\n')"
+    )
+    buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=buffered)
+    assert done.stderr == "a finding\nits own words\n"

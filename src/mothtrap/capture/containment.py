@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -60,5 +61,10 @@ def say_on_stderr(line: str) -> None:
 
 
 def _write(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    stream = sys.stderr
+    if stream is not None and stream is sys.__stderr__:
+        # Past its buffer: a line that the script has begun there stays in one piece.
+        os.write(stream.fileno(), f"{line}\n".encode(stream.encoding, "backslashreplace"))
+    else:
+        stream.write(line + "\n")
+        stream.flush()

@@ -79,10 +79,13 @@ class Judge:
     def close(self) -> None:
         """Judge a last time."""
         self._tell(self._monitor.finish(), last=True)
+        if self._trouble is None and self._log is not None:
+            try:
+                self._log.close()
+            except OSError as err:
+                self._trouble = err
         if self._trouble is not None:
             self._on_error(self._trouble)
-        elif self._log is not None:
-            self._log.close()
 
     def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
         for finding in findings:
