@@ -35,8 +35,9 @@ class Outcome:
 
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment without mothtrap's own variables, plus `variables`."""
-    # Unbuffered, a script's print is two writes, and another's line may come between.
-    ours = ("MOTHTRAP_", "COV_", "PYTHONUNBUFFERED")
+    # Unbuffered, a script's print is two writes, and another's line may come between;
+    # without byte code, every process compiles all of mothtrap again.
+    ours = ("MOTHTRAP_", "COV_", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return kept | variables
 

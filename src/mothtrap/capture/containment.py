@@ -61,10 +61,10 @@ def say_on_stderr(line: str) -> None:
 
 
 def _write(line: str) -> None:
-    stream = sys.stderr
-    if stream is not None and stream is sys.__stderr__:
+    stream, own = sys.stderr, sys.__stderr__
+    if own is not None and stream is own:
         # Past its buffer: a line that the script has begun there stays in one piece.
-        os.write(stream.fileno(), f"{line}\n".encode(stream.encoding, "backslashreplace"))
+        os.write(own.fileno(), f"{line}\n".encode(own.encoding, "backslashreplace"))
     else:
         stream.write(line + "\n")
         stream.flush()
