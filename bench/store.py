@@ -84,7 +84,8 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     _, worker = claim_worker(_new_attempt(folder), 0)
     log = WorkerLog(worker)
     failed: list[BaseException] = []
-    waiting = threading.Semaphore(2)
+    # Two steps of tensors in flight: the disk, not the memory, sets the pace.
+    waiting = threading.Semaphore(256 if chosen.statistics else 2)
 
     def consume(records: Any) -> None:
         log.append(records)
@@ -98,7 +99,7 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     blocked = []
     cpu, wall = time.process_time(), time.perf_counter()
     for step in range(chosen.steps):
-        waiting.acquire()  # two steps in flight: the disk, not the memory, sets the pace
+        waiting.acquire()
         began = time.perf_counter()
         if not chosen.statistics:
             for number, tensor in enumerate(tensors):
