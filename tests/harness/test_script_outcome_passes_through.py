@@ -138,7 +138,7 @@ def test_a_script_without_torch_gets_a_verdict_and_no_import(tmp_path: Path) -> 
 def test_a_sitecustomize_of_ones_own_still_runs(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
-    (site / "sitecustomize.py").write_text("print('mine')", encoding="utf-8")
+    (site / "sitecustomize.py").write_text("print('mine', flush=True)", encoding="utf-8")
     script = tmp_path / "train.py"
     script.write_text(
         "import os, sys\nprint('theirs', sys.path.count(os.environ['OWN_SITE']))", encoding="utf-8"
