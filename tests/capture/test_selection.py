@@ -17,6 +17,7 @@ from mothtrap.capture.selection import (
 )
 from mothtrap.core.config import Collection, Config
 from mothtrap.core.needs import Need
+from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
@@ -92,6 +93,27 @@ def test_every_stream_is_due_at_the_start_and_then_by_its_cadence(every: int) ->
     dense = range(DENSE_STEPS)
     assert due == sorted({*dense, *range(0, 64, every)})
     assert not stream.is_due(Mode.EVAL, 0)
+
+
+def test_a_need_may_be_of_evaluations_and_name_its_own_steps() -> None:
+    first = Schedule(steps=(0, 1), every=50)
+    needs = [
+        Need(kinds=("input",), statistics=("mean",), modes=(Mode.EVAL, Mode.TRAIN), schedule=first),
+        Need(kinds=("input",), statistics=("mean",), schedule=Schedule(logarithmic=True)),
+    ]
+    both, train = streams(Config(), needs)
+    assert [step for step in range(99) if both.is_due(Mode.EVAL, step)] == [0, 1, 50]
+    assert [step for step in range(99) if both.is_due(Mode.TRAIN, step)] == [0, 1, 50]
+    assert [step for step in range(32) if train.is_due(Mode.TRAIN, step)] == [*range(11), 20, 30]
+    assert not train.is_due(Mode.EVAL, 0)
+    assert both.name == "mean of inputs in eval and train, every 50, steps (0, 1)"
+
+
+def test_a_need_may_be_of_whole_models_alone() -> None:
+    found = streams(Config(), [Need(kinds=("input",), statistics=("mean",), of_root=True)])
+    given = TensorInfo(kind="input", name="Model.0", of_root=True)
+    assert wanted(found, given) == {"mean"}
+    assert not Selection(found).define(0, TensorInfo(kind="input", name="encoder.0"))
 
 
 def test_only_active_streams_count() -> None:

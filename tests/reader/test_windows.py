@@ -20,6 +20,7 @@ from mothtrap.statistics.summary import FIELDS, WIDTH
 
 KINDS = ("gradient", "activation", "weight")
 ROLES = ("", "rectifier", "saturating")
+EVERY_INPUT = Need(kinds=("input",), statistics=("mean",))
 
 
 def row(**fields: float) -> np.ndarray:
@@ -76,12 +77,19 @@ def present(statistic: str, cells: np.ndarray) -> bool:
     )
 
 
-def naive(job: list[StepRecord], kind: str, statistic: str, roles: tuple[str, ...], keep: int):
+def naive(
+    job: list[StepRecord],
+    kind: str,
+    statistic: str,
+    roles: tuple[str, ...],
+    keep: int,
+    mode: Mode = Mode.TRAIN,
+):
     """The matrix of a job as a list of (step, skipped, {name: value})."""
     infos = dict(pair for item in job for pair in item.defined)
     rows = []
     for item in job:
-        if item.key.mode is not Mode.TRAIN:
+        if item.key.mode is not mode:
             continue
         cells = {
             infos[i].name: values[FIELDS.index(statistic)]
@@ -96,10 +104,11 @@ def naive(job: list[StepRecord], kind: str, statistic: str, roles: tuple[str, ..
     return rows[-keep:]
 
 
-def shown(window: Window, kind: str, statistic: str):
-    matrix = window.matrix(kind, statistic)
+def shown(window: Window, kind: str, statistic: str, mode: Mode = Mode.TRAIN):
+    matrix = window.matrix(kind, statistic, mode)
     if matrix is None:
         return []
+    assert matrix.mode is mode
     assert np.isnan(matrix.values_ST[~matrix.present_ST]).all()
     names = [tensor.name for tensor in matrix.tensors]
     return [
@@ -122,6 +131,7 @@ def test_windows_equal_a_naive_model(
     needs = [
         Need(kinds=("gradient", "activation"), statistics=("l2", "mean"), roles=roles, steps=keep),
         Need(kinds=("gradient",), statistics=("l2",), steps=1),
+        Need(kinds=("activation",), statistics=("mean",), steps=1, modes=(Mode.EVAL,)),
     ]
     builder = WindowBuilder(needs, 3, steps=1)
     for count, item in enumerate(job, 1):
@@ -131,6 +141,9 @@ def test_windows_equal_a_naive_model(
             for statistic in ("l2", "mean"):
                 expected = naive(job[:count], kind, statistic, roles, keep)
                 assert str(shown(window, kind, statistic)) == str(expected)
+        evaluated = naive(job[:count], "activation", "mean", (), 1, Mode.EVAL)
+        assert str(shown(window, "activation", "mean", Mode.EVAL)) == str(evaluated)
+        assert window.matrix("gradient", "l2", Mode.EVAL) is None
         train = [r for r in job[:count] if r.key.mode is Mode.TRAIN]
         assert window.steps_S.tolist() == [r.key.step for r in train][-keep:]
         assert window.skipped_S.tolist() == [r.skipped for r in train][-keep:]
@@ -185,6 +198,19 @@ def test_inactive_units_have_rows_only_where_they_were_sampled() -> None:
     assert matrix is not None
     assert matrix.steps_S.tolist() == [0, 4]
     assert matrix.values_ST.tolist() == [[0.25], [0.25]]
+
+
+def test_of_models_alone_a_need_shows_what_user_code_hands_over() -> None:
+    whole = Need(kinds=("input",), statistics=("mean",), of_root=True)
+    inside = TensorInfo(kind="input", name="encoder.0")
+    given = TensorInfo(kind="input", name="Model.0", of_root=True)
+    ids, cells = np.arange(2, dtype=np.uint32), np.array([row(count=4, nan=0, inf=0, mean=0.5)] * 2)
+    for needs, names in (([whole], ["Model.0"]), ([whole, EVERY_INPUT], ["encoder.0", "Model.0"])):
+        builder = WindowBuilder(needs)
+        builder.feed(record(0, defined=((0, inside), (1, given)), tensor_T=ids, summary_TF=cells))
+        matrix = builder.window(0.0).matrix("input", "mean")
+        assert matrix is not None
+        assert [tensor.name for tensor in matrix.tensors] == names
 
 
 def test_a_loss_series_knows_its_line_and_optimizers() -> None:

@@ -196,19 +196,36 @@ def every(steps: int) -> Schedule:
 def _of_need(need: Need) -> Stream:
     statistics = frozenset(need.statistics)
     essential = need.kinds == ("gradient",) and statistics <= ESSENTIAL
-    roles = need.roles
     return Stream(
         name=_words(need),
         kinds=need.kinds,
         statistics=statistics,
-        matches=lambda info: not roles or info.role in roles,
-        schedules={Mode.TRAIN: every(need.every)},
+        matches=lambda info: _concerns(need, info),
+        schedules=dict.fromkeys(need.modes, need.schedule or every(need.every)),
         essential=essential,
     )
+
+
+def _concerns(need: Need, info: TensorInfo) -> bool:
+    in_role = not need.roles or info.role in need.roles
+    return in_role and (info.of_root or not need.of_root)
 
 
 def _words(need: Need) -> str:
     """A need as users read it: `inactive of activations (rectifier), one step in 16`."""
     words = f"{', '.join(sorted(need.statistics))} of {', '.join(f'{k}s' for k in need.kinds)}"
     roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
-    return words + roles + (f", one step in {need.every}" if need.every > 1 else "")
+    whole = " of whole models" if need.of_root else ""
+    modes = "" if need.modes == (Mode.TRAIN,) else f" in {' and '.join(sorted(need.modes))}"
+    return words + whole + roles + modes + _cadence(need)
+
+
+def _cadence(need: Need) -> str:
+    """When a need is due, in words; different schedules never have the same ones."""
+    schedule = need.schedule
+    if schedule is None:
+        return f", one step in {need.every}" if need.every > 1 else ""
+    set_up = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
+    default = Schedule()
+    told = [f"{k} {v}" for k, v in set_up.items() if v != getattr(default, k)]
+    return f", {', '.join(told) or 'each step'}"

@@ -50,8 +50,9 @@ class Matrix:
     """One statistic of the tensors of one kind over steps.
 
     `values_ST` is NaN where `present_ST` is False (no row: not captured, or not owned
-    by the step's optimizers). Statistics are of the finite values of a tensor, so a
-    present value that is NaN means that the tensor had no finite value.
+    by the step's optimizers). Of an evaluation a row is one forward; its step is the train
+    step that it came before, so steps may repeat. Statistics are of the finite values of
+    a tensor, so a present value that is NaN means that the tensor had no finite value.
     `skipped_S`: steps that no optimizer applied.
     """
 
@@ -62,6 +63,7 @@ class Matrix:
     values_ST: Floats
     present_ST: Bools
     skipped_S: Bools
+    mode: Mode = Mode.TRAIN
 
     def __len__(self) -> int:
         return len(self.steps_S)
@@ -99,9 +101,10 @@ class Window:
         """Every series of the scalar `name` in `mode`."""
         return tuple(s for s in self.series if s.name == name and s.mode == mode)
 
-    def matrix(self, kind: str, statistic: str) -> Matrix | None:
-        """The statistic of a kind, or None when nothing of it was captured."""
-        return next((m for m in self.matrices if m.kind == kind and m.statistic == statistic), None)
+    def matrix(self, kind: str, statistic: str, mode: Mode = Mode.TRAIN) -> Matrix | None:
+        """The statistic of a kind in a mode, or None when nothing of it was captured."""
+        wanted = (kind, statistic, mode)
+        return next((m for m in self.matrices if (m.kind, m.statistic, m.mode) == wanted), None)
 
     def seen(self, kind: type[ObservationT]) -> Iterator[ObservationT]:
         """The observations of one type, oldest first."""

@@ -6,12 +6,14 @@ F = fields of a summary row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.needs import Need
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Bools, Floats, Matrix
 from mothtrap.reader.columns import Column, Table
@@ -19,21 +21,42 @@ from mothtrap.statistics.summary import COLUMN, WIDTH, columns_for, derive
 
 # NaN in one of these means "no finite element" where there is none, see `statistics.summary`.
 _OF_FINITE = frozenset({"min", "max", "mean", "std", "abs_mean", "abs_max"})
-_Roles = frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Tensors of a kind in a mode, narrowed or not.
+
+    `roles` are those of the modules, None means all; `of_root`: of whole models alone.
+    """
+
+    kind: str
+    mode: Mode = Mode.TRAIN
+    roles: frozenset[str] | None = None
+    of_root: bool = False
+
+    def holds(self, tensor: TensorInfo) -> bool:
+        """Whether a tensor is among the chosen."""
+        in_role = self.roles is None or tensor.role in self.roles
+        return tensor.kind == self.kind and in_role and (tensor.of_root or not self.of_root)
+
+    def joined(self, other: Choice) -> Choice:
+        """What is in one of two choices of the same kind and mode."""
+        both = self.roles is not None and other.roles is not None
+        roles = (self.roles or frozenset()) | (other.roles or frozenset()) if both else None
+        return Choice(self.kind, self.mode, roles, self.of_root and other.of_root)
 
 
 class Group:
-    """Statistics that share their tensors: a kind, narrowed to roles or not.
+    """Statistics that share their tensors.
 
     Args:
-        kind: of the tensors.
-        roles: of the modules; None means all.
+        choice: which tensors.
         keep: rows to show, by statistic.
     """
 
-    def __init__(self, kind: str, roles: _Roles, keep: Mapping[str, int]) -> None:
-        self.kind = kind
-        self._roles = roles
+    def __init__(self, choice: Choice, keep: Mapping[str, int]) -> None:
+        self.choice = choice
         self._rows = {statistic: _Rows(rows) for statistic, rows in keep.items()}
         self._tensors: list[TensorInfo] = []
         self._shown: tuple[TensorInfo, ...] = ()
@@ -43,7 +66,7 @@ class Group:
 
     def define(self, number: int, tensor: TensorInfo) -> None:
         """Give a tensor a column; one that has it already is described anew."""
-        if tensor.kind != self.kind or (self._roles is not None and tensor.role not in self._roles):
+        if not self.choice.holds(tensor):
             return
         if number >= len(self._column_of_id):
             grown = np.full(2 * number, -1, np.intp)
@@ -92,13 +115,14 @@ class Group:
                 values_ST, present_ST = rows.table.views()
                 shown.append(
                     Matrix(
-                        kind=self.kind,
+                        kind=self.choice.kind,
                         statistic=statistic,
                         tensors=self._shown,
                         steps_S=steps_S,
                         values_ST=values_ST,
                         present_ST=present_ST,
                         skipped_S=rows.skipped.view(),
+                        mode=self.choice.mode,
                     )
                 )
         return shown
@@ -112,26 +136,31 @@ class Group:
 
 
 def groups(needs: Sequence[Need]) -> list[Group]:
-    """Return the groups that serve some needs: each kind and statistic once.
+    """Return the groups that serve some needs: each kind, mode and statistic once.
 
     Raises:
         UnknownNameError: a need names a statistic that does not exist.
     """
-    keep: dict[tuple[str, str], int] = {}
-    roles: dict[tuple[str, str], _Roles] = {}
+    keep: dict[tuple[str, Mode, str], int] = {}
+    choices: dict[tuple[str, Mode, str], Choice] = {}
     for need in needs:
         columns_for(need.statistics)
-        for kind in need.kinds:
-            wanted = frozenset(need.roles) if need.roles and kind == "activation" else None
+        for choice in _choices(need):
             for statistic in need.statistics:
-                key = (kind, statistic)
+                key = (choice.kind, choice.mode, statistic)
                 keep[key] = max(keep.get(key, 1), need.steps)
-                known = roles.get(key, frozenset())
-                roles[key] = None if wanted is None or known is None else known | wanted
-    shared: dict[tuple[str, _Roles], dict[str, int]] = {}
-    for (name, statistic), rows in keep.items():
-        shared.setdefault((name, roles[name, statistic]), {})[statistic] = rows
-    return [Group(name, chosen, statistics) for (name, chosen), statistics in shared.items()]
+                choices[key] = choice.joined(choices.get(key, choice))
+    shared: dict[Choice, dict[str, int]] = {}
+    for key, rows in keep.items():
+        shared.setdefault(choices[key], {})[key[2]] = rows
+    return [Group(choice, statistics) for choice, statistics in shared.items()]
+
+
+def _choices(need: Need) -> Iterator[Choice]:
+    for kind in need.kinds:
+        roles = frozenset(need.roles) if need.roles and kind == "activation" else None
+        for mode in need.modes:
+            yield Choice(kind, mode, roles, need.of_root)
 
 
 def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.scopes import parse_scope
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Ints, Matrix, Series
 from mothtrap.reader.commits import ModeName
@@ -109,7 +110,9 @@ def merged_matrices(
     rows = _gather(found, moments, column_of, _holders(attempts))
     moment_G, column_G, summary_GF = _merge(rows)
     return {
-        s: _matrix(kind, s, tuple(tensors.values()), moments, moment_G, column_G, summary_GF)
+        s: _matrix(
+            kind, s, Mode(mode), tuple(tensors.values()), moments, moment_G, column_G, summary_GF
+        )
         for s in statistics
     }
 
@@ -280,6 +283,7 @@ def _merge(rows: _Rows) -> tuple[Ints, Ints, Floats]:
 def _matrix(
     kind: str,
     statistic: str,
+    mode: Mode,
     tensors: tuple[TensorInfo, ...],
     moments: _Moments,
     moment_G: Ints,
@@ -303,6 +307,7 @@ def _matrix(
         values_ST=values_ST,
         present_ST=present_ST,
         skipped_S=moments.skipped_M[shown],
+        mode=mode,
     )
 
 

@@ -140,12 +140,14 @@ def statistic_matrices(
         tensors |= {info.identity: info for info in found}
     column_of = {identity: column for column, identity in enumerate(tensors)}
     rows = list(summary_rows(parts, lambda info: info.identity in column_of, mode))
-    return {s: _matrix(kind, s, tuple(tensors.values()), column_of, rows) for s in statistics}
+    shown = tuple(tensors.values())
+    return {s: _matrix(kind, s, Mode(mode), shown, column_of, rows) for s in statistics}
 
 
 def _matrix(
     kind: str,
     statistic: str,
+    mode: Mode,
     tensors: tuple[TensorInfo, ...],
     column_of: dict[str, int],
     found: Sequence[SummaryRows],
@@ -178,6 +180,7 @@ def _matrix(
         values_ST=values_ST,
         present_ST=present_ST,
         skipped_S=np.concatenate(skipped),
+        mode=mode,
     )
 
 

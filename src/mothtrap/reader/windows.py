@@ -24,12 +24,14 @@ LATEST_OBSERVATIONS = 256
 """Observations of a type that a window shows, from the start and the end of the run;
 chosen by hand: the first ones describe the program, the latest its state."""
 
+_NO_TENSORS: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+
 
 class WindowBuilder:
     """Takes the records of one worker, in order, and shows the last of them.
 
-    Statistics are of train steps only. A statistic has a row for each train step at
-    which any tensor of the kind has a value of it.
+    A statistic has a row for each train step, or forward of an evaluation, at which any
+    tensor of the kind has a value of it.
 
     Args:
         needs: kinds and statistics to keep; roles narrow the activations.
@@ -51,7 +53,7 @@ class WindowBuilder:
         self._steps = Column(self._keep, np.int64)
         self._skipped = Column(self._keep, np.bool_)
         self._total_steps = 0
-        self._last_tensor_T: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        self._last_tensor_T: dict[Mode, npt.NDArray[np.uint32]] = {}
 
     def feed(self, record: StepRecord) -> None:
         """Take the next record."""
@@ -71,6 +73,8 @@ class WindowBuilder:
             self._steps.append(key.step)
             self._skipped.append(record.skipped)
             self._total_steps += 1
+            self._feed_groups(record)
+        elif key.mode is not Mode.TRAIN:
             self._feed_groups(record)
 
     def window(self, now_s: float) -> Window:
@@ -102,13 +106,18 @@ class WindowBuilder:
             group.rewind(step)
 
     def _feed_groups(self, record: StepRecord) -> None:
-        tensor_T = record.tensor_T
+        tensor_T, mode = record.tensor_T, record.key.mode
         if not len(tensor_T) or not self._groups:
             return
         # Most steps have the tensors of the step before: where their columns are is kept.
-        same = not record.defined and np.array_equal(tensor_T, self._last_tensor_T)
-        self._last_tensor_T = tensor_T
+        same = np.array_equal(tensor_T, self._last_tensor_T.get(mode, _NO_TENSORS))
+        if record.defined:
+            same = False
+            self._last_tensor_T.clear()
+        self._last_tensor_T[mode] = tensor_T
         for group in self._groups:
+            if group.choice.mode is not mode:
+                continue
             if not same:
                 group.select(tensor_T)
             group.append(record.key.step, record.skipped, record.summary_TF)
