@@ -9,11 +9,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-MOTHTRAP = (sys.executable, "-m", "mothtrap")
+from click.testing import CliRunner
+
+from mothtrap.cli import main
+
+PYTHON = (sys.executable,)
+MOTHTRAP = (*PYTHON, "-m", "mothtrap")
 TIMEOUT_S = 300
 """Far above what any program needs: a hang becomes a failure, not a stuck suite."""
 
@@ -87,16 +92,19 @@ def run(
     return finish(start(command, cwd=cwd, env=env, stdin=stdin), text)
 
 
-def observed(target: Sequence[str | Path], *, runs_dir: Path, name: str) -> list[str]:
+def observed(
+    target: Sequence[str | Path], *, runs_dir: Path, name: str, python: Sequence[str] = PYTHON
+) -> list[str]:
     """Return the command that observes `target`: words as they follow `mothtrap run`."""
-    words = [*MOTHTRAP, "run", "--runs-dir", runs_dir, "--name", name, *target]
+    words = [*python, "-m", "mothtrap", "run", "--runs-dir", runs_dir, "--name", name, *target]
     return [str(word) for word in words]
 
 
 def show(run_path: Path, *, cwd: Path) -> dict:
     """Return what `mothtrap show --format json` prints of a run."""
-    outcome = run([*MOTHTRAP, "show", run_path, "--format", "json"], cwd=cwd)
-    assert outcome.returncode == 0, outcome.stderr
+    with chdir(cwd):
+        outcome = CliRunner().invoke(main, ["show", str(run_path), "--format", "json"])
+    assert outcome.exit_code == 0, outcome.output
     return json.loads(outcome.stdout)
 
 

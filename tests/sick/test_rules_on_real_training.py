@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.harness.preloaded import Preloaded
 from tests.harness.running import observed, run, show
 from tests.sick.expected import ILLNESSES, Illness
 
@@ -24,11 +25,14 @@ CASES = [
 ]
 
 
-def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
+def record_of(
+    illness: Illness, seed: int, preloaded: Preloaded, folder: Path, *options: str
+) -> dict:
     """Run a sick program, or its twin, and return what `show` says of it."""
     script = FOLDER / f"{illness.name}.py"
-    target = [script, "--seed", str(seed), *options]
-    outcome = run(observed(target, runs_dir=folder, name="seen"), cwd=folder)
+    target = ["--", *preloaded.python, script, "--seed", str(seed), *options]
+    words = observed(target, runs_dir=folder, name="seen", python=preloaded.python)
+    outcome = run(words, cwd=folder)
     assert outcome.returncode == 0, outcome.stderr
     record = show(folder / "seen", cwd=folder)
     assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
@@ -59,9 +63,9 @@ def test_every_rule_has_a_sick_program() -> None:
 
 @pytest.mark.parametrize(("illness", "seed"), CASES)
 def test_the_illness_is_the_root_of_the_diagnosis(
-    illness: Illness, seed: int, tmp_path: Path
+    illness: Illness, seed: int, preloaded: Preloaded, tmp_path: Path
 ) -> None:
-    record = record_of(illness, seed, tmp_path)
+    record = record_of(illness, seed, preloaded, tmp_path)
     roots = {story["root"] for story in record["diagnosis"][:1]}
     root = next((f for f in record["findings"] if f["fingerprint"] in roots), None)
     assert root is not None, record["verdict"]
@@ -79,8 +83,10 @@ def test_the_illness_is_the_root_of_the_diagnosis(
 
 
 @pytest.mark.parametrize(("illness", "seed"), CASES)
-def test_the_repaired_twin_has_no_error(illness: Illness, seed: int, tmp_path: Path) -> None:
-    record = record_of(illness, seed, tmp_path, "--healthy")
+def test_the_repaired_twin_has_no_error(
+    illness: Illness, seed: int, preloaded: Preloaded, tmp_path: Path
+) -> None:
+    record = record_of(illness, seed, preloaded, tmp_path, "--healthy")
     errors = [f for f in record["findings"] if f["severity"] == "error"]
     assert errors == [], told(record)
     assert illness.code not in {f["code"] for f in record["findings"]}, told(record)
