@@ -13,6 +13,8 @@ from mothtrap.capture.selection import ESSENTIAL
 from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 
 Rows = npt.NDArray[np.float64]
+OF_SEVERAL = frozenset({"inactive", "saturated", "update_ratio"})
+"""Statistics that no look at one tensor gives."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -27,8 +29,11 @@ class Reducer(Copier[ArrayT], Protocol[ArrayT]):
 
 
 def summarize(reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
-    """Reduce tensors to the statistics wanted, as cheaply as can be."""
-    if wanted <= ESSENTIAL:
+    """Reduce tensors to the statistics wanted, as cheaply as can be.
+
+    Statistics of several tensors come from the adapter (`Recorder.add_row`), not from here.
+    """
+    if wanted - OF_SEVERAL <= ESSENTIAL:
         return reducer.norms(tensors)
     return reducer.summarize(tensors, wanted)
 

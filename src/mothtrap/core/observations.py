@@ -107,6 +107,33 @@ class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OptimizerFacts(Observation, frozen=True, kw_only=True, tag=True):
+    """What an optimizer is: told at its first step, and when anything but its rate changed.
+
+    Numbers are the largest over its groups. `decoupled`: decay acts on the weights beside
+    the gradient and not through it. `second_moments`: it divides by the root of averaged
+    squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
+    keeps what rounding took from an update, or weights of a wider type. `fused`: it
+    computes in a wider type than it stores. `elements` counts its parameters' elements,
+    `weight_dtypes` their types. `location` is the line that made it.
+    """
+
+    optimizer: str
+    kind: str
+    learning_rate: float | None = None
+    weight_decay: float = 0.0
+    decoupled: bool = False
+    momentum: float = 0.0
+    epsilon: float | None = None
+    second_moments: bool = False
+    state_dtype: str = ""
+    compensated: bool = False
+    fused: bool = False
+    elements: int = 0
+    weight_dtypes: tuple[str, ...] = ()
+    location: str | None = None
+
+
 class ReplicaDigests(Observation, frozen=True, kw_only=True, tag=True):
     """Digests of the parameters that must be the same on every worker, after a step.
 
@@ -232,6 +259,7 @@ AnyObservation = (
     | NonfiniteModule
     | FiniteOutputs
     | UnownedParameter
+    | OptimizerFacts
     | ReplicaDigests
     | WrapperBypassed
     | WeightsSaved

@@ -122,7 +122,7 @@ class ProcessWitness:
             optim_optimizer.register_optimizer_step_post_hook(after),
         ):
             self._undo.callback(handle.remove)
-        self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_made))
+        self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_constructed))
         self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
         self._replace(Optimizer, "zero_grad", _followed_by(tracer.gradients_zeroed))
 

@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.forwards import ForwardWatch
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
+from mothtrap.adapters.torch.optimizerfacts import OptimizerFactsWatch
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.adapters.torch.saved_weights import SavedWeights
@@ -52,13 +53,19 @@ class Tracer(Job):
         self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._updates = UpdateWatch(self, self.optimizers)
+        self._facts = OptimizerFactsWatch(self, self.optimizers)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
     # Witnesses
 
+    def optimizer_constructed(self, optimizer: Optimizer) -> None:
+        """An optimizer was constructed by the code that is running."""
+        self.contain(self.contain_part, "optimizer facts", self._facts.constructed, optimizer)
+        self.optimizer_made(optimizer)
+
     def optimizer_made(self, optimizer: Optimizer) -> None:
-        """An optimizer was constructed."""
+        """There is an optimizer."""
         self.contain(self.optimizers.add, optimizer)
 
     def parameters_added(self, optimizer: Optimizer) -> None:
@@ -208,6 +215,7 @@ class Tracer(Job):
             self.contain_part("gradients", self._read_gradients, optimizer)
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("updates", self._updates.step_ended, optimizer)
+        self.contain_part("optimizer facts", self._facts.stepped, optimizer)
         self.contain_part("gradients", self._after_step, optimizer, closure)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:

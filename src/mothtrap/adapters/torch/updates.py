@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,16 +41,19 @@ class UpdateWatch:
         self._stepped: list[Optimizer] = []
         self._changes_read: set[int] = set()
         self._states_read: set[int] = set()
+        self._copying_s = 0.0
 
     def step_began(self, optimizer: Optimizer) -> None:
         """Keep the parameters whose change is due as they are."""
         due = self._recorder.is_due
         if due("update") or any(due(kind, statistic=RATIO) for kind in ("weight", "bias")):
+            began_s = time.perf_counter()
             for parameter in parameters(optimizer):
                 number = id(parameter)
                 known = number in self._before or number in self._changes_read
                 if not known and is_readable(parameter) and self._wants_change(parameter):
                     self._before[number] = parameter.detach().clone()
+            self._copying_s += time.perf_counter() - began_s
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Read what the step did, once no other one is running."""
@@ -72,20 +77,25 @@ class UpdateWatch:
         self._states_read.clear()
 
     def _read_changes(self, optimizer: Optimizer) -> None:
-        ids, changes = [], []
-        for parameter in parameters(optimizer):
-            before = self._before.pop(id(parameter), None)
-            if before is None:
-                continue
-            self._changes_read.add(id(parameter))
-            asking = self._asking_for_ratio(parameter)
-            size = _l2(before) if asking else 0.0
-            with torch.no_grad():
-                change = before.neg_().add_(parameter.detach())  # in the memory of the copy
-            for asked in asking:
-                self._recorder.add_row(asked, {RATIO: _ratio(_l2(change), size)})
-            ids.append(self._tensor_id(parameter, "update"))
-            changes.append(change)
+        began_s = time.perf_counter()
+        copied = {id(p): p for p in parameters(optimizer) if id(p) in self._before}
+        owners = list(copied.values())
+        changes = [self._before.pop(number) for number in copied]
+        self._changes_read.update(copied)
+        asking = [self._asking_for_ratio(p) for p in owners]
+        due = [place for place, ids in enumerate(asking) if ids]
+        sizes = _l2([changes[place] for place in due])
+        with torch.no_grad():
+            for change, parameter in zip(changes, owners, strict=True):
+                change.neg_().add_(parameter.detach())  # in the memory of the copy
+        moved = _l2([changes[place] for place in due])
+        cost_s = self._copying_s + time.perf_counter() - began_s
+        self._copying_s = 0.0
+        for place, size, change_l2 in zip(due, sizes, moved, strict=True):
+            for asked in asking[place]:
+                self._recorder.add_row(asked, {RATIO: _ratio(change_l2, size)}, cost_s)
+                cost_s = 0.0  # booked once, on the first
+        ids = [self._tensor_id(parameter, "update") for parameter in owners]
         self._recorder.reduce("update", ids, changes)
 
     def _read_state(self, optimizer: Optimizer) -> None:
@@ -137,8 +147,8 @@ class UpdateWatch:
         return ids[kind, place]
 
 
-def _l2(tensor: torch.Tensor) -> float:
-    return float(arithmetic.norms([tensor])[0, COLUMN["l2"]])
+def _l2(tensors: Sequence[torch.Tensor]) -> list[float]:
+    return [float(size) for size in arithmetic.norms(tensors)[:, COLUMN["l2"]]]
 
 
 def _ratio(change: float, size: float) -> float:
