@@ -7,16 +7,28 @@ Every observation has the `step` (see `StepKey`) in which it was made.
 
 from __future__ import annotations
 
-import msgspec
-
-from mothtrap.core.steps import Mode
-
-
-class Observation(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all observations."""
-
-    step: int
-    mode: Mode = Mode.TRAIN
+from mothtrap.core.data_observations import (
+    BatchesLoaded as BatchesLoaded,
+)
+from mothtrap.core.data_observations import (
+    IndicesShared as IndicesShared,
+)
+from mothtrap.core.data_observations import (
+    InputDistribution as InputDistribution,
+)
+from mothtrap.core.data_observations import (
+    LoaderBegan as LoaderBegan,
+)
+from mothtrap.core.data_observations import (
+    NonfiniteInput as NonfiniteInput,
+)
+from mothtrap.core.data_observations import (
+    RowsShared as RowsShared,
+)
+from mothtrap.core.data_observations import (
+    TargetOrder as TargetOrder,
+)
+from mothtrap.core.observation import Observation as Observation
 
 
 class LossSeries(Observation, frozen=True, kw_only=True, tag=True):
@@ -269,6 +281,13 @@ AnyObservation = (
     | Blind
     | ToolError
     | Dropped
+    | BatchesLoaded
+    | IndicesShared
+    | InputDistribution
+    | LoaderBegan
+    | NonfiniteInput
+    | RowsShared
+    | TargetOrder
     | WorkerStarted
     | WorkerEnded
     | WorkerLost

@@ -1,0 +1,129 @@
+"""Facts about the data that a model is trained and evaluated on."""
+
+from __future__ import annotations
+
+from mothtrap.core.observation import Observation
+
+
+class LoaderBegan(Observation, frozen=True, kw_only=True, tag=True):
+    """A loader of batches began its first pass over its data.
+
+    `loader` is a label, `location` the line that iterates over it. `sampler`: `sequential`,
+    `shuffled`, `with_replacement`, `iterable` (the data decide on their order, in each of
+    `workers` processes) or `own` (one that the user wrote). `samples`, `batch_size` and
+    `batches` (in a pass) are None where nobody knows.
+    """
+
+    loader: str
+    sampler: str
+    workers: int = 0
+    samples: int | None = None
+    batch_size: int | None = None
+    batches: int | None = None
+    location: str | None = None
+
+
+class BatchesLoaded(Observation, frozen=True, kw_only=True, tag=True):
+    """Batches that a loader gave in one pass so far.
+
+    `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
+    one looks; batches whose rows are all the same do not count. `rows` is the size of the
+    first repeated batch. `ended`: the pass is over.
+    """
+
+    loader: str
+    sampler: str
+    workers: int
+    pass_number: int
+    batches: int
+    repeated: int
+    rows: int = 0
+    ended: bool = False
+    location: str | None = None
+
+
+class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
+    """A tensor that came from the data holds NaN or Inf; masks are left out.
+
+    `tensor` is its place in the loader's batch, or the argument of the model. `source` is
+    the loader's label, or the path of the model. `nan` and `inf` count elements, `rows`
+    are the first few rows concerned of `row_count`, `samples` their indices in the data
+    where the loader's sampler told them.
+    """
+
+    tensor: str
+    source: str
+    from_loader: bool
+    nan: int
+    inf: int
+    rows: tuple[int, ...] = ()
+    row_count: int = 0
+    samples: tuple[int, ...] = ()
+    location: str | None = None
+
+
+class InputDistribution(Observation, frozen=True, kw_only=True, tag=True):
+    """Mean and standard deviation of one floating-point argument of a model in one call.
+
+    `module` is the path of the module that user code called. `varies`: the elements are
+    not all the same.
+    """
+
+    module: str
+    argument: str
+    rows: int
+    mean: float
+    std: float
+    varies: bool = True
+    location: str | None = None
+
+
+class RowsShared(Observation, frozen=True, kw_only=True, tag=True):
+    """How many rows of an evaluation's inputs were trained on, bit by bit, so far as seen.
+
+    `source` is the loader's label, or says which calls of the model are meant. `train_rows`
+    counts distinct rows of training, `eval_rows` those of the evaluation, `shared` of them
+    the ones found in training. `expected_share`: what chance gives, judged by how often
+    rows are equal within a training batch.
+    """
+
+    module: str
+    argument: str
+    source: str
+    train_rows: int
+    eval_rows: int
+    shared: int
+    expected_share: float = 0.0
+    location: str | None = None
+
+
+class IndicesShared(Observation, frozen=True, kw_only=True, tag=True):
+    """A loader that is trained on and one that is evaluated on draw from the same data.
+
+    The numbers are of distinct indices into that data; `shared` are in both.
+    """
+
+    train_loader: str
+    eval_loader: str
+    train_samples: int
+    eval_samples: int
+    shared: int
+    location: str | None = None
+
+
+class TargetOrder(Observation, frozen=True, kw_only=True, tag=True):
+    """The targets of the batches that one loss call site was given, in order.
+
+    One entry per optimizer step in `steps`: for a class loss the number of targets per
+    class in `counts` (neighbouring classes together where there are many), else number,
+    mean and variance of the targets in `moments`; the other one is empty. `sampler` is
+    that of the loader whose batches were trained on, None without a loader.
+    """
+
+    site: str
+    steps: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...] = ()
+    moments: tuple[tuple[float, float, float], ...] = ()
+    loader: str | None = None
+    sampler: str | None = None
+    location: str | None = None
