@@ -1,0 +1,101 @@
+"""Runs small programs under mothtrap and keeps what was said of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+TIMEOUT_S = 300
+WARNING_OR_WORSE = ("error", "warning")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """One run to make: a script with a seed, as it is or as its repaired twin."""
+
+    script: Path
+    seed: int
+    healthy: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the run, and of its folder."""
+        return f"{self.script.stem}-{self.seed}{'-healthy' if self.healthy else ''}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """What stands behind `mothtrap run`."""
+        return [str(self.script), "--seed", str(self.seed), *["--healthy"] * self.healthy]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What mothtrap said of a program; `error` says why there is nothing to judge."""
+
+    program: Program
+    record: dict
+    error: str = ""
+
+    def findings(self, *severities: str) -> list[dict]:
+        """Findings of these severities, the worst and earliest first."""
+        return [f for f in self.record.get("findings", []) if f["severity"] in severities]
+
+    @property
+    def roots(self) -> list[dict]:
+        """Findings of warning or worse that follow from no other."""
+        return [f for f in self.findings(*WARNING_OR_WORSE) if not f["caused_by"]]
+
+
+def run_all(
+    programs: Sequence[Program], runs_dir: Path, jobs: int, tell: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Run programs, `jobs` at a time; outcomes in the order of the programs.
+
+    Args:
+        programs: what to run.
+        runs_dir: where the runs are stored.
+        jobs: how many at a time.
+        tell: called with each outcome, in order.
+    """
+    outcomes = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for outcome in pool.map(lambda program: run(program, runs_dir), programs):
+            tell(outcome)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def run(program: Program, runs_dir: Path) -> Outcome:
+    """Run one program, away from any configuration, and read what was said of it."""
+    runs_dir.mkdir(parents=True, exist_ok=True)
+    run_options = ["--runs-dir", str(runs_dir), "--name", program.name]
+    done = _mothtrap(["run", *run_options, *program.arguments], runs_dir)
+    if done.returncode:
+        return Outcome(
+            program=program, record={}, error=f"exit code {done.returncode}: {done.stderr[-800:]}"
+        )
+    shown = _mothtrap(["show", str(runs_dir / program.name), "--format", "json"], runs_dir)
+    if shown.returncode:
+        return Outcome(program=program, record={}, error=shown.stderr[-800:])
+    record = json.loads(shown.stdout)
+    trouble = [f"{e['part']}: {e['error']}" for e in record.get("tool_errors", [])]
+    return Outcome(program=program, record=record, error="; ".join(trouble))
+
+
+def _mothtrap(words: Iterable[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}
+    return subprocess.run(
+        [sys.executable, "-m", "mothtrap", *words],
+        cwd=cwd,
+        env=kept,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
