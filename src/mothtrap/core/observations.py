@@ -8,26 +8,17 @@ Every observation has the `step` (see `StepKey`) in which it was made.
 from __future__ import annotations
 
 from mothtrap.core.data_observations import (
-    BatchesLoaded as BatchesLoaded,
+    BatchesLoaded,
+    IndicesShared,
+    InputDistribution,
+    LoaderBegan,
+    NonfiniteInput,
+    RowsShared,
+    TargetOrder,
 )
-from mothtrap.core.data_observations import (
-    IndicesShared as IndicesShared,
-)
-from mothtrap.core.data_observations import (
-    InputDistribution as InputDistribution,
-)
-from mothtrap.core.data_observations import (
-    LoaderBegan as LoaderBegan,
-)
-from mothtrap.core.data_observations import (
-    NonfiniteInput as NonfiniteInput,
-)
-from mothtrap.core.data_observations import (
-    RowsShared as RowsShared,
-)
-from mothtrap.core.data_observations import (
-    TargetOrder as TargetOrder,
-)
+from mothtrap.core.loss_observations import FailedLoss as FailedLoss
+from mothtrap.core.loss_observations import TargetSample as TargetSample
+from mothtrap.core.loss_observations import TokenShares as TokenShares
 from mothtrap.core.observation import Observation as Observation
 
 
@@ -51,12 +42,17 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     `chain`: the operations between the loss and the model, nearest first, ending
     where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
     Shapes are of the prediction, the target and the unreduced result; None = unknown.
-    `classes` is the size of the class axis of a class loss.
+    `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
+    `none`. `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own
+    and others directly under it, nearest first. `model_inputs`: types of what the model was
+    called with.
     Fields below `location` need values and are sampled; None = not looked at.
     `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
     `label_counts`: hard targets per class in this call, ascending class.
     `prediction_spread`: standard deviation over rows of the class probabilities (for
     binary losses of the probability), averaged over classes: 0 = the same for all rows.
+    `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
+    `recurrent`, `""` where nothing was found.
     """
 
     operation: str
@@ -70,6 +66,11 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     rows_are_probabilities: bool | None = None
     label_counts: tuple[int, ...] | None = None
     prediction_spread: float | None = None
+    reduction: str | None = None
+    softmax_sizes: tuple[int, ...] = ()
+    model_inputs: tuple[str, ...] = ()
+    targets: TargetSample | None = None
+    looks_ahead: str | None = None
 
 
 class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
@@ -268,6 +269,8 @@ class WorkerLost(Observation, frozen=True, kw_only=True, tag=True):
 AnyObservation = (
     LossSeries
     | LossCall
+    | FailedLoss
+    | TokenShares
     | NonfiniteModule
     | FiniteOutputs
     | UnownedParameter
