@@ -16,6 +16,10 @@ from mothtrap.core.data_observations import (
     RowsShared,
     TargetOrder,
 )
+from mothtrap.core.evaluation_observations import Evaluation as Evaluation
+from mothtrap.core.evaluation_observations import EvaluationPhase as EvaluationPhase
+from mothtrap.core.evaluation_observations import NormBatches as NormBatches
+from mothtrap.core.evaluation_observations import TrainingMode as TrainingMode
 from mothtrap.core.loss_observations import FailedLoss as FailedLoss
 from mothtrap.core.loss_observations import TargetSample as TargetSample
 from mothtrap.core.loss_observations import TokenShares as TokenShares
@@ -275,6 +279,10 @@ AnyObservation = (
     | FiniteOutputs
     | UnownedParameter
     | OptimizerFacts
+    | Evaluation
+    | EvaluationPhase
+    | NormBatches
+    | TrainingMode
     | ReplicaDigests
     | WrapperBypassed
     | WeightsSaved

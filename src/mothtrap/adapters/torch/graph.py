@@ -7,10 +7,11 @@ of this file pin them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
@@ -75,6 +76,8 @@ _ARITHMETIC = frozenset(
 )
 _LINEAR = frozenset({"addmm", "mm", "linear", "bmm", "baddbmm", "convolution", "matmul"})
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+_KEEPS_ROWS = _VIEWS | {"log", "softmax", "log_softmax", "clamp", "clamp_min"}
+_REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 _BINARY = {
     "binary_cross_entropy": "binary_cross_entropy",
     "binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
@@ -83,7 +86,11 @@ _BINARY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossTerm:
-    """One loss operation of a graph; fields as in `LossCall`, and its node."""
+    """One loss operation of a graph; fields as in `LossCall`, and its node.
+
+    `source` is the node that made the prediction, where views end; `target_first`: the
+    loss is of target minus prediction, not the other way round.
+    """
 
     operation: str
     chain: tuple[str, ...]
@@ -92,6 +99,10 @@ class LossTerm:
     result_shape: Shape | None
     classes: int | None
     node: Node
+    reduction: str | None = None
+    softmax_sizes: tuple[int, ...] = ()
+    source: Node | None = None
+    target_first: bool = False
 
 
 def operation(node: Node) -> str:
@@ -147,9 +158,10 @@ def _term(node: Node) -> LossTerm | None:
 
 
 def _class_loss(node: Node) -> LossTerm:
-    prediction = _skip_views(next(_children(node), None))
+    given = next(_children(node), None)
+    prediction = _skip_views(given)
     if prediction is not None and operation(prediction) == "log_softmax":
-        return _log_softmax_loss(node, prediction)
+        return _log_softmax_loss(node, prediction, given)
     shape = output_shape(prediction) if prediction is not None else None
     return LossTerm(
         operation="nll",
@@ -159,20 +171,31 @@ def _class_loss(node: Node) -> LossTerm:
         result_shape=None,
         classes=shape[1] if shape is not None and len(shape) > 1 else None,
         node=node,
+        reduction=_reduction(node),
+        softmax_sizes=_softmax_sizes(prediction),
+        source=prediction,
     )
 
 
-def _log_softmax_loss(node: Node, log_softmax: Node) -> LossTerm:
+def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) -> LossTerm:
+    """A log-softmax under a class loss; `given`: what a loss of labels is called with."""
     shape = output_shape(log_softmax)
     axis = _axis(log_softmax, len(shape)) if shape else None
+    classes = shape[axis] if shape and axis is not None else None
+    labelled = output_shape(given) if given is not None else None
+    if labelled and shape and math.prod(labelled) == math.prod(shape):
+        classes = labelled[min(1, len(labelled) - 1)]
     return LossTerm(
         operation="cross_entropy",
         chain=_chain(next(_children(log_softmax), None)),
         prediction_shape=shape,
         target_shape=None,
         result_shape=None,
-        classes=shape[axis] if shape and axis is not None else None,
+        classes=classes,
         node=node,
+        reduction=_reduction(node),
+        softmax_sizes=_softmax_sizes(log_softmax),
+        source=log_softmax,
     )
 
 
@@ -181,7 +204,8 @@ def _difference(node: Node, sub: Node) -> LossTerm | None:
     children = list(_children(sub))
     if len(children) != 1:
         return None
-    return _two_sided(node, "elementwise", children[0], output_shape(sub))
+    term = _two_sided(node, "elementwise", children[0], output_shape(sub))
+    return replace(term, target_first=sub.next_functions[0][0] is None)
 
 
 def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | None) -> LossTerm:
@@ -206,6 +230,9 @@ def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | N
         result_shape=result,
         classes=2 if kind.startswith("binary") else None,
         node=node,
+        reduction=_reduction(node),
+        softmax_sizes=_softmax_sizes(source),
+        source=_skip_views(source),
     )
 
 
@@ -247,6 +274,37 @@ def _axis(node: Node, ndim: int) -> int | None:
     if not isinstance(dim, int):
         return None
     return dim if dim < ndim else dim - 2**64 + ndim
+
+
+def _reduction(node: Node) -> str | None:
+    """How a loss operation sums up the losses of its elements."""
+    saved = getattr(node, "_saved_reduction", None)
+    return _REDUCTIONS.get(saved) if isinstance(saved, int) else None
+
+
+def _softmax_sizes(node: Node | None) -> tuple[int, ...]:
+    """Sizes of the axes of the (log-)softmaxes directly under a loss, nearest first.
+
+    Beyond a view that leaves values out or repeats them no size can be compared.
+    """
+    found: list[int] = []
+    elements: int | None = None
+    while node is not None and _keeps_rows(node):
+        shape = output_shape(node)
+        if shape is None or elements not in (None, math.prod(shape)):
+            break
+        elements = math.prod(shape)
+        axis = _axis(node, len(shape))
+        if operation(node).endswith("softmax") and axis is not None:
+            found.append(shape[axis])
+        node = next(_children(node), None)
+    return tuple(found)
+
+
+def _keeps_rows(node: Node) -> bool:
+    """Whether a softmax is still one after the operation; so is one plus a small number."""
+    name = operation(node)
+    return name in _KEEPS_ROWS or (name == "add" and len(list(_children(node))) == 1)
 
 
 def _without_repeats(terms: list[LossTerm]) -> list[LossTerm]:
