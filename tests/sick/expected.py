@@ -43,6 +43,7 @@ ILLNESSES = (
     exactly("nonfinite_activation", "NUM004", 31, layer="compress"),
     near("loss_scale_collapse", "NUM009", 20),
     near("exploding_gradient", "GRD101", 120, layer="0"),
+    near("vanishing_gradient", "GRD102", 0, layer="0"),
     near("dead_units", "ACT201", 0, layer="1"),
     near("loss_not_decreasing", "LOS401", 0, severity="warning"),
     near("loss_diverging", "LOS402", 0),

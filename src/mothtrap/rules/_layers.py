@@ -1,0 +1,85 @@
+"""The gradient that arrives at each layer of a model, front to back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Floats, Matrix, Window
+
+LOOKUPS = ("Embedding", "EmbeddingBag")
+"""Modules whose weights get gradients in few rows only."""
+
+CANCELLED_RATIO = 1e-3
+"""A bias whose gradient is this much smaller than its weight's is undone by what follows, as
+by a normalisation; chosen by hand: without one it is the larger of the two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerGradients:
+    """Root mean square per element of the gradients of layers over steps.
+
+    `rms_SL` has shape (S, L), layers in the order in which the optimizer holds them: of
+    the bias where a layer has one, since that is the error which arrived there, else of
+    the weight. `modules` names the layers, `tensors` is a weight of each. NaN = no row.
+    """
+
+    modules: tuple[str, ...]
+    tensors: tuple[TensorInfo, ...]
+    steps_S: np.typing.NDArray[np.int64]
+    rms_SL: Floats
+
+
+def layer_gradients(window: Window) -> list[LayerGradients]:
+    """Return the gradients of layers, apart for each set of tensors that steps together.
+
+    A layer is a module with a weight of two axes or more; embeddings are left out.
+    """
+    norms = window.matrix("gradient", "l2")
+    if norms is None or not len(norms):
+        return []
+    usable_S = norms.present_ST.any(axis=1) & ~norms.skipped_S
+    present_ST = norms.present_ST[usable_S]
+    alike = bool((present_ST == present_ST[:1]).all())
+    found = []
+    for pattern_T in present_ST[:1] if alike else np.unique(present_ST, axis=0):
+        rows = np.flatnonzero(usable_S & (norms.present_ST == pattern_T).all(axis=1))
+        layers = _layers(norms, rows, pattern_T)
+        if layers is not None:
+            found.append(layers)
+    return found
+
+
+def _layers(
+    norms: Matrix, rows: np.typing.NDArray[np.intp], pattern_T: np.typing.NDArray[np.bool_]
+) -> LayerGradients | None:
+    size_T = np.array([max(1, int(np.prod(t.shape))) for t in norms.tensors], dtype=np.float64)
+    rms_ST = norms.values_ST[rows] / np.sqrt(size_T)
+    parts: dict[str, list[int]] = {}
+    for column in np.flatnonzero(pattern_T).tolist():
+        parts.setdefault(norms.tensors[column].module, []).append(column)
+    modules, tensors, columns_L = [], [], []
+    for module, columns in parts.items():
+        weights = [c for c in columns if len(norms.tensors[c].shape) > 1]
+        if not weights or norms.tensors[weights[0]].module_type in LOOKUPS:
+            continue
+        modules.append(module)
+        tensors.append(norms.tensors[weights[0]])
+        weight_S = rms_ST[:, weights].max(axis=1)
+        biases = [c for c in columns if _is_bias(norms.tensors[c])]
+        bias_S = rms_ST[:, biases].max(axis=1) if biases else np.zeros(len(rows))
+        columns_L.append(np.where(bias_S >= CANCELLED_RATIO * weight_S, bias_S, weight_S))
+    if not modules:
+        return None
+    return LayerGradients(
+        modules=tuple(modules),
+        tensors=tuple(tensors),
+        steps_S=norms.steps_S[rows],
+        rms_SL=np.stack(columns_L, axis=1),
+    )
+
+
+def _is_bias(tensor: TensorInfo) -> bool:
+    return len(tensor.shape) == 1 and tensor.name.rpartition(".")[2].startswith("bias")

@@ -1,0 +1,213 @@
+"""GRD102: the gradient hardly reaches the first layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._layers import LayerGradients, layer_gradients
+from mothtrap.rules._losses import finite_part, has_players
+
+MIN_LAYERS = 4
+"""Layers that a gradient can vanish through; chosen by hand: fewer take it out by 100."""
+
+ORDERED = 0.7
+"""Rank correlation of gradient and depth that is a fall through depth; chosen by hand."""
+
+LAYERS_NAMED = 10
+"""Layers that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class VanishingGradient(Rule):
+    """The gradient hardly reaches the first layers.
+
+    What it detects:
+        A gradient that falls from layer to layer on its way back, so that per bias (per
+        weight in layers without one) the first layers get orders of magnitude less than the
+        last; or gradients that are next to nothing in most layers from the start.
+
+    Why it matters:
+        The first layers stay as they were initialised. What comes after them has to do
+        with features that nobody trained, or with none at all.
+
+    Fires:
+        When for `num_steps` captured steps the first layers of at least four get less than
+        `ratio_limit` of the last layers' gradient, falling with depth, while the loss fell
+        by less than `fallen_share` in all or by less than `recent_share` lately. Error from
+        `error_steps` steps at less than `error_ratio` on; else a warning. Also a warning
+        when the mean absolute gradient of most weights is below `mean_limit` from the start
+        and the loss does not fall.
+
+    Stays quiet:
+        A loss that falls, small gradients of a loss that has reached its floor, the few
+        steps that an adaptive optimizer needs to leave such a start, layers that get no
+        gradient at all, embeddings, biases before a normalisation.
+
+    What to do:
+        - Use ReLU or GELU in place of sigmoid or tanh between the layers, initialised to
+          match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
+        - Add residual connections or normalisation layers: both carry the gradient past
+          a layer that shrinks it.
+        - In recurrent nets use gates (LSTM, GRU) in place of a plain recurrence.
+
+    Example:
+        layers = [m for _ in range(10) for m in (nn.Linear(64, 64), nn.Sigmoid())]
+        layers = [m for _ in range(10) for m in (nn.Linear(64, 64), nn.ReLU())]
+
+    References:
+        Glorot, Bengio 2010, Understanding the difficulty of training deep feedforward
+        neural networks, https://proceedings.mlr.press/v9/glorot10a.html
+    """
+
+    code = "GRD102"
+    needs = (
+        Need(kinds=("gradient",), statistics=("l2",)),
+        Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
+    )
+    explains = ("loss_not_decreasing", "stuck_at_chance")
+    passes = True
+
+    ratio_limit: float = threshold(
+        1e-3,
+        unit="of the last layers' gradient",
+        source="measured: nets of 4 to 20 layers that learn are above 4e-3 by step 100",
+    )
+    error_ratio: float = threshold(
+        1e-5, unit="of the last layers' gradient", source="measured: no net below it learned"
+    )
+    num_steps: int = threshold(
+        50, unit="captured steps", source="measured: Adam leaves such a start in 50 to 100 steps"
+    )
+    error_steps: int = threshold(
+        150, unit="captured steps", source="measured: 20 layers under Adam learn from step 200 on"
+    )
+    fallen_share: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
+    recent_share: float = threshold(
+        0.03, unit="of the loss half a window before", source="chosen by hand"
+    )
+    mean_limit: float = threshold(
+        1e-7, unit="mean absolute gradient", source="the rule of SageMaker Debugger"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the layers of every optimizer, then at the size of all gradients."""
+        if window.total_steps < self.num_steps:
+            raise NotEnoughData(
+                f"{window.total_steps} steps were seen, {self.num_steps} are needed"
+            )
+        groups = [g for g in layer_gradients(window) if len(g.steps_S) >= self.num_steps]
+        found = [f for group in groups if (f := self._through_depth(window, group))]
+        found = found or self._everywhere(window)
+        if not found and not groups and window.matrix("gradient", "abs_mean") is None:
+            raise NotEnoughData(
+                f"no layers were captured in {self.num_steps} steps that step together"
+            )
+        return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
+
+    def _through_depth(self, window: Window, group: LayerGradients) -> Finding | None:
+        if len(group.modules) < MIN_LAYERS:
+            return None
+        ratio_S = _front_to_back(group.rms_SL)
+        level_L = np.median(group.rms_SL[-self.num_steps :], axis=0)
+        ratio = float(np.median(ratio_S[-self.num_steps :]))
+        if not 0 < ratio < self.ratio_limit or _rank_correlation(level_L) < ORDERED:
+            return None
+        if self._learns(window, int(group.steps_S[0])):
+            return None
+        held = np.flatnonzero(ratio_S < self.ratio_limit)
+        weak = np.flatnonzero(level_L < self.ratio_limit**0.5 * level_L.max())
+        grave = float(np.median(ratio_S)) < self.error_ratio and len(held) >= self.error_steps
+        severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
+        return self.finding(
+            window,
+            severity=severity,
+            step=int(group.steps_S[held[0]]),
+            last_step=int(group.steps_S[held[-1]]),
+            count=len(held),
+            layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
+            message=(
+                f"the first layers get {ratio:.2g} of the gradient of the last ones "
+                f"(limit {self.ratio_limit:g}), through {len(group.modules)} layers"
+            ),
+            evidence={
+                "value": ratio,
+                "limit": self.ratio_limit,
+                "first": float(level_L[0]),
+                "last": float(level_L[-1]),
+                "layers": len(group.modules),
+            },
+            location=next((group.tensors[i].location for i in weak), None),
+        )
+
+    def _everywhere(self, window: Window) -> list[Finding]:
+        """Find mean gradients that are next to nothing in most weights."""
+        means = window.matrix("gradient", "abs_mean")
+        if means is None or not len(means):
+            return []
+        weights = [c for c, t in enumerate(means.tensors) if len(t.shape) > 1]
+        mean_ST = means.values_ST[:, weights]
+        seen_ST = mean_ST > 0
+        small_ST = seen_ST & (mean_ST < self.mean_limit)
+        most_S = 2 * small_ST.sum(axis=1) > seen_ST.sum(axis=1)
+        most_S = most_S[seen_ST.any(axis=1)]
+        enough = window.total_steps >= self.num_steps and len(most_S) > 1
+        if not enough or not most_S.all() or self._learns(window, int(means.steps_S[0])):
+            return []
+        small_T = small_ST.any(axis=0)
+        worst = [weights[i] for i in np.flatnonzero(small_T)]
+        value = float(np.median(mean_ST[small_ST]))
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=int(means.steps_S[0]),
+                last_step=int(means.steps_S[-1]),
+                count=len(means),
+                layers=tuple(means.tensors[c].module for c in worst[:LAYERS_NAMED]),
+                message=(
+                    f"the mean absolute gradient of {len(worst)} of {len(weights)} weights is "
+                    f"{value:.2g} (limit {self.mean_limit:g}), and the loss does not fall"
+                ),
+                evidence={"value": value, "limit": self.mean_limit, "weights": len(worst)},
+                location=next((means.tensors[c].location for c in worst), None),
+            )
+        ]
+
+    def _learns(self, window: Window, since: int) -> bool:
+        """Whether a loss fell from its beginning and still falls, or is at its floor."""
+        for series in window.scalars("loss"):
+            steps_S, loss_S = finite_part(series)
+            loss_S = loss_S[steps_S >= since]
+            if len(loss_S) < self.num_steps:
+                continue
+            size = len(loss_S) // 3
+            first, last = float(np.median(loss_S[:5])), float(np.median(loss_S[-size:]))
+            before = float(np.median(loss_S[size:-size]))
+            scale = max(abs(first), abs(last))
+            fell = first - last >= self.fallen_share * scale
+            falls = before - last >= self.recent_share * max(abs(before), 1e-3 * scale)
+            if fell and (falls or last <= 0.01 * first):
+                return True
+        return False
+
+
+def _front_to_back(rms_SL: Floats) -> Floats:
+    """Return the first quarter's largest gradient relative to the last quarter's, shape (S,)."""
+    quarter = max(1, rms_SL.shape[1] // 4)
+    last_S = np.maximum(rms_SL[:, -quarter:].max(axis=1), 1e-300)
+    ratio_S: Floats = rms_SL[:, :quarter].max(axis=1) / last_S
+    return ratio_S
+
+
+def _rank_correlation(values_L: Floats) -> float:
+    """Return Spearman's correlation of values and their place."""
+    ranks = np.argsort(np.argsort(values_L)).astype(np.float64)
+    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import loss, noise, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Matrix, Series
+from mothtrap.rules.vanishing_gradient import VanishingGradient
+
+STEPS = 160
+LEVEL = 2.3 + 0.02 * noise(STEPS)
+FALLING = np.linspace(2.3, 0.4, STEPS)
+
+
+def layers(
+    rms_by_layer: list[float] | np.ndarray,
+    *,
+    statistic: str = "l2",
+    steps: int = STEPS,
+    bias: float | None = 1.0,
+    module_type: str = "Linear",
+) -> Matrix:
+    """Gradients of square layers of 16 units, front to back, the same at all steps.
+
+    `bias` is the gradient of the biases relative to the weights', None = no biases.
+    """
+    tensors, values = [], []
+    size = {"l2": 16.0, "abs_mean": 1.0}[statistic]
+    for place, rms in enumerate(rms_by_layer):
+        kept = {
+            "kind": "gradient",
+            "module": f"body.{place}",
+            "location": f"model.py:{place + 1}",
+            "module_type": module_type,
+        }
+        tensors.append(TensorInfo(name=f"body.{place}.weight", shape=(16, 16), **kept))
+        values.append(rms * size)
+        if bias is not None:
+            tensors.append(TensorInfo(name=f"body.{place}.bias", shape=(16,), **kept))
+            values.append(rms * bias * size**0.5)
+    values_ST = np.tile(values, (steps, 1)) * np.exp(noise(steps, scale=0.1))[:, None]
+    return Matrix(
+        kind="gradient",
+        statistic=statistic,
+        tensors=tuple(tensors),
+        steps_S=np.arange(steps),
+        values_ST=values_ST,
+        present_ST=np.ones(values_ST.shape, dtype=bool),
+        skipped_S=np.zeros(steps, dtype=bool),
+    )
+
+
+def check(*parts: Series | Matrix, **thresholds: float) -> list[Finding]:
+    return VanishingGradient(**thresholds).check(window(*parts))
+
+
+def falling_by(factor: float, count: int = 8) -> np.ndarray:
+    return factor ** np.arange(count - 1, -1, -1.0)
+
+
+def test_fires_when_the_gradient_falls_with_every_layer_and_the_loss_stays() -> None:
+    [finding] = check(layers(falling_by(0.1)), loss(LEVEL))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert finding.layers[0] == "body.0"
+    assert "body.7" not in finding.layers
+    assert finding.location == "model.py:1"
+    assert float(finding.evidence["value"]) < 1e-5
+
+
+def test_a_milder_fall_is_a_warning() -> None:
+    [finding] = check(layers(falling_by(0.1, 5)), loss(LEVEL))
+    assert finding.severity is Severity.WARNING
+
+
+def test_is_no_error_before_it_has_lasted() -> None:
+    [finding] = check(layers(falling_by(0.1), steps=100), loss(LEVEL[:100]))
+    assert finding.severity is Severity.WARNING
+
+
+def test_sees_it_without_biases_and_without_a_loss() -> None:
+    [finding] = check(layers(falling_by(0.1), bias=None))
+    assert finding.layers[0] == "body.0"
+
+
+def test_what_arrives_at_a_layer_shows_in_its_bias() -> None:
+    # With a small initial scale activations shrink forward as errors do backward.
+    weights, biases = layers(np.full(6, 1e-4), bias=None), layers(falling_by(0.1, 6), bias=1.0)
+    both = np.where(np.arange(12) % 2 == 0, 1.6e-3, biases.values_ST)
+    shown = Matrix(
+        kind="gradient",
+        statistic="l2",
+        tensors=biases.tensors,
+        steps_S=biases.steps_S,
+        values_ST=both,
+        present_ST=biases.present_ST,
+        skipped_S=biases.skipped_S,
+    )
+    assert check(weights, loss(LEVEL)) == []
+    assert check(shown, loss(LEVEL)) != []
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        layers(np.exp(noise(8, scale=1.0))),
+        layers(falling_by(0.5)),
+        layers(falling_by(0.01, 3)),
+        layers(falling_by(0.1)[::-1]),
+        layers([0.0] * 6 + [1e-3, 1.0]),
+        layers(np.full(8, 1e-6)),
+    ],
+    ids=["even", "mild", "three layers", "upside down", "dead", "all small"],
+)
+def test_stays_quiet(shown: Matrix) -> None:
+    assert check(shown, loss(LEVEL)) == []
+
+
+def test_stays_quiet_while_the_loss_falls() -> None:
+    assert check(layers(falling_by(0.1)), loss(FALLING)) == []
+
+
+def test_stays_quiet_when_the_loss_has_reached_its_floor() -> None:
+    fell = np.concatenate([np.linspace(2.3, 1e-4, 40), np.full(120, 1e-4)])
+    assert check(layers(falling_by(0.1)), loss(fell)) == []
+
+
+def test_a_bias_that_a_normalisation_undoes_says_nothing() -> None:
+    undone = layers(np.full(8, 1.0), bias=1e-9)
+    undone.values_ST[:, -1] = 4.0  # the last layer has no normalisation behind it
+    assert check(undone, loss(LEVEL)) == []
+
+
+def test_embeddings_are_no_layers() -> None:
+    with pytest.raises(NotEnoughData, match=r"no layers were captured in 50 steps"):
+        check(layers(falling_by(0.1), module_type="Embedding"), loss(LEVEL))
+
+
+def test_the_start_of_training_proves_nothing() -> None:
+    with pytest.raises(NotEnoughData, match=r"20 steps were seen, 50 are needed"):
+        check(layers(falling_by(0.1), steps=20), loss(LEVEL[:20]))
+
+
+def test_tells_gradients_that_are_next_to_nothing_everywhere() -> None:
+    means = layers(np.full(8, 1e-9), statistic="abs_mean")
+    [finding] = check(means, loss(LEVEL))
+    assert finding.severity is Severity.WARNING
+    assert float(finding.evidence["value"]) == pytest.approx(1e-9, rel=0.2)
+    assert check(means, loss(FALLING)) == []
+    assert check(layers(np.full(8, 1e-5), statistic="abs_mean"), loss(LEVEL)) == []
+
+
+def test_the_threshold_of_sagemaker_debugger_can_be_given() -> None:
+    means = layers(np.full(8, 1e-5), statistic="abs_mean")
+    assert check(means, loss(LEVEL), mean_limit=1e-4) != []
+    assert check(means, loss(LEVEL), mean_limit=1e-6) == []
