@@ -12,6 +12,7 @@ import pyarrow as pa
 from mothtrap.core import jsonable
 from mothtrap.core.findings import EvidenceValue, Finding
 from mothtrap.core.runs import RuleStatus
+from mothtrap.store import columns
 from mothtrap.store.durability import Durability, sync_folder
 from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import SegmentLog
@@ -53,8 +54,8 @@ class FindingLog:
         rows = [(_FINDING, item.code, json_text(item)) for item in findings]
         rows += [(_STATUS, item.code, json_text(item)) for item in statuses]
         if rows:
-            columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-            self._log.append(pa.record_batch(columns, schema=SCHEMA))
+            batch = [columns.texts(column) for column in zip(*rows, strict=True)]
+            self._log.append(pa.record_batch(batch, schema=SCHEMA))
             if self._durability == "power":  # they are few
                 self._log.sync()
             self._clock.wrote()

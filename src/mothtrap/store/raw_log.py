@@ -22,6 +22,7 @@ import xxhash
 
 from mothtrap.core.records import RawBlock
 from mothtrap.core.steps import StepKey
+from mothtrap.store import columns
 from mothtrap.store.durability import Durability
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 
@@ -87,10 +88,10 @@ class RawLog:
         # The bytes are the last thing in a batch, padded to a multiple of 8.
         begin = end - -(-len(block.bytes_N) // 8) * 8
         places = [
-            pa.array(np.full(len(block.tensor_R), segment, np.int64)),
-            pa.array(begin + block.offset_R[:-1]),
-            pa.array(np.diff(block.offset_R)),
-            pa.array(_checksums(record, block), pa.uint64()),
+            columns.numbers(np.full(len(block.tensor_R), segment, np.int64)),
+            columns.numbers(begin + block.offset_R[:-1]),
+            columns.numbers(np.diff(block.offset_R)),
+            columns.numbers(np.array(_checksums(record, block), np.uint64)),
         ]
         return pa.record_batch([*which, *places], schema=INDEX)
 
@@ -136,11 +137,11 @@ def _checksums(record: int, block: RawBlock) -> list[int]:
 def _which(record: int, key: StepKey, block: RawBlock) -> list[pa.Array]:
     rows = len(block.tensor_R)
     return [
-        pa.array(np.full(rows, record, np.int64)),
-        pa.array(np.full(rows, key.step, np.int64)),
-        pa.repeat(key.mode.value, rows),
-        pa.array(np.full(rows, key.mode_step, np.int64)),
-        pa.array(block.tensor_R),
-        pa.array(block.dtypes, pa.string()),
-        pa.array(block.shapes, pa.list_(pa.int64())),
+        columns.numbers(np.full(rows, record, np.int64)),
+        columns.numbers(np.full(rows, key.step, np.int64)),
+        columns.repeated(key.mode.value, rows),
+        columns.numbers(np.full(rows, key.mode_step, np.int64)),
+        columns.numbers(block.tensor_R),
+        columns.texts(block.dtypes),
+        columns.lists(block.shapes),
     ]

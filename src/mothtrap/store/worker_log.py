@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.store import columns
 from mothtrap.store.durability import Durability, Syncer, sync_folder
 from mothtrap.store.raw_log import RawLog
 from mothtrap.store.rolling import RollClock
@@ -169,15 +170,17 @@ _Numbered = Sequence[tuple[int, StepRecord]]
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
     """The first columns; `rows` is the number of rows of each record."""
     keys = [record.key for _, record in numbered]
-    modes = [pa.repeat(key.mode.value, n) for key, n in zip(keys, rows, strict=True)]
+    modes = {key.mode.value for key in keys}
     numbers = np.array([number for number, _ in numbered], np.int64)
     steps = np.array([key.step for key in keys], np.int64)
     mode_steps = np.array([key.mode_step for key in keys], np.int64)
     return [
-        pa.array(np.repeat(numbers, rows)),
-        pa.array(np.repeat(steps, rows)),
-        pa.concat_arrays(modes) if len(modes) > 1 else modes[0],
-        pa.array(np.repeat(mode_steps, rows)),
+        columns.numbers(np.repeat(numbers, rows)),
+        columns.numbers(np.repeat(steps, rows)),
+        columns.texts([key.mode.value for key, n in zip(keys, rows, strict=True) for _ in range(n)])
+        if len(modes) > 1
+        else columns.repeated(modes.pop(), sum(rows)),
+        columns.numbers(np.repeat(mode_steps, rows)),
     ]
 
 
@@ -199,13 +202,12 @@ def _stats_batch(numbered: _Numbered) -> pa.RecordBatch:
     width = numbered[0][1].summary_TF.shape[1]
     tensors = _joined([record.tensor_T for _, record in numbered]).astype(np.uint32, copy=False)
     summary_TF = _joined([record.summary_TF for _, record in numbered])
-    flat = pa.array(np.ascontiguousarray(summary_TF, np.float64).reshape(-1))
-    columns = [
+    batch = [
         *_key_columns(numbered, [len(record.tensor_T) for _, record in numbered]),
-        pa.array(tensors),
-        pa.FixedSizeListArray.from_arrays(flat, width),
+        columns.numbers(tensors),
+        columns.vectors(np.ascontiguousarray(summary_TF, np.float64)),
     ]
-    return pa.record_batch(columns, schema=_stats_schema(width))
+    return pa.record_batch(batch, schema=_stats_schema(width))
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -214,13 +216,13 @@ def _joined(parts: Sequence[Rows]) -> Rows:
 
 def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
     scalars = [scalar for _, record in numbered for scalar in record.scalars]
-    columns = [
+    batch = [
         *_key_columns(numbered, [len(record.scalars) for _, record in numbered]),
-        pa.array([storable(s.name) for s in scalars], pa.string()),
-        pa.array([storable(s.of) for s in scalars], pa.string()),
-        pa.array(np.array([s.value for s in scalars], np.float64)),
+        columns.texts([storable(s.name) for s in scalars]),
+        columns.texts([storable(s.of) for s in scalars]),
+        columns.numbers(np.array([s.value for s in scalars], np.float64)),
     ]
-    return pa.record_batch(columns, schema=SCALARS)
+    return pa.record_batch(batch, schema=SCALARS)
 
 
 def _events(record: StepRecord) -> list[tuple[str, str]]:
@@ -245,9 +247,9 @@ def _events(record: StepRecord) -> list[tuple[str, str]]:
 def _events_batch(numbered: _Numbered) -> pa.RecordBatch:
     per_record = [_events(record) for _, record in numbered]
     rows = [row for rows in per_record for row in rows]
-    columns = [
+    batch = [
         *_key_columns(numbered, [len(rows) for rows in per_record]),
-        pa.array([kind for kind, _ in rows], pa.string()),
-        pa.array([text for _, text in rows], pa.string()),
+        columns.texts([kind for kind, _ in rows]),
+        columns.texts([text for _, text in rows]),
     ]
-    return pa.record_batch(columns, schema=EVENTS)
+    return pa.record_batch(batch, schema=EVENTS)
