@@ -25,7 +25,13 @@ def attempt(tmp_path: Path) -> Path:
 
 
 def worker(
-    attempt: Path, rank: int, digest: str = "same", pid: int = 1, *, end: bool = True
+    attempt: Path,
+    rank: int,
+    digest: str = "same",
+    pid: int = 1,
+    *,
+    end: bool = True,
+    steps: int = 2,
 ) -> None:
     started = WorkerStarted(
         step=0,
@@ -39,6 +45,7 @@ def worker(
     log = WorkerLog(layout.claim_worker(attempt, rank)[1])
     log.append([record(0, observations=(started,))])
     log.append([record(1, observations=(ReplicaDigests(step=1, digests={"fc": digest}),))])
+    log.append([record(step) for step in range(2, steps)])
     if end:
         log.append([closing(2)])
     log.close()
@@ -82,6 +89,13 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
                 pass
             child.communicate()
     assert supervised.lost == (2, 0)
+
+
+def test_of_those_found_dead_together_the_first_to_stop_is_named_first(attempt: Path) -> None:
+    with Supervision(attempt, Config()) as supervised:
+        worker(attempt, 0, end=False, steps=9)
+        worker(attempt, 1, end=False, steps=8)
+    assert supervised.lost == (1, 0)
 
 
 def test_the_latest_attempt_is_that_of_the_last_restart(attempt: Path) -> None:

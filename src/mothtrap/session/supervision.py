@@ -79,8 +79,11 @@ class Supervision:
         Known in jobs of several workers, once the job has ended.
         """
         attempt = self._attempts.get(int(self.latest.name))
-        open_ones = attempt.unclosed() if attempt is not None else ()
-        return tuple(sorted(open_ones, key=lambda rank: (self._deaths.order(rank), rank)))
+        if attempt is None:
+            return ()
+        stopped_s = attempt.last_stored_s
+        open_ones = attempt.unclosed()
+        return tuple(sorted(open_ones, key=lambda r: (self._deaths.order(r), stopped_s[r], r)))
 
     def _numbers(self) -> list[int]:
         return [number for number in layout.attempts(self._run) if number >= self._first]
@@ -110,13 +113,17 @@ class Supervision:
 
 
 class _Attempt:
-    """The workers of one attempt, and the rules that compare them."""
+    """The workers of one attempt, and the rules that compare them.
+
+    `last_stored_s`: the time of the last step that a worker stored.
+    """
 
     def __init__(self, folder: Path, config: Config) -> None:
         self._folder, self._durability = folder, config.durability
         self._readers: dict[int, EventReader] = {}
         self._started: set[int] = set()
         self._ended: set[int] = set()
+        self.last_stored_s: dict[int, float] = {}
         self._windows = JoinedWindows()
         rules = [rule for rule in load_rules(config) if rule.compares]
         self._monitor = Monitor(rules, builder=self._windows)
@@ -136,6 +143,7 @@ class _Attempt:
             for events in self._readers[rank].poll():
                 record = _record(events)
                 self._windows.add(rank, record)
+                self.last_stored_s[rank] = record.wall_s
                 for seen in events.observations:
                     if isinstance(seen, WorkerStarted):
                         self._started.add(rank)
@@ -177,11 +185,12 @@ class _Deaths:
     def wait(self, timeout_s: float) -> bool:
         """Wait for a death or the time; whether `stop` was called."""
         stopped = False
+        place = len(self._order)  # the same for all that are found dead together
         for handle, _ in self._poll.poll(timeout_s * 1000):
             if handle == self._wake:
                 stopped = True
             else:
-                self._order.setdefault(self._rank_of[handle], len(self._order))
+                self._order.setdefault(self._rank_of[handle], place)
                 self._close(handle)
         return stopped
 
