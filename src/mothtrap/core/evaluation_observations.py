@@ -1,0 +1,91 @@
+"""Facts about evaluations, and about the mode in which modules are trained."""
+
+from __future__ import annotations
+
+from mothtrap.core.observation import Observation
+
+
+class Evaluation(Observation, frozen=True, kw_only=True, tag=True):
+    """The losses that one call site computed in one evaluation.
+
+    An evaluation is what a model under training runs without a graph between two optimizer
+    steps. `site` is a label of the call site: the line of the loss, and the line that called
+    the function it is in. `value` is the mean over the rows of all its `calls`, of an average
+    row also where the loss was summed. `number` counts evaluations of the site from 0;
+    `first` and `best` are over all of them so far, the best of the step `best_step`.
+    `guess` is the loss of the best guess that is the same for every row, None = unknown.
+    `train_losses`: mean of each loss series (by label) over the steps since the site's
+    evaluation before; empty before the first step.
+    """
+
+    site: str
+    operation: str
+    value: float
+    calls: int
+    rows: int
+    number: int
+    first: float
+    best: float
+    best_step: int
+    location: str | None = None
+    guess: float | None = None
+    train_losses: dict[str, float] = {}
+
+
+class EvaluationPhase(Observation, frozen=True, kw_only=True, tag=True):
+    """How a module of a model under training ran in one evaluation.
+
+    `forwards`: how often. `trains`: it was set to training. `dropouts` and `norms` are
+    paths of the dropouts and batch norms in it that behaved as in training, at most 8 of each.
+    `labelled`: losses computed from targets after its first forward. `repeated`: the same
+    input was given twice running. `number` counts the evaluations of the module from 0 and
+    `steps` those of training since the one before. `output_shape` is that of its one
+    output, None where it has several.
+    """
+
+    module: str
+    module_type: str
+    forwards: int
+    trains: bool
+    number: int
+    steps: int
+    labelled: int = 0
+    repeated: bool = False
+    dropouts: tuple[str, ...] = ()
+    norms: tuple[str, ...] = ()
+    output_shape: tuple[int, ...] | None = None
+    location: str | None = None
+
+
+class TrainingMode(Observation, frozen=True, kw_only=True, tag=True):
+    """The mode in which a module runs in training steps, from `step` on: at the first step
+    and after each change that lasts.
+
+    `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
+    (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
+    them that behave as in evaluation, at most 8 of each.
+    """
+
+    module: str
+    module_type: str
+    trains: bool
+    dropouts: tuple[str, ...] = ()
+    norms: tuple[str, ...] = ()
+    sleeping: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class NormBatches(Observation, frozen=True, kw_only=True, tag=True):
+    """How many samples the batch norms of a model got in training forwards looked at.
+
+    `forwards` were looked at so far, evenly over those of the run; in `single` of them a
+    batch norm had one sample, in `few` fewer than four. `samples` is the most frequent
+    number, `module` the batch norm that had the fewest.
+    """
+
+    module: str
+    forwards: int
+    single: int
+    few: int
+    samples: int
+    location: str | None = None
