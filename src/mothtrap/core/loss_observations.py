@@ -18,7 +18,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     positions later wherever that can be said; None where targets do not lie along inputs.
     `telling_columns`: columns of the model's input that give the target away, each alone.
     `columns`: how many the input has.
-    `confusion`: labels (rows) against predicted classes, row by row, of at most 32 classes.
+    `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
+    not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
     """
 

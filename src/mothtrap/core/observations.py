@@ -48,13 +48,13 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     Shapes are of the prediction, the target and the unreduced result; None = unknown.
     `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
     `none`. `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own
-    and others directly under it, nearest first. `model_inputs`: types of what the model was
-    called with.
+    and others directly under it, nearest first.
     Fields below `location` need values and are sampled; None = not looked at.
     `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
     `label_counts`: hard targets per class in this call, ascending class.
     `prediction_spread`: standard deviation over rows of the class probabilities (for
     binary losses of the probability), averaged over classes: 0 = the same for all rows.
+    `model_inputs`: types of the tensors that the model was called with.
     `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
     `recurrent`, `""` where nothing was found.
     """

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch import frames, graph, lossvalues
 from mothtrap.adapters.torch.distributed import own_value
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.targetwatch import TargetWatch
 from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
 from mothtrap.core.observations import LossCall, LossSeries
 
@@ -26,6 +27,8 @@ MAX_CALLS = 256
 """Readings of graphs kept for the step in progress."""
 VALUES_EVERY = 8
 """Backwards of a call site at which labels and predictions are looked at: one in so many."""
+MAX_NONFINITE_LOOKS = 4
+"""Losses that are not finite whose targets are looked at out of turn."""
 
 MAX_LOSSES = 2 * Grouper.MAX_PENDING
 """Losses kept that no optimizer step follows."""
@@ -47,6 +50,8 @@ class LossWatch:
         self._places: dict[str, str | None] = {}
         self._dtypes: dict[str, torch.dtype] = {}
         self._calls: list[tuple[str, LossCall]] = []
+        self._targets = TargetWatch(job, forwards)
+        self._looks_at_nonfinite = MAX_NONFINITE_LOOKS
         self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
         self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
         self._series: set[str] = set()
@@ -198,7 +203,9 @@ class LossWatch:
     def read_graph(self, site: str, root: torch.Tensor) -> None:
         """Read, on some backwards of a call site, how the loss was computed."""
         count = self._seen[site] = self._seen.get(site, -1) + 1
-        wants_values = count % VALUES_EVERY == 0 and not self._forwards.recomputes
+        broke = bool(self._nonfinite) and self._looks_at_nonfinite > 0
+        self._looks_at_nonfinite -= broke
+        wants_values = (count % VALUES_EVERY == 0 or broke) and not self._forwards.recomputes
         if count >= GRAPH_FIRST and count % GRAPH_EVERY and not wants_values:
             return
         if root.grad_fn is None:
@@ -213,6 +220,8 @@ class LossWatch:
         for term in terms:
             del self._calls[:-MAX_CALLS]  # no step ever came
             self._calls.append((site, self._call(site, term, wants_values)))
+            if wants_values:
+                self._job.contain_part("loss targets", self._add_targets, site, term)
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
         """Take the targets of a loss where they are due."""
@@ -232,6 +241,10 @@ class LossWatch:
             "its graph holds no target; dbg.log_tensor can record it",
         )
 
+    def _add_targets(self, site: str, term: graph.LossTerm) -> None:
+        place, call = self._calls[-1]
+        self._calls[-1] = (place, self._targets.look(site, term, call))
+
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
         return LossCall(
             step=0,
@@ -241,6 +254,8 @@ class LossWatch:
             target_shape=term.target_shape,
             result_shape=term.result_shape,
             classes=term.classes,
+            reduction=term.reduction,
+            softmax_sizes=term.softmax_sizes,
             location=self._places[site],
             label_counts=lossvalues.label_counts(term) if wants_values else None,
             prediction_spread=lossvalues.prediction_spread(term) if wants_values else None,

@@ -48,6 +48,18 @@ def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
     return _saved(term, "_saved_target")
 
 
+def saved_prediction(term: LossTerm) -> torch.Tensor | None:
+    """What a loss operation is taken of: the prediction, log-probabilities, or a difference."""
+    saved = _saved(term, "_saved_self")
+    return None if saved is None else saved.detach()
+
+
+def is_weighted(term: LossTerm) -> bool:
+    """Whether a class loss was given weights for its classes."""
+    names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
+    return any(_saved(term, name) is not None for name in names)
+
+
 def prediction_spread(term: LossTerm) -> float | None:
     """Standard deviation over rows of the class probabilities, mean over classes."""
     saved = _saved(term, "_saved_self") if term.classes else None
