@@ -38,8 +38,9 @@ MODES = {
     "default": {},
     "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
 }
-SAMPLED = {"plain_loop", "gan", "encoder_eval_fast_path", "checkpointing", "jit_script"}
+SAMPLED = {"gan", "encoder_eval_fast_path", "jit_script"}
 WHOLE = SAMPLED | {
+    *("plain_loop", "checkpointing"),
     *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
 }
