@@ -65,8 +65,7 @@ class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
 class InputDistribution(Observation, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
-    `module` is the path of the module that user code called. `varies`: the elements are
-    not all the same.
+    `module` is the path of the module that user code called.
     """
 
     module: str
@@ -74,7 +73,6 @@ class InputDistribution(Observation, frozen=True, kw_only=True, tag=True):
     rows: int
     mean: float
     std: float
-    varies: bool = True
     location: str | None = None
 
 

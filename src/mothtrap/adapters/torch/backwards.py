@@ -97,6 +97,10 @@ class LossWatch:
         self._keep(self._keys, value.clone() if value.device.type != "cpu" else float(value))
         return BackwardBegan(site, self._keys), root
 
+    def place(self, site: str) -> str | None:
+        """The line of the loss whose backward is called at a site."""
+        return self._places.get(site)
+
     def given(self, loss: Any) -> None:
         """Take the loss of the step just done from the user; a tensor tells how it was made."""
         frame = frames.user_frame()
@@ -149,6 +153,7 @@ class LossWatch:
 
     def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
         self._recorder.scalar("loss", series, value)
+        self._forwards.evaluations.losses.trained(series, value)
         self._forwards.loss_tensors.loss(
             series, self._places.get(site), value, self._dtypes.get(site, torch.float64)
         )
@@ -255,6 +260,7 @@ class LossWatch:
             result_shape=term.result_shape,
             classes=term.classes,
             reduction=term.reduction,
+            alone=term.alone,
             softmax_sizes=term.softmax_sizes,
             location=self._places[site],
             label_counts=lossvalues.label_counts(term) if wants_values else None,

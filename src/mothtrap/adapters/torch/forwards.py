@@ -14,11 +14,16 @@ from torch import nn
 
 from mothtrap.adapters.torch import checkpointing, frames
 from mothtrap.adapters.torch.calls import CallCapture
+from mothtrap.adapters.torch.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.held import HeldOutputs
 from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.inputs import InputWatch
+from mothtrap.adapters.torch.looks import ForwardLooks
 from mothtrap.adapters.torch.losstensors import LossTensors
+from mothtrap.adapters.torch.modes import ModeWatch
 from mothtrap.adapters.torch.naming import Root, unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
@@ -38,7 +43,12 @@ class ForwardWatch:
     Attributes:
         calls: takes what is captured of inputs and outputs.
         loss_tensors: takes what is captured of losses.
+        evaluations: puts together what happens in an evaluation.
+        modes: the modes in which modules are trained.
+        reach: what of the modules backward never reaches.
+        looks: looks at whole forwards now and then.
         held: outputs of the latest train forward.
+        inputs: looks at what models are called with, and at loaders.
         recomputes: a module ran inside a backward: checkpointing is in use.
         roots_called: forwards of roots so far.
     """
@@ -48,8 +58,9 @@ class ForwardWatch:
         self._recorder = job.recorder
         self._thread = threading.get_ident()
         self._running: list[int] = []
+        self._root_owned = False
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
-        self._in_root = False
+        self._in_root = self._root_owned = False
         self._before_it: weakref.ref[nn.Module] | None = None
         self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
@@ -58,7 +69,12 @@ class ForwardWatch:
         self._loss_given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
+        self.evaluations = EvaluationWatch(job)
+        self.modes = ModeWatch(job)
+        self.reach = ReachWatch(job, optimizers)
+        self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
+        self.inputs = InputWatch(job, lambda: self._thread)
         self.recomputes = False
         self.roots_called = 0
         self.new_step()
@@ -105,6 +121,10 @@ class ForwardWatch:
             self._job.contain(self._root_called, module, args, kwargs)
         if self._takes_inputs and self._in_root:
             self._job.contain(self._take_inputs, module, args, kwargs)
+        if self.reach.looks and self._in_root:
+            self._job.contain_part("reach of gradients", self.reach.entered, module, args)
+        if self.looks.active and self._in_root:
+            self._job.contain(self._look, self.looks.entered, module, args, kwargs)
         self._running.append(id(module))
         return True
 
@@ -127,6 +147,10 @@ class ForwardWatch:
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
         single = tensors[0] if len(tensors) == 1 else None
+        if self.reach.looks and self._in_root:
+            self._job.contain_part(
+                "reach of gradients", self.reach.returned, module, tensors, self._trains
+            )
         if single is None or not self._is_handed_on(module, single):
             if self._trains:
                 for tensor in tensors:
@@ -134,12 +158,17 @@ class ForwardWatch:
             if self._takes_outputs and self._in_root:
                 before = self._before_it() if self._before_it is not None else None
                 self._job.contain_part("activations", self.calls.left, module, output, before)
+        if self.looks.active and self._in_root:
+            self._look(self.looks.left, module, output)
         if single is not None:
             self._last_output = weakref.ref(single)
         if module._parameters:
             self._before_it = weakref.ref(module)
         if not self._running:
             self._root_returned(module, tensors, output)
+
+    def _look(self, look: Callable[..., None], *about: Any) -> None:
+        self._job.contain_part("looks at layers", look, *about)
 
     def _take_inputs(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         outermost = not self._running
@@ -160,11 +189,18 @@ class ForwardWatch:
         self._recorder.begin_forward()
         owned = self._optimizers.owns_root(root)
         self._job.feed(RootCalled(root.label, owned))
+        self._root_owned = owned
+        self.reach.root_called()
         if owned:  # now that the step before is closed
             self._optimizers.distributed.root_called(module, root)
+            self._job.contain_part(
+                "evaluations", self.evaluations.root_called, module, args, self._trains
+            )
+        self._job.contain_part("data", self.inputs.root_called, module, args, kwargs, self._trains)
         self.held.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
         self._look_up_calls()
+        self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
         self._before_it = None
 
@@ -196,11 +232,17 @@ class ForwardWatch:
         if not self._in_root:
             given, self._loss_given = self._loss_given, ((), NO_KEYWORDS)
             if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
-                self._loss_returned(tensors[0], trains, *given)
+                self._loss_returned(module, tensors[0], trains, *given)
             return
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)
+        if self.looks.active:
+            self._look(self.looks.root_returned, output)
         in_segment = self._trains and not torch.is_grad_enabled()
+        if self._root_owned and trains:
+            self._job.contain_part("modes", self.modes.trained, module, self.held)
+        elif self._root_owned and not self._trains:
+            self.evaluations.root_returned(module, tensors)
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
             return
@@ -209,23 +251,52 @@ class ForwardWatch:
             StepKey(step=step, mode=Mode.EVAL, mode_step=self._eval_steps - 1)
         )
 
+    def loss_called(
+        self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """A loss function of the framework returned; under no_grad no graph tells of it."""
+        # What has a graph is looked at in the backward.
+        if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
+            self._job.contain(self._loss_called, name, result, args, kwargs)
+
+    def _loss_called(
+        self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._job.contain_part(
+            "evaluations", self.evaluations.loss_called, name, result, args, kwargs
+        )
+        inside_loss = bool(self._running) and not self._in_root  # its module will tell
+        if not self.evaluations.is_open or inside_loss or result.requires_grad:
+            return
+        if result.numel() == 1 and is_readable(result):
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._loss_evaluated(frames.location(frames.user_frame()), result, target)
+
     def _loss_returned(
-        self, value: torch.Tensor, trains: bool, args: Any, kwargs: Mapping[str, Any]
+        self,
+        module: nn.Module,
+        value: torch.Tensor,
+        trains: bool,
+        args: Any,
+        kwargs: Mapping[str, Any],
     ) -> None:
         place = frames.location(frames.user_frame())
         if trains:
             self._loss_output = (weakref.ref(value), place)
         elif is_readable(value):
-            key = StepKey(
-                step=self._job.grouper.step,
-                mode=Mode.EVAL,
-                mode_step=max(0, self._eval_steps - 1),
-            )
-            self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
-            target = args[1] if len(args) > 1 else kwargs.get("target")
             self._job.contain_part(
-                "losses", self.loss_tensors.evaluated, key, place or "", value, target
+                "evaluations", self.evaluations.loss_module_returned, module, value
             )
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._loss_evaluated(place, value, target)
+
+    def _loss_evaluated(self, place: str | None, value: torch.Tensor, target: Any) -> None:
+        step = self._job.grouper.step
+        key = StepKey(step=step, mode=Mode.EVAL, mode_step=max(0, self._eval_steps - 1))
+        self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
+        self._job.contain_part(
+            "losses", self.loss_tensors.evaluated, key, place or "", value, target
+        )
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Where the loss module was called whose output is the root of a backward."""

@@ -15,7 +15,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
+from torch.utils.data import dataloader
 
+from mothtrap.adapters.torch import losscalls
 from mothtrap.adapters.torch.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 
@@ -34,6 +36,8 @@ class ProcessWitness:
             self._hook_backward()
             self._hook_scaler()
             self._hook_clipping()
+            self._hook_loaders()
+            self._hook_losses()
         except BaseException:
             self._undo.close()  # all or nothing
             raise
@@ -206,6 +210,64 @@ class ProcessWitness:
 
         self._replace(torch.nn.utils, "clip_grad_norm_", clip)
         self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
+
+    def _hook_losses(self) -> None:
+        tell = self.tracer.forwards.loss_called
+        for name in losscalls.FUNCTIONS:
+            self._replace(
+                torch.nn.functional,
+                name,
+                lambda original: losscalls.observed(original, tell, _drop_own_frame),
+            )
+
+
+    def _hook_loaders(self) -> None:
+        """Stand around the iteration of loaders (in part private; a test pins it)."""
+        contain, loaders = self.tracer.contain, self.tracer.forwards.inputs.loaders
+        part = self.tracer.contain_part
+
+        def begin(original: Function) -> Function:
+            def iterate(self: Any) -> Any:
+                contain(part, "loaders", loaders.pass_begins, self)
+                try:
+                    iterator = original(self)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                contain(part, "loaders", loaders.pass_began, self, iterator)
+                return iterator
+
+            return iterate
+
+        def draw(original: Function) -> Function:
+            def _next_index(self: Any) -> Any:
+                try:
+                    indices = original(self)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    raise
+                contain(part, "loaders", loaders.drawn, self, indices)
+                return indices
+
+            return _next_index
+
+        def load(original: Function) -> Function:
+            def advance(self: Any) -> Any:
+                try:
+                    batch = original(self)
+                except BaseException as err:
+                    _drop_own_frame(err)
+                    if isinstance(err, StopIteration):
+                        contain(part, "loaders", loaders.ended, self)
+                    raise
+                contain(part, "loaders", loaders.loaded, self, batch)
+                return batch
+
+            return advance
+
+        self._replace(dataloader.DataLoader, "__iter__", begin)
+        self._replace(dataloader._BaseDataLoaderIter, "_next_index", draw)
+        self._replace(dataloader._BaseDataLoaderIter, "__next__", load)
 
 
 def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:

@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.optimizerfacts import OptimizerFactsWatch
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
 from mothtrap.adapters.torch.saved_weights import SavedWeights
+from mothtrap.adapters.torch.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.updates import UpdateWatch
 from mothtrap.capture.grouper import (
     BackwardEnded,
@@ -50,6 +51,7 @@ class Tracer(Job):
         self.optimizers = OptimizerWatch(self)
         self.forwards = ForwardWatch(self, self.optimizers)
         self.losses = LossWatch(self, self.forwards)
+        self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._updates = UpdateWatch(self, self.optimizers)
@@ -118,6 +120,8 @@ class Tracer(Job):
 
     def ended(self) -> None:
         """Nothing more will come."""
+        self.contain(self.contain_part, "data", self.forwards.inputs.overlap.evaluation_ended)
+        self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
         if not self.grouper.step and self._backwards and self._process == os.getpid():
             self.recorder.never_stepped(
@@ -133,6 +137,7 @@ class Tracer(Job):
             return
         self._backwards += 1
         self._process = os.getpid()  # a forked child inherits the count
+        self.contain_part("evaluations", self.forwards.evaluations.backward_began)
         inside_step = self.grouper.inside_step
         event, root = self.losses.began(tensors)
         self.feed(event)
@@ -141,8 +146,14 @@ class Tracer(Job):
         if root is not None:
             self.contain_part("loss graph", self.losses.read_graph, event.site, root)
             self.contain_part("labels", self.losses.read_labels, event.site, root)
+            self.contain_part("data", self._look_at_data, event.site, root)
             if root.device.type == "cpu" and self.losses.nonfinite():
                 self._find_nonfinite()
+
+    def _look_at_data(self, site: str, root: torch.Tensor) -> None:
+        self.forwards.inputs.loaders.trained_on()
+        place = self.losses.place(site)
+        self._target_order.backward_began(site, place, root, self.forwards.recomputes)
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)
@@ -224,6 +235,7 @@ class Tracer(Job):
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
 
     def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
+        self.contain_part("reach of gradients", self.forwards.reach.stepped, optimizer)
         self.contain_part("wiring", self._ownership.stepped)
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
@@ -234,6 +246,7 @@ class Tracer(Job):
             self.contain_part("non-finite activations", self._observe_nonfinite)
 
     def _observe_nonfinite(self) -> None:
+        self.contain_part("data", self.forwards.inputs.nonfinite, self.forwards.held)
         found = first_nonfinite(self.forwards.held, self.book, self.grouper.step)
         if found is not None:
             self.recorder.observe(found)
@@ -243,6 +256,7 @@ class Tracer(Job):
         self.contain_part("losses", self.losses.close, closed)
         self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
+        self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("updates", self._updates.new_step)
         replicas = self.optimizers.distributed

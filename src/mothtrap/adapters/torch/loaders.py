@@ -1,0 +1,342 @@
+"""What the loaders of a job give: in which order, what twice, and what is no number.
+
+A loader is never iterated here, and nothing of it is asked for that draws random numbers.
+Only the thread that trains is followed, in the process that trains.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import torch
+import xxhash
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.nonfinite_inputs import spots_in
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.samplers import Plan, data_of, plan_of, samples_of
+from mothtrap.core.data_observations import (
+    BatchesLoaded,
+    IndicesShared,
+    LoaderBegan,
+    NonfiniteInput,
+)
+from mothtrap.core.steps import Mode
+from mothtrap.statistics.torch.row_digests import row_digests
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+PASSES = 3
+"""Passes of a loader whose batches are compared."""
+BATCHES = 2048
+"""Batches of a pass that are compared."""
+CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
+"""First batches of a loader, and elements of a tensor, that are searched for NaN without
+being asked; beyond them where a loss is not finite. Chosen by hand: bounds the cost."""
+TOLD = 16
+"""Facts of one kind about one loader."""
+LOADERS = 64
+"""Loaders that are followed: who makes one an iteration is not."""
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One loader; `done`: it was gone through to its end."""
+
+    label: str
+    plan: Plan
+    location: str | None
+    loader: weakref.ref[DataLoader[Any]]
+    passes: int = 0
+    checked: int = 0
+    told: int = 0
+    trained: bool = False
+    evaluated: bool = False
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One way through a loader; `seen` has the digests of its batches."""
+
+    source: Source | None = None
+    batches: int = 0
+    repeated: int = 0
+    rows: int = 0
+    seen: set[bytes] = field(default_factory=set)
+    drawn: deque[object] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What was loaded last: its tensors by place, and what the sampler drew for it.
+
+    `sizes` are rows and elements of the tensors. `trains`: what the first model that was
+    given it was called for; None before. `told`: what is no number in it was said.
+    """
+
+    source: Source
+    tensors: list[tuple[str, weakref.ref[torch.Tensor]]]
+    sizes: set[tuple[int, int]]
+    drawn: object
+    trains: bool | None = None
+    told: bool = False
+
+    def samples(self, rows: tuple[int, ...], size: int) -> tuple[int, ...]:
+        """Indices into the data of some rows of a tensor that has `size` of them."""
+        loader = self.source.loader()
+        samples = samples_of(loader, self.drawn) if loader is not None else ()
+        return tuple(samples[row] for row in rows) if len(samples) == size else ()
+
+
+class LoaderWatch:
+    """Called around what loaders do.
+
+    Attributes:
+        latest: the batch that was loaded last; None before the first, and once a pass ended.
+    """
+
+    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
+        self._job, self._thread = job, thread
+        self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
+        self._passes: ByIdentity[object, _Pass] = ByIdentity()
+        self._found: list[NonfiniteInput] = []
+        self._made = 0
+        self.latest: Batch | None = None
+
+    # What is called around a loader
+
+    def pass_begins(self, loader: DataLoader[Any]) -> None:
+        """`iter(loader)` was called; an iterator that is used again begins anew."""
+        kept = getattr(loader, "_iterator", None)
+        if kept is not None and kept in self._passes:
+            self._passes[kept] = _Pass()
+
+    def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
+        """`iter(loader)` has returned."""
+        if self._is_elsewhere():
+            return
+        source = self._sources.get(loader) or self._new_source(loader)
+        if source is None:
+            return
+        source.passes += 1
+        self._pass_of(iterator).source = source
+
+    def drawn(self, iterator: object, indices: object) -> None:
+        """The sampler of an iterator has drawn what is to be in a later batch."""
+        if not self._is_elsewhere():
+            self._pass_of(iterator).drawn.append(indices)
+
+    def loaded(self, iterator: object, batch: object) -> None:
+        """An iterator has given a batch."""
+        known = self._passes.get(iterator)
+        if known is None or self._is_elsewhere():
+            return
+        drawn = known.drawn.popleft() if known.drawn else None
+        source = known.source
+        if source is None:
+            return
+        known.batches += 1
+        tensors = [(place, t) for place, t in placed_tensors(batch) if is_plain(t)]
+        held = [(place, weakref.ref(t)) for place, t in tensors]
+        self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
+        self._found.clear()
+        if source.checked < CHECKED and source.told < TOLD:
+            source.checked += 1
+            small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
+            self._found += self._nonfinite(self.latest, small)
+        if source.passes <= PASSES and known.batches <= BATCHES:
+            self._compare(known, [t for _, t in tensors])
+
+    def ended(self, iterator: object) -> None:
+        """An iterator has no more."""
+        known = self._passes.get(iterator)
+        if known is None or known.source is None or self._is_elsewhere():
+            return
+        if known.source.passes <= PASSES:
+            self._tell_batches(known, ended=True)
+        known.source.done = True
+        known.seen.clear()
+        self.latest = None
+
+    # What the training makes of it
+
+    def used(self, arguments: Iterable[torch.Tensor], *, trains: bool) -> Source | None:
+        """A model is called; return the loader that its arguments came from, if one.
+
+        Known by their sizes: on the way they may be moved, flattened or normalised.
+        """
+        batch = self.latest
+        if batch is None or not any(_size(t) in batch.sizes for t in arguments):
+            return None
+        if batch.trains is None:
+            batch.trains = trains
+            for fact in self._found:
+                self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
+            if not trains and not batch.source.evaluated:
+                batch.source.evaluated = True
+                self._compare_indices(batch.source)
+        # After a backward an evaluation may be given tensors of the same sizes by hand.
+        return batch.source if batch.trains == trains else None
+
+    def trained_on(self) -> None:
+        """A backward begins: the latest batch is trained on."""
+        batch = self.latest
+        if batch is not None and batch.trains and not batch.source.trained:
+            batch.source.trained = True
+            self._compare_indices(batch.source)
+
+    def nonfinite(self) -> bool:
+        """Look for what is no number in the latest batch; whether some was found."""
+        batch = self.latest
+        if batch is None or not batch.trains:
+            return False
+        if not batch.told:
+            alive = [(place, ref()) for place, ref in batch.tensors]
+            for fact in self._nonfinite(batch, [(p, t) for p, t in alive if t is not None]):
+                self._tell_nonfinite(fact, Mode.TRAIN, batch)
+        return batch.told
+
+    # How
+
+    def _is_elsewhere(self) -> bool:
+        return threading.get_ident() != self._thread()
+
+    def _pass_of(self, iterator: object) -> _Pass:
+        known = self._passes.get(iterator)
+        if known is None:
+            known = self._passes[iterator] = _Pass()
+        return known
+
+    def _new_source(self, loader: DataLoader[Any]) -> Source | None:
+        self._made += 1
+        if self._made > LOADERS:
+            return None
+        location = frames.location(frames.user_frame())
+        source = Source(f"loader {self._made}", plan_of(loader), location, weakref.ref(loader))
+        self._sources[loader] = source
+        self._job.recorder.observe(
+            LoaderBegan(
+                step=self._job.grouper.steps_applied,
+                loader=source.label,
+                sampler=source.plan.sampler,
+                workers=source.plan.workers,
+                samples=source.plan.samples,
+                batch_size=source.plan.batch_size,
+                batches=source.plan.batches,
+                location=location,
+            )
+        )
+        return source
+
+    def _nonfinite(
+        self, batch: Batch, tensors: list[tuple[str, torch.Tensor]]
+    ) -> list[NonfiniteInput]:
+        found = []
+        for place, tensor in tensors:
+            spots = spots_in(tensor) if tensor.device.type == "cpu" else None
+            if spots is not None:
+                found.append(
+                    NonfiniteInput(
+                        step=0,
+                        tensor=place,
+                        source=batch.source.label,
+                        from_loader=True,
+                        nan=spots.nan,
+                        inf=spots.inf,
+                        rows=spots.rows,
+                        row_count=spots.row_count,
+                        samples=batch.samples(spots.rows, len(tensor) if tensor.ndim else 1),
+                        location=batch.source.location,
+                    )
+                )
+        return found
+
+    def _tell_nonfinite(self, fact: NonfiniteInput, mode: Mode, batch: Batch) -> None:
+        batch.told = True
+        if batch.source.told < TOLD:
+            batch.source.told += 1
+            step = self._job.grouper.step
+            self._job.recorder.observe(msgspec.structs.replace(fact, step=step, mode=mode))
+
+    def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
+        """Count a batch that was given before in the same pass."""
+        rows = max((len(t) for t in tensors if t.ndim), default=0)
+        if rows < 2 or any(t.device.type != "cpu" for t in tensors):
+            return
+        digest, varies = xxhash.xxh3_128(), False
+        for tensor in tensors:
+            digest_R = row_digests(tensor)
+            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode() + digest_R.tobytes())
+            varies = varies or bool((digest_R != digest_R[:1]).any())
+        if not varies:
+            return
+        name = digest.digest()
+        if name in known.seen:
+            known.repeated += 1
+            known.rows = known.rows or rows
+            if known.repeated in (1, 4, 16, 64):
+                self._tell_batches(known)
+        known.seen.add(name)
+
+    def _tell_batches(self, known: _Pass, *, ended: bool = False) -> None:
+        source = known.source
+        if source is None:
+            return
+        self._job.recorder.observe(
+            BatchesLoaded(
+                step=self._job.grouper.steps_applied,
+                loader=source.label,
+                sampler=source.plan.sampler,
+                workers=source.plan.workers,
+                pass_number=source.passes,
+                batches=known.batches,
+                repeated=known.repeated,
+                rows=known.rows,
+                ended=ended,
+                location=source.location,
+            )
+        )
+
+    def _compare_indices(self, source: Source) -> None:
+        """Compare what is trained on and what is evaluated on, once both are known."""
+        own = source.loader()
+        own_data = data_of(own) if own is not None and source.trained != source.evaluated else None
+        if own_data is None:
+            return
+        for loader, other in self._sources.items():
+            if other is source or other.trained == other.evaluated:
+                continue
+            if other.trained == source.trained:
+                continue
+            data = data_of(loader)
+            if data is not None and data[0] is own_data[0]:
+                pair = ((source, own_data[1]), (other, data[1]))
+                (train, train_N), (held_out, eval_N) = pair if source.trained else pair[::-1]
+                shared = len(np.intersect1d(train_N, eval_N, assume_unique=True))
+                self._job.recorder.observe(
+                    IndicesShared(
+                        step=self._job.grouper.step,
+                        train_loader=train.label,
+                        eval_loader=held_out.label,
+                        train_samples=len(train_N),
+                        eval_samples=len(eval_N),
+                        shared=shared,
+                        location=held_out.location,
+                    )
+                )
+
+
+def _size(tensor: torch.Tensor) -> tuple[int, int]:
+    return (tensor.shape[0] if tensor.ndim else 1), tensor.numel()

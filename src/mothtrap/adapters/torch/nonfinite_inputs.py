@@ -1,0 +1,47 @@
+"""Values in data that are no numbers: where they are, and whether they are a mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.statistics import torch as arithmetic
+
+MAX_ROWS = 16
+"""Rows that are named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spots:
+    """How many elements of a tensor are NaN or infinite, and in which rows."""
+
+    nan: int
+    inf: int
+    rows: tuple[int, ...]
+    row_count: int
+
+
+def spots_in(tensor: torch.Tensor) -> Spots | None:
+    """Find what is no number in a tensor; None where all is, or it is a mask.
+
+    Waits for an accelerator once, and again where it finds something. A mask is a tensor
+    without NaN whose finite values are all the same.
+    """
+    if not tensor.is_floating_point() or not is_plain(tensor) or not tensor.numel():
+        return None
+    values = tensor.detach()
+    nan, inf = arithmetic.nonfinite_counts(values)
+    if not nan and not inf:
+        return None
+    finite = torch.isfinite(values)
+    if not nan and _is_constant(values[finite]):
+        return None
+    rows = values.shape[0] if values.ndim else 1
+    bad = (~finite).reshape(rows, -1).any(dim=1).nonzero().reshape(-1).tolist()
+    return Spots(nan=nan, inf=inf, rows=tuple(bad[:MAX_ROWS]), row_count=len(bad))
+
+
+def _is_constant(values: torch.Tensor) -> bool:
+    return values.numel() == 0 or bool((values == values[0]).all())

@@ -1,0 +1,119 @@
+"""In what order a loader takes which samples, so far as it says without being asked to draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+Indices = npt.NDArray[np.int64]
+
+MAX_INDICES = 2_000_000
+"""Samples whose indices are compared, at most; chosen by hand: 0.2 s, once."""
+_SUBSETS = 8
+"""Subsets of subsets that are followed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a loader says of itself; fields as in `LoaderBegan`."""
+
+    sampler: str
+    workers: int
+    samples: int | None
+    batch_size: int | None
+    batches: int | None
+
+
+def plan_of(loader: DataLoader[Any]) -> Plan:
+    """Describe a loader; calls nothing of the user's but the length of the data."""
+    kind = _kind(loader)
+    known = kind not in ("iterable", "own")
+    batches = loader.batch_sampler
+    return Plan(
+        sampler=kind,
+        workers=loader.num_workers,
+        samples=_length(loader.dataset) if known else None,
+        batch_size=batches.batch_size if type(batches) is BatchSampler else None,
+        batches=_length(batches) if known and type(batches) is BatchSampler else None,
+    )
+
+
+def _kind(loader: DataLoader[Any]) -> str:
+    if isinstance(loader.dataset, IterableDataset):
+        return "iterable"
+    batches = loader.batch_sampler
+    if batches is not None and type(batches) is not BatchSampler:
+        return "own"
+    sampler: Any = loader.sampler if batches is None else batches.sampler
+    exact = type(sampler)
+    if exact is SequentialSampler:
+        return "sequential"
+    if exact in (RandomSampler, WeightedRandomSampler):
+        return "with_replacement" if sampler.replacement else "shuffled"
+    if exact is SubsetRandomSampler:
+        return "shuffled"
+    if exact is DistributedSampler:
+        return "shuffled" if sampler.shuffle else "sequential"
+    return "own"
+
+
+def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:
+    """Return the data that a loader draws from, and which samples of it, distinct and sorted.
+
+    Subsets of subsets are followed to what they were taken from. None where unknown.
+    """
+    if _kind(loader) in ("iterable", "own"):
+        return None
+    data: Any = loader.dataset
+    length = _length(data)
+    if length is None or not 0 < length <= MAX_INDICES:
+        return None
+    sampler: Any = loader.sampler
+    chosen = sampler.indices if type(sampler) is SubsetRandomSampler else range(length)
+    index_N = np.asarray(chosen, dtype=np.int64)
+    for _ in range(_SUBSETS):
+        if type(data) is not Subset:
+            break
+        index_N = np.asarray(data.indices, dtype=np.int64)[index_N]
+        data = data.dataset
+    return data, np.unique(index_N)
+
+
+def samples_of(loader: DataLoader[Any], drawn: object) -> tuple[int, ...]:
+    """Return what the sampler drew for a batch, as indices into the data it was taken from.
+
+    Empty where workers may hand batches over in another order than they were drawn in.
+    """
+    if loader.num_workers and not getattr(loader, "in_order", True):
+        return ()
+    if not isinstance(drawn, list | tuple) or not all(type(i) is int for i in drawn):
+        return ()
+    data: Any = loader.dataset
+    indices = [int(i) for i in drawn]
+    for _ in range(_SUBSETS):
+        if type(data) is not Subset:
+            break
+        indices = [int(data.indices[i]) for i in indices]
+        data = data.dataset
+    return tuple(indices)
+
+
+def _length(sized: Any) -> int | None:
+    try:
+        return len(sized)
+    except (TypeError, NotImplementedError):
+        return None
