@@ -66,6 +66,12 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
     return library
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs the user's own code."""
+    filename = frame.f_code.co_filename
+    return not _is_ours_or_torch(filename) and not _is_library(filename)
+
+
 def location(frame: FrameType | None) -> str | None:
     """`file:line` of a frame, the file relative to the working directory when below it."""
     return None if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
