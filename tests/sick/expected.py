@@ -56,4 +56,5 @@ ILLNESSES = (
     exactly("stale_gradient", "GRD105", 40),
     exactly("step_without_backward", "OPT608", 1),
     exactly("learning_rate_zero", "OPT601", 10),
+    near("learning_rate_too_high", "OPT602", 0),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,7 +52,9 @@ class OptimizerFactsWatch:
     def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
         groups = optimizer.param_groups
         own = list(parameters(optimizer))
-        state = next((optimizer.state[p] for p in own if p in optimizer.state), {})
+        state: Mapping[str, Any] = next(
+            (optimizer.state[p] for p in own if p in optimizer.state), {}
+        )
         moments = [state[name] for name in SECOND_MOMENTS if name in state]
         moments = [moment for moment in moments if isinstance(moment, torch.Tensor)]
         betas = [group["betas"][0] for group in groups if _is_pair(group.get("betas"))]

@@ -1,0 +1,99 @@
+"""What the rules on weights, updates and optimizers share: what they need, how it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Floats, Ints, Matrix, Window
+from mothtrap.rules._losses import loss_location
+
+FIRST_STEPS = (0, 1, 2, 4, 8, 16, 32)
+EVERY_STEPS = 64
+"""Steps at which weights and their changes are looked at; chosen by hand: densely while
+training begins, later so rarely that it costs next to nothing."""
+
+WEIGHTS = Need(
+    kinds=("weight",),
+    statistics=("l2", "nan", "inf", "update_ratio"),
+    schedule=Schedule(every=EVERY_STEPS, steps=FIRST_STEPS),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ratios:
+    """Update ratios of the weights with at least two axes, at sampled and applied steps.
+
+    `values_ST` is NaN where nothing was captured, and where the weight was 0 before; no
+    row is NaN throughout.
+    """
+
+    tensors: tuple[TensorInfo, ...]
+    steps_S: Ints
+    values_ST: Floats
+
+    def middle(self) -> Floats:
+        """Return the ratio of the weight in the middle at each step; shape (S,)."""
+        return np.array([np.median(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
+
+    def largest(self) -> Floats:
+        """Return the ratio of the weight that moved most at each step; shape (S,)."""
+        return np.array([np.max(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
+
+    def fastest(self, step: int, count: int = 3) -> tuple[str, ...]:
+        """Names of the weights that moved most at a sampled step."""
+        row_T = self.values_ST[int(np.searchsorted(self.steps_S, step))]
+        order = np.argsort(-np.where(np.isnan(row_T), -1.0, row_T))[:count]
+        return tuple(self.tensors[i].name for i in order if not np.isnan(row_T[i]))
+
+
+def update_ratios(window: Window) -> Ratios | None:
+    """Return the update ratios of weights; None when none was captured."""
+    found = window.matrix("weight", "update_ratio")
+    if found is None:
+        return None
+    wide = [i for i, tensor in enumerate(found.tensors) if len(tensor.shape) > 1]
+    wide = wide or list(range(len(found.tensors)))
+    applied = ~found.skipped_S
+    values_ST = found.values_ST[applied][:, wide]
+    values_ST = np.where(np.isfinite(values_ST), values_ST, np.nan)
+    rows = ~np.isnan(values_ST).all(axis=1)
+    if not rows.any():
+        return None
+    return Ratios(
+        tensors=tuple(found.tensors[i] for i in wide),
+        steps_S=found.steps_S[applied][rows],
+        values_ST=values_ST[rows],
+    )
+
+
+def optimizer_facts(window: Window) -> dict[str, OptimizerFacts]:
+    """Return what is known of every optimizer by name, as it was told last."""
+    return {facts.optimizer: facts for facts in window.seen(OptimizerFacts)}
+
+
+def optimizer_location(window: Window, optimizer: str) -> str | None:
+    """Return the line that made an optimizer, else that of the loss it minimises."""
+    known = optimizer_facts(window).get(optimizer)
+    return known.location if known and known.location else loss_location(window, optimizer)
+
+
+def chosen(matrix: Matrix, patterns: str) -> list[int]:
+    """Return the columns of the tensors whose `kind:name` or name one of the globs matches.
+
+    Args:
+        matrix: of one kind.
+        patterns: globs, apart by commas or blanks.
+    """
+    globs = patterns.replace(",", " ").split()
+    return [
+        column
+        for column, tensor in enumerate(matrix.tensors)
+        if any(fnmatchcase(tensor.name, g) or fnmatchcase(tensor.identity, g) for g in globs)
+    ]

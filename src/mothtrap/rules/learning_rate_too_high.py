@@ -1,0 +1,345 @@
+"""OPT602: steps are so large that they destroy what the weights hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Ints, Series, Window
+from mothtrap.rules._losses import has_players, learning_rates, loss_series
+from mothtrap.rules._weights import (
+    WEIGHTS,
+    Ratios,
+    optimizer_facts,
+    optimizer_location,
+    update_ratios,
+)
+
+JUMP_STEPS = 50
+"""Steps after the rate was reached in which a jump of the loss counts as its doing."""
+SETTLED_STEPS = 50
+"""Latest losses whose median is where the loss has come to; chosen by hand."""
+SLOW_RATE = 0.2
+"""Rate of plain gradient descent, momentum counted in (lr / (1 - momentum)), below which a
+large step is the gradient's fault; chosen by hand: 0.1 to 1 is usual."""
+GOOD_RATIO = 0.01
+"""Update ratio of a step that the advice aims at; chosen by hand: healthy programs begin
+with 0.002 to 0.05."""
+
+
+@dataclass(frozen=True)
+class LearningRateTooHigh(Rule):
+    """Steps are so large that they destroy what the weights hold.
+
+    What it detects:
+        Weights that a single step changes by a large part of themselves, while the loss
+        jumps, breaks, or comes back to where it began and stays there.
+
+    Why it matters:
+        The gradient tells the way only near where it was taken. A step of the size of
+        the weights lands anywhere: the loss rises, ReLU units die, and often nothing
+        leads back.
+
+    Fires:
+        Error when the loss breaks (not finite, or `runaway_ratio` times its start) after
+        steps with an update ratio above `ratio_limit`; or when, `settled_after` steps
+        after a jump to `jump_ratio` times its start, it still is above `lost_share` of
+        the start. Warning when it is there without a jump though weights still change by
+        `ratio_limit` a step, and when the first steps with ratios above `erasing_ratio`
+        threw the loss to `erased_ratio` times its start and it is not below
+        `learned_share` of it yet.
+
+    Stays quiet:
+        Large first steps of Adam after which the loss falls, warm-up, noisy losses, games
+        (GAN, actor and critic), negative losses, and an explosion at an ordinary rate:
+        that is the gradient's, see GRD101. It passes when the loss falls after all.
+
+    What to do:
+        - Lower the learning rate, by 10 at first: 1e-3 is usual for Adam, 0.01 to 0.1
+          for SGD.
+        - Warm the rate up over the first hundred steps.
+        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`) where single batches
+          throw it.
+
+    Example:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.5)     # weights are about 0.1
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    References:
+        Bengio 2012, Practical recommendations for gradient-based training of deep
+        architectures, https://arxiv.org/abs/1206.5533
+    """
+
+    code = "OPT602"
+    needs = (WEIGHTS,)
+    passes = True
+    explains = (
+        "activation_growth",
+        "attention_collapse",
+        "attention_logit_growth",
+        "clipping_every_step",
+        "constant_output",
+        "dead_units",
+        "exploding_gradient",
+        "gradient_spike",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "loss_oscillating",
+        "loss_spike",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "nonfinite_weight",
+        "overfit",
+        "overflow_risk",
+        "overtraining",
+        "saturated_activation",
+        "stuck_at_chance",
+        "update_ratio",
+        "vanishing_gradient",
+        "weight_growth",
+    )
+
+    ratio_limit: float = threshold(
+        0.1,
+        unit="change of a weight in one step / its norm, of the weight in the middle",
+        source="measured on 6 small networks x 3 optimizers x 6 rates: healthy below, or for "
+        "the first few steps of Adam alone",
+    )
+    runaway_ratio: float = threshold(20.0, unit="times the start", source="chosen by hand")
+    jump_ratio: float = threshold(
+        1.5, unit="times the start, by medians of 3", source="measured, as `ratio_limit`"
+    )
+    lost_share: float = threshold(0.8, unit="of the start", source="measured, as `ratio_limit`")
+    settled_after: int = threshold(50, unit="steps", source="chosen by hand")
+    erasing_ratio: float = threshold(
+        0.5, unit="update ratio", source="chosen by hand: half of what a weight was is gone"
+    )
+    erased_ratio: float = threshold(2.0, unit="times the start", source="chosen by hand")
+    learned_share: float = threshold(0.1, unit="of the start", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every loss with the steps of its optimizers."""
+        every = loss_series(window)
+        if has_players(window):
+            raise NotApplicable("several losses are minimised in turn by different optimizers")
+        ratios = update_ratios(window)
+        if ratios is None:
+            raise NotEnoughData("no change of a weight was seen")
+        found = [finding for s in every if (finding := self._judge(window, s, ratios))]
+        return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
+
+    def _judge(self, window: Window, series: Series, ratios: Ratios) -> Finding | None:
+        finite = series.values_S[np.isfinite(series.values_S)]
+        if len(series) < 3 or not len(finite):
+            raise NotEnoughData("fewer than 3 finite losses were seen")
+        if finite.min() < 0:
+            raise NotApplicable("the loss takes negative values, so it has no scale")
+        if series.total > len(series):
+            if np.median(series.values_S[-SETTLED_STEPS:]) < self.lost_share * series.first:
+                return None
+            raise NotEnoughData("the beginning of the loss has left the window")
+        rated_S, rate_S = learning_rates(window, series)
+        if not len(rate_S) or rate_S.max() <= 0:
+            raise NotEnoughData("no learning rate above 0 was seen")
+        course = _course(series, rated_S, rate_S)
+        trouble = self._trouble(course, ratios)
+        if trouble is None or self._is_gradients_fault(window, series, rate_S):
+            return None
+        return self._finding(window, series, course, ratios, trouble)
+
+    def _trouble(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+        if course.start <= 0:
+            return None  # multiples of 0 mean nothing
+        return self._broke(course, ratios) or self._lost(course, ratios)
+
+    def _broke(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+        """The loss has left upward for good, after steps that were too large."""
+        loss_S = np.where(np.isfinite(course.loss_S), course.loss_S, np.inf)
+        last = loss_S[-3:].min()
+        if last < self.runaway_ratio * course.start:
+            return None
+        usual = np.flatnonzero(loss_S <= 1.5 * course.level_S)
+        risen = int(usual[-1]) + 1 if len(usual) else 0
+        if not 0 < risen < len(loss_S):
+            return None
+        # The step that ended before the first risen loss is the last that may have done it.
+        latest = course.sampled(ratios, course.begin, int(course.steps_S[risen]) - 1)[-3:]
+        high = latest[latest[:, 1] >= self.ratio_limit]
+        if not len(high):
+            return None
+        return _Trouble(
+            severity=Severity.ERROR,
+            sampled=int(high[-1, 0]),
+            ratio=float(high[-1, 1]),
+            what="then the loss left for good",
+            count=len(loss_S) - risen,
+        )
+
+    def _lost(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+        """The loss is not broken, but it is no better than before, or was thrown far up."""
+        early_R2 = course.sampled(ratios, course.begin, course.begin + JUMP_STEPS)
+        if not len(early_R2):
+            return None
+        high = early_R2[int(np.argmax(early_R2[:, 1]))]
+        later_R2 = course.sampled(ratios, course.begin + 4, course.begin + 4 * JUMP_STEPS)
+        # A jump of one loss alone may be a bad batch; so may one step that is too large.
+        needed = 1 if course.highest() >= self.erased_ratio else 2
+        keeps = bool((later_R2[:, 1] >= self.ratio_limit).sum() >= needed)
+        strong = high[1] >= self.erasing_ratio or bool((later_R2[:, 1] >= self.ratio_limit).any())
+        jump, level, since = course.jump(), course.level(), course.after()
+        if not strong or not np.isfinite(jump):
+            return None
+        severity = None
+        if since >= self.settled_after and level >= self.lost_share:
+            if jump >= self.jump_ratio:
+                severity = Severity.ERROR
+            elif keeps and since >= 2 * self.settled_after:
+                severity = Severity.WARNING
+        thrown = high[1] >= self.erasing_ratio and jump >= self.erased_ratio
+        if severity is None and thrown and level >= self.learned_share:
+            severity = Severity.WARNING
+        if severity is None:
+            return None
+        came = f"the loss went up to {jump:.3g}x its start and " if jump > 1.2 else "the loss "
+        return _Trouble(
+            severity=severity,
+            sampled=int(high[0]),
+            ratio=float(high[1]),
+            what=f"{came}is at {level:.2g}x after {since} steps",
+            count=since,
+        )
+
+    def _is_gradients_fault(self, window: Window, series: Series, rate_S: Floats) -> bool:
+        """Whether the rate is an ordinary one of plain gradient descent."""
+        known = [f for n, f in optimizer_facts(window).items() if n in series.optimizers]
+        if not known or any(facts.second_moments for facts in known):
+            return False
+        momentum = min(0.99, max(facts.momentum for facts in known))
+        return float(rate_S.max()) / (1 - momentum) < SLOW_RATE
+
+    def _finding(
+        self,
+        window: Window,
+        series: Series,
+        course: _Course,
+        ratios: Ratios,
+        trouble: _Trouble,
+    ) -> Finding:
+        better = _rounded(course.rate * min(0.1, GOOD_RATIO / trouble.ratio))
+        optimizer = series.optimizers[0] if series.optimizers else ""
+        evidence: dict[str, EvidenceValue] = {
+            "value": trouble.ratio,
+            "limit": self.ratio_limit,
+            "learning_rate": course.rate,
+            "start": course.start,
+            "optimizer": optimizer,
+            "series": series.of,
+        }
+        fixes = self.doc().fixes
+        return self.finding(
+            window,
+            severity=trouble.severity,
+            step=course.begin,
+            last_step=int(course.steps_S[-1]),
+            count=trouble.count,
+            layers=ratios.fastest(trouble.sampled),
+            message=(
+                f"with a learning rate of {course.rate:.3g} one step changes weights by "
+                f"{100 * trouble.ratio:.3g} % (step {trouble.sampled}); {trouble.what}"
+            ),
+            evidence=evidence,
+            fixes=(f"Lower the learning rate from {course.rate:.3g} to {better:.0e}.", *fixes[1:]),
+            location=optimizer_location(window, optimizer),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Course:
+    """The loss since the rate in force was reached.
+
+    `begin` is that step, `place` its index, `start` the loss before its first update,
+    `level_S` the lowest that the smoothed loss had come to, at least a tenth of the start.
+    """
+
+    steps_S: Ints
+    loss_S: Floats
+    begin: int
+    place: int
+    start: float
+    level_S: Floats
+    rate: float
+
+    def sampled(self, ratios: Ratios, first: int, last: int) -> Floats:
+        """Return rows of (step, ratio in the middle) of the samples between two steps."""
+        inside = (ratios.steps_S >= first) & (ratios.steps_S <= last)
+        return np.column_stack([ratios.steps_S[inside], ratios.middle()[inside]])
+
+    def jump(self) -> float:
+        """How far the smoothed loss rose soon after the rate was reached, in starts."""
+        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
+        return float(_smooth(part_S)[1:-1].max() / self.start) if len(part_S) >= 3 else 0.0
+
+    def highest(self) -> float:
+        """How far it rose at most, in starts."""
+        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
+        return float(part_S.max() / self.start) if len(part_S) else 0.0
+
+    def level(self) -> float:
+        """Where the loss has come to, in starts."""
+        return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
+
+    def after(self) -> int:
+        """Losses seen since the highest one after the rate was reached."""
+        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
+        return len(self.loss_S) - self.place - 2 - int(np.argmax(part_S)) if len(part_S) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trouble:
+    """What large steps have done; `sampled` is the step at which `ratio` was measured."""
+
+    severity: Severity
+    sampled: int
+    ratio: float
+    what: str
+    count: int
+
+
+def _course(series: Series, rated_S: Ints, rate_S: Floats) -> _Course:
+    begin = int(rated_S[int(np.argmax(rate_S >= 0.5 * rate_S.max()))])
+    steps_S, loss_S = series.steps_S, series.values_S
+    place = min(int(np.searchsorted(steps_S, begin)), len(loss_S) - 1)
+    before_S = loss_S[max(0, place - 4) : place + 1]
+    before_S = before_S[np.isfinite(before_S)]
+    start = float(np.median(before_S)) if len(before_S) else math.nan
+    smooth_S = _smooth(np.where(np.isfinite(loss_S), loss_S, np.inf))
+    level_S = np.maximum(np.minimum.accumulate(smooth_S), 0.1 * start)
+    return _Course(
+        steps_S=steps_S,
+        loss_S=loss_S,
+        begin=begin,
+        place=place,
+        start=start,
+        level_S=np.minimum(level_S, start),
+        rate=float(rate_S.max()),
+    )
+
+
+def _smooth(values_S: Floats) -> Floats:
+    """Return medians of 3 values; shape (S,), ends repeated."""
+    medians: Floats = np.median(sliding_window_view(np.pad(values_S, 1, mode="edge"), 3), axis=1)
+    return medians
+
+
+def _rounded(rate: float) -> float:
+    """One digit, which is 1, 3 or 5: rates are not known better."""
+    power = 10.0 ** math.floor(math.log10(rate))
+    return power * max(digit for digit in (1, 3, 5) if digit * power <= rate * (1 + 1e-9))
