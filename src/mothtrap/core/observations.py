@@ -20,10 +20,24 @@ from mothtrap.core.evaluation_observations import Evaluation as Evaluation
 from mothtrap.core.evaluation_observations import EvaluationPhase as EvaluationPhase
 from mothtrap.core.evaluation_observations import NormBatches as NormBatches
 from mothtrap.core.evaluation_observations import TrainingMode as TrainingMode
+from mothtrap.core.layer_observations import AttentionLook as AttentionLook
+from mothtrap.core.layer_observations import DataTaken as DataTaken
+from mothtrap.core.layer_observations import ForwardScales as ForwardScales
+from mothtrap.core.layer_observations import IdenticalUnits as IdenticalUnits
+from mothtrap.core.layer_observations import InitialWeights as InitialWeights
+from mothtrap.core.layer_observations import LayerScale as LayerScale
+from mothtrap.core.layer_observations import OutputSpread as OutputSpread
+from mothtrap.core.layer_observations import RouterLoad as RouterLoad
+from mothtrap.core.layer_observations import UnitInputs as UnitInputs
 from mothtrap.core.loss_observations import FailedLoss as FailedLoss
 from mothtrap.core.loss_observations import TargetSample as TargetSample
 from mothtrap.core.loss_observations import TokenShares as TokenShares
 from mothtrap.core.observation import Observation as Observation
+from mothtrap.core.reach_observations import FrozenParameters as FrozenParameters
+from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
+from mothtrap.core.reach_observations import HiddenParameters as HiddenParameters
+from mothtrap.core.reach_observations import IdleOptimizer as IdleOptimizer
+from mothtrap.core.reach_observations import UnreachedModule as UnreachedModule
 
 
 class LossSeries(Observation, frozen=True, kw_only=True, tag=True):
@@ -48,7 +62,8 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     Shapes are of the prediction, the target and the unreduced result; None = unknown.
     `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
     `none`. `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own
-    and others directly under it, nearest first.
+    and others directly under it, nearest first. `alone`: nothing else that is trained was
+    found to take part in the loss; None when not seen.
     Fields below `location` need values and are sampled; None = not looked at.
     `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
     `label_counts`: hard targets per class in this call, ascending class.
@@ -75,6 +90,7 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     model_inputs: tuple[str, ...] = ()
     targets: TargetSample | None = None
     looks_ahead: str | None = None
+    alone: bool | None = None
 
 
 class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
@@ -278,11 +294,24 @@ AnyObservation = (
     | NonfiniteModule
     | FiniteOutputs
     | UnownedParameter
+    | UnreachedModule
+    | IdleOptimizer
+    | HiddenParameters
+    | FrozenParameters
+    | HalfPrecision
     | OptimizerFacts
     | Evaluation
     | EvaluationPhase
     | NormBatches
     | TrainingMode
+    | AttentionLook
+    | DataTaken
+    | ForwardScales
+    | IdenticalUnits
+    | InitialWeights
+    | OutputSpread
+    | RouterLoad
+    | UnitInputs
     | ReplicaDigests
     | WrapperBypassed
     | WeightsSaved

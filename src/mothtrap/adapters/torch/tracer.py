@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.backwards import LossWatch
 from mothtrap.adapters.torch.forwards import ForwardWatch
+from mothtrap.adapters.torch.initialweights import InitialWeightsWatch
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
@@ -55,6 +56,7 @@ class Tracer(Job):
         self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._updates = UpdateWatch(self, self.optimizers)
+        self._initial_weights = InitialWeightsWatch(self, self.optimizers)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
@@ -189,6 +191,7 @@ class Tracer(Job):
         self.contain_part("updates", self._updates.step_began, optimizer)
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
+            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
         self._take_given(loss, scalars)

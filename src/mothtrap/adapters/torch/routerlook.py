@@ -1,0 +1,54 @@
+"""Mixtures of experts: which layer scores the experts, and whom the rows choose."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+MIN_EXPERTS = 2
+MAX_ROWS = 4096
+
+
+def routers(root: nn.Module) -> dict[int, str]:
+    """The layers that score experts, by identity, each with the place of its experts.
+
+    A router is a linear layer with as many outputs as its neighbour, a `ModuleList` of
+    modules of one class with weights, has members.
+    """
+    found: dict[int, str] = {}
+    for path, parent in root.named_modules():
+        lists = [
+            (name, child)
+            for name, child in parent._modules.items()
+            if isinstance(child, nn.ModuleList) and _are_experts(child)
+        ]
+        if not lists:
+            continue
+        for child in parent._modules.values():
+            for name, experts in lists:
+                if isinstance(child, nn.Linear) and child.out_features == len(experts):
+                    found[id(child)] = f"{path}.{name}" if path else name
+    return found
+
+
+def _are_experts(members: nn.ModuleList) -> bool:
+    if len(members) < MIN_EXPERTS or len({type(member) for member in members}) != 1:
+        return False
+    return next(members[0].parameters(), None) is not None
+
+
+def choices(scores: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Count, by expert, the rows whose highest score is its.
+
+    Args:
+        scores: shape (..., experts), what the router has put out.
+
+    Returns:
+        int64, shape (experts,), and the number of rows.
+    """
+    experts = scores.shape[-1]
+    rows = scores.detach().reshape(-1, experts)
+    rows = rows[:: max(1, len(rows) // MAX_ROWS)]
+    chosen = rows.argmax(dim=-1, keepdim=True)
+    counts = (chosen == torch.arange(experts, device=rows.device)).sum(dim=0)
+    return counts, len(rows)

@@ -1,0 +1,54 @@
+"""Layers with a matrix of weights: which they are, their units, their gain."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+_UNITS_SECOND = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
+_NO_MATRIX = (nn.Embedding, nn.EmbeddingBag)
+"""Tables: a row of theirs is chosen, nothing is multiplied."""
+GATES = {"LSTM": 4, "GRU": 3, "LSTMCell": 4, "GRUCell": 3}
+"""Blocks of rows in the weights of recurrent layers, one for each gate."""
+
+
+def weight_of(module: nn.Module) -> torch.Tensor | None:
+    """The matrix that a module multiplies its input by; None where it has none."""
+    if isinstance(module, _NO_MATRIX):
+        return None
+    for name in ("weight", "weight_ih_l0", "weight_ih"):
+        weight = module._parameters.get(name)
+        if isinstance(weight, nn.Parameter) and weight.ndim >= 2:
+            return weight
+    return None
+
+
+def is_weighted(module: nn.Module) -> bool:
+    """Whether a module has a matrix that it multiplies its input by."""
+    return weight_of(module) is not None
+
+
+def is_convolution(module: nn.Module) -> bool:
+    """Whether the features of a module's input and output lie along axis 1."""
+    return type(module).__name__.startswith(("Conv", "LazyConv"))
+
+
+def normalizes(module: nn.Module) -> bool:
+    """Whether a module brings its input to a scale of its own."""
+    return "Norm" in type(module).__name__ and not module._modules
+
+
+def unit_axis(module_type: str) -> int:
+    """The axis of a weight along which the units of its layer lie."""
+    return 1 if module_type in _UNITS_SECOND else 0
+
+
+def fan_in(weight: torch.Tensor, module_type: str) -> int:
+    """How many inputs a unit of a layer multiplies."""
+    return max(1, weight.numel() // max(1, weight.shape[unit_axis(module_type)]))
+
+
+def squared_gain(weight: torch.Tensor, module_type: str) -> torch.Tensor:
+    """Mean square of the weights times the fan-in, a 0-d tensor."""
+    values = weight.detach()
+    return values.square().mean(dtype=torch.float32) * fan_in(weight, module_type)

@@ -1,0 +1,187 @@
+"""Facts about layers in a few sampled steps: what they take and give, their weights.
+
+A weighted layer is a module with a matrix of weights of its own (linear, convolution,
+recurrent). Values are over a sample of the rows of a batch, and finite: what held NaN or
+Inf was not looked at.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.observation import Observation
+
+
+class DataTaken(Observation, frozen=True, kw_only=True, tag=True):
+    """A weighted layer was given data: a float tensor that no trained layer had made.
+
+    `gain` is the root mean square of the weights times the square root of the fan-in: what
+    the layer multiplies inputs of that size by, about. `normalized`: the next module
+    normalises what the layer puts out. `grid`: the layer is a convolution, its features
+    are channels.
+    `rows` of `features` values each were looked at; `zeros` is the share of exact zeros,
+    `nonzero_rms` the root mean square of the other values, `smallest` and `largest` the
+    extremes. `feature_means`, `feature_stds`, `feature_zeros` go by feature; empty when
+    there are too many. `partners` gives for each feature the earlier one that it is most
+    correlated with, `correlations` how much (absolute); empty when not looked at.
+    """
+
+    layer: str
+    layer_type: str
+    shape: tuple[int, ...]
+    gain: float
+    rows: int
+    features: int
+    mean: float
+    std: float
+    smallest: float
+    largest: float
+    zeros: float
+    nonzero_rms: float
+    normalized: bool = False
+    grid: bool = False
+    feature_means: tuple[float, ...] = ()
+    feature_stds: tuple[float, ...] = ()
+    feature_zeros: tuple[float, ...] = ()
+    partners: tuple[int, ...] = ()
+    correlations: tuple[float, ...] = ()
+    location: str | None = None
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of all values."""
+        return float((self.mean**2 + self.std**2) ** 0.5)
+
+
+class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Sizes (root mean squares) of what one weighted layer took and gave.
+
+    `gain` as in `DataTaken`. `normalized`: the next module normalises its output.
+    `variance` is that of the output.
+    """
+
+    layer: str
+    layer_type: str
+    input_rms: float
+    output_rms: float
+    variance: float
+    gain: float
+    fan_in: int
+    normalized: bool = False
+    last: bool = False
+    location: str | None = None
+
+
+class ForwardScales(Observation, frozen=True, kw_only=True, tag=True):
+    """The sizes of what the weighted layers of a root put out, in order of execution.
+
+    `normalizes`: a normalising module ran anywhere in the root.
+    """
+
+    root: str
+    layers: tuple[LayerScale, ...]
+    normalizes: bool = False
+
+
+class OutputSpread(Observation, frozen=True, kw_only=True, tag=True):
+    """How much an output of a trained root differs between the rows of a batch.
+
+    `place` says which of several outputs. `spread` is the standard deviation over rows,
+    root mean square over units, `rms` that of all values, `largest` the greatest
+    difference between any row and the first. `inputs_differ`: the rows of what the root
+    was called with are not all the same; None = unknown.
+    """
+
+    root: str
+    place: str
+    shape: tuple[int, ...]
+    spread: float
+    rms: float
+    largest: float
+    inputs_differ: bool | None
+    location: str | None = None
+
+
+class UnitInputs(Observation, frozen=True, kw_only=True, tag=True):
+    """What the units of a saturating module (sigmoid, tanh) were given.
+
+    `function` is `sigmoid` or `tanh`. `counts` holds for each of the sampled `units` how
+    many of its inputs fell between the `edges`, one number for each gap and the open ends:
+    `units` times `len(edges) + 1` numbers. `last`: its output is an output of the root.
+    """
+
+    module: str
+    module_type: str
+    function: str
+    units: int
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    last: bool = False
+    location: str | None = None
+
+
+class RouterLoad(Observation, frozen=True, kw_only=True, tag=True):
+    """How the router of a mixture of experts spread the rows of a batch.
+
+    `shares` goes by expert: of the rows, those whose highest score was its. `experts` is
+    the path of the experts, `router` of the layer that scores them.
+    """
+
+    router: str
+    experts: str
+    rows: int
+    shares: tuple[float, ...]
+    location: str | None = None
+
+
+class AttentionLook(Observation, frozen=True, kw_only=True, tag=True):
+    """The attention of one operation, recomputed for some rows of a batch.
+
+    `number` counts the attention operations of the graph, last executed first.
+    `entropies` goes by head: of the weights of a query, relative to the logarithm of the
+    choices it has, mean over queries with at least 8 choices; 0 = all on one, 1 = uniform.
+    `largest_logit` is the largest absolute score; None where only weights are kept.
+    """
+
+    number: int
+    heads: int
+    keys: int
+    entropies: tuple[float, ...]
+    largest_logit: float | None = None
+
+
+class InitialWeights(Observation, frozen=True, kw_only=True, tag=True):
+    """The weights of a layer before the first step, with their first gradient.
+
+    `rms` and `std` are of the weights, `gradient_range` is the distance between the 5th and
+    the 95th percentile of the gradient (of a sample of it); None without a gradient.
+    """
+
+    name: str
+    layer: str
+    layer_type: str
+    units: int
+    fan_in: int
+    rms: float
+    std: float
+    gradient_range: float | None = None
+    location: str | None = None
+
+
+class IdenticalUnits(Observation, frozen=True, kw_only=True, tag=True):
+    """The units of a layer have the same weights, and get the same gradient.
+
+    Said when a weight was found so before the first step and still is, `looks` times by
+    now. `zero`: the weights are all 0; `gradient_zero`: so is the gradient. `moved`:
+    parameters of the same optimizer have changed since the first look.
+    """
+
+    name: str
+    layer: str
+    layer_type: str
+    units: int
+    looks: int
+    zero: bool
+    gradient_zero: bool
+    moved: bool
+    location: str | None = None
