@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mothtrap.core.collections import Collection as Collection
+    from mothtrap.core.errors import NotApplicable as NotApplicable
+    from mothtrap.core.errors import NotEnoughData as NotEnoughData
+    from mothtrap.core.needs import Need as Need
+    from mothtrap.core.own_rules import Found as Found
+    from mothtrap.core.own_rules import rule as rule
+    from mothtrap.core.rule import Rule as Rule
     from mothtrap.core.schedule import Schedule as Schedule
+    from mothtrap.core.thresholds import threshold as threshold
+    from mothtrap.core.window import Window as Window
     from mothtrap.reader.run import Run as Run
     from mothtrap.reader.run import open_run as open_run
     from mothtrap.session.anywhere import log as log
@@ -20,16 +28,41 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Collection": "mothtrap.core.collections",
+    "Found": "mothtrap.core.own_rules",
+    "Need": "mothtrap.core.needs",
+    "NotApplicable": "mothtrap.core.errors",
+    "NotEnoughData": "mothtrap.core.errors",
+    "Rule": "mothtrap.core.rule",
     "Run": "mothtrap.reader.run",
     "Schedule": "mothtrap.core.schedule",
     "Watch": "mothtrap.session.watching",
+    "Window": "mothtrap.core.window",
     "log": "mothtrap.session.anywhere",
     "log_tensor": "mothtrap.session.anywhere",
     "open_run": "mothtrap.reader.run",
+    "rule": "mothtrap.core.own_rules",
+    "threshold": "mothtrap.core.thresholds",
     "watch": "mothtrap.session.watching",
 }
 
-__all__ = ["Collection", "Run", "Schedule", "Watch", "log", "log_tensor", "open_run", "watch"]
+__all__ = [
+    "Collection",
+    "Found",
+    "Need",
+    "NotApplicable",
+    "NotEnoughData",
+    "Rule",
+    "Run",
+    "Schedule",
+    "Watch",
+    "Window",
+    "log",
+    "log_tensor",
+    "open_run",
+    "rule",
+    "threshold",
+    "watch",
+]
 
 
 def __getattr__(name: str) -> Any:

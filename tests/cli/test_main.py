@@ -77,7 +77,7 @@ def test_version_is_that_of_the_package(tmp_path: Path) -> None:
     [
         (["shw"], "no command 'shw' (did you mean 'show'?)"),
         (["train.py"], "to watch a script: mothtrap run train.py"),
-        (["rule", "STR70"], "no rule 'STR70' (did you mean 'STR70"),
+        (["rule", "STR701X"], "no rule 'STR701X' (did you mean 'STR701'?)"),
         (["rule", "dead_unitz"], "no rule 'dead_unitz' (did you mean 'dead_units'?)"),
         (["rule", "NOPE"], "no rule 'NOPE'; `mothtrap rules` lists them"),
         (["run", "--name", "a/b", "x.py"], "--name 'a/b' cannot name a run"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +20,22 @@ def test_rules_lists_every_rule_on_one_line() -> None:
 def test_rules_as_json_can_be_read_by_a_program() -> None:
     rows = json.loads(CliRunner().invoke(main, ["rules", "--format", "json"]).output)
     assert [row["code"] for row in rows] == [rule.code for rule in rule_classes()]
-    assert all(set(row) == {"code", "name", "summary", "explains"} for row in rows)
+    assert all(set(row) == {"code", "name", "summary", "needs", "explains"} for row in rows)
+    assert {row["code"]: row["needs"] for row in rows}["GRD101"] == ["gradient l2"]
+
+
+def test_rules_of_a_configured_file_are_listed_and_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "import mothtrap\n@mothtrap.rule('ZZZ901')\ndef odd_step(window):\n    'Odd.'\n"
+        "import mothtrap\n@mothtrap.rule('ZZZ901')\ndef odd_step(window):\n    'A step is odd.'\n"
+    )
+    (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "mothtrap.toml").write_text('rule-files = ["mine.py"]\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert "ZZZ901  odd_step" in CliRunner().invoke(main, ["rules"]).output
+    assert CliRunner().invoke(main, ["rule", "odd_step"]).output.startswith("ZZZ901 odd_step\n")
 
 
 @pytest.mark.parametrize(

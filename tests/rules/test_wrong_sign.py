@@ -55,6 +55,13 @@ def test_a_player_of_a_game_may_turn_its_loss() -> None:
     assert WrongSign().check(window(*players, *traced)) == []
 
 
+def test_a_squared_error_beside_a_gain_that_is_maximised_may_be_negative() -> None:
+    falling = loss(-(1.1 ** np.arange(30.0)))
+    beside = LossCall(step=0, operation="elementwise", series=LOSS, alone=False)
+    with pytest.raises(NotApplicable, match="several terms"):
+        WrongSign().check(window(falling, beside))
+
+
 def test_says_why_it_cannot_judge() -> None:
     falling = -(1.1 ** np.arange(30.0))
     with pytest.raises(NotEnoughData, match="not traced"):

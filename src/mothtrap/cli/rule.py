@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
 from mothtrap.cli._group import Refusal
@@ -15,10 +18,13 @@ def command(rule: str) -> None:
 
     CODE is the rule's code in capitals or not, NAME its name: STR701, dead_units.
     """
+    from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import rule_classes
     from mothtrap.report.rulepage import rule_text
 
-    known = {word: found for found in rule_classes() for word in (found.code, found.name())}
+    config, _ = load_config(start=Path.cwd(), environ=os.environ)
+    classes = rule_classes(config.rule_files)
+    known = {word: found for found in classes for word in (found.code, found.name())}
     is_code = any(character.isdigit() for character in rule)
     wanted = rule.upper() if is_code else rule.lower().replace("-", "_")
     if wanted not in known:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from mothtrap.core.rule import Rule
 
 
 @click.command(name="rules")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
-def command(form: str) -> None:
-    """List the rules: what is looked for."""
+@click.option(
+    "--rules", "files", multiple=True, metavar="FILE", help="A Python file with further rules."
+)
+def command(form: str, files: tuple[str, ...]) -> None:
+    """List the rules: what is looked for, and which statistics each needs.
+
+    Beside the statistics in brackets rules use numbers such as losses and what is seen of
+    the program, which cost nothing extra.
+    """
     from mothtrap.core import jsonable
+    from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import left_out, rule_classes
 
-    rules = rule_classes()
+    given = {"rule_files": files or None}
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=given)
+    rules = rule_classes(config.rule_files)
     for fault in left_out():
         click.echo(f"warning: rule {fault}", err=True)
     if form == "json":
@@ -23,6 +40,7 @@ def command(form: str) -> None:
                 "code": rule.code,
                 "name": rule.name(),
                 "summary": " ".join(rule.doc().summary.split()),
+                "needs": _needs(rule),
                 "explains": sorted(rule.explains),
             }
             for rule in rules
@@ -32,4 +50,21 @@ def command(form: str) -> None:
     width = max((len(rule.name()) for rule in rules), default=0)
     for rule in rules:
         summary = rule.doc().summary.partition("\n")[0]
-        click.echo(f"{rule.code}  {rule.name():<{width}}  {summary}")
+        needs = f"  [{', '.join(_needs(rule))}]" if rule.needs else ""
+        click.echo(f"{rule.code}  {rule.name():<{width}}  {summary}{needs}")
+
+
+def _needs(rule: type[Rule]) -> list[str]:
+    """What capture does for a rule, such as `gradient l2`."""
+    said = [
+        " ".join(
+            (
+                *need.kinds,
+                *need.statistics,
+                *(f"of {role}s" for role in need.roles),
+                *(() if need.every == 1 else (f"every {need.every} steps",)),
+            )
+        )
+        for need in rule.needs
+    ]
+    return list(dict.fromkeys(said))

@@ -28,6 +28,13 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     help="Share of the training time that statistics may cost, below 1; 0 = no limit "
     "[default: 0.02, which is 2 %].",
 )
+@click.option(
+    "--rules",
+    "rule_files",
+    multiple=True,
+    metavar="FILE",
+    help="A Python file with further rules; may be given several times.",
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any
@@ -53,6 +60,7 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
+    overrides["rule_files"] = overrides["rule_files"] or None  # none given: as configured
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     ctx.exit(
         launch(arguments, config=config, name=name, resume=resume, join=join, warnings=warnings)

@@ -24,6 +24,9 @@ ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
 ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE")
 
+# Tables that no variable can hold.
+FILE_ONLY = ("rules", "severity", "per_layer_ignores")
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a user can set.
@@ -39,7 +42,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
     worker is captured and judged, or `rank0` alone. `runs_dir` is a folder or the URL of an
     object store, to which new data is sent every `upload_every_s` seconds. `rules` holds
-    thresholds by rule code.
+    thresholds by rule code, `rule_files` are Python files with further rules. `severity` sets
+    that of all findings of a code or family; `per_layer_ignores` are codes or families by
+    glob over layers in which they are not looked for.
     """
 
     runs_dir: str = "runs"
@@ -54,6 +59,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     upload_every_s: float = 2.0
+    severity: dict[str, Literal["error", "warning", "info"]] = {}
+    per_layer_ignores: dict[str, tuple[str, ...]] = {}
+    rule_files: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
 
@@ -101,6 +109,7 @@ def load_config(
     sources, warnings = _sources(start, environ)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
     _checked(given, "")
+    given = _with_whole_paths(given, start)
     return _checked(_joined([*sources.values(), given]), ""), warnings
 
 
@@ -139,8 +148,9 @@ def _sources(
     warnings = []
     for variable in sorted(v for v in environ if v.startswith(ENV_PREFIX)):
         key = variable.removeprefix(ENV_PREFIX).lower()
-        if key in known and key != "rules":
-            found[variable] = {key: _value(variable, key, environ[variable])}
+        if key in known and key not in FILE_ONLY:
+            value = _value(variable, key, environ[variable])
+            found[variable] = _with_whole_paths({key: value}, start)
             _checked(found[variable], variable)
         elif variable.removeprefix(ENV_PREFIX) not in ENV_OTHER:
             names = [ENV_PREFIX + name.upper() for name in known]
@@ -149,7 +159,7 @@ def _sources(
 
 
 def _value(variable: str, key: str, text: str) -> object:
-    if key in ("select", "ignore"):
+    if key in ("select", "ignore", "rule_files"):
         return tuple(filter(None, text.split(",")))
     if key != "collections":
         return text
@@ -212,7 +222,15 @@ def _read(path: Path) -> dict[str, object]:
         if key not in Config.__struct_fields__:
             raise fault(str(path), unknown_key(key, Config.__struct_fields__))
     _checked(values, str(path))
-    return values
+    return _with_whole_paths(values, path.parent)
+
+
+def _with_whole_paths(values: Mapping[str, object], folder: Path) -> dict[str, object]:
+    """Return settings in which files of rules are named from the root, seen from `folder`."""
+    files = values.get("rule_files")
+    if not isinstance(files, list | tuple):
+        return dict(values)
+    return {**values, "rule_files": [str((folder / str(file)).absolute()) for file in files]}
 
 
 def _with_underscores(table: Mapping[str, object]) -> dict[str, object]:

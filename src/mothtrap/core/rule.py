@@ -22,6 +22,7 @@ class Rule(abc.ABC):
     """
 
     code: ClassVar[str]
+    called: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = ()
     explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
@@ -41,8 +42,8 @@ class Rule(abc.ABC):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the illness: the rule's file name."""
-        return cls.__module__.rpartition(".")[2]
+        """The name of the illness: the rule's file name, or what the rule is `called`."""
+        return cls.called or cls.__module__.rpartition(".")[2]
 
     @classmethod
     def doc(cls) -> RuleDoc:

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from mothtrap.core import registry
@@ -14,15 +14,34 @@ from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.rule import Rule
+from mothtrap.monitor.rule_files import rules_in
 
 PACKAGE = "mothtrap.rules"
 
 Setting = float | int | str | bool
 
 
-def rule_classes() -> tuple[type[Rule], ...]:
-    """Return every rule that is installed and can be used, sorted by code."""
-    return _installed()[0]
+def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
+    """Return every rule that is installed and can be used, sorted by code.
+
+    Args:
+        files: Python files with further rules.
+
+    Raises:
+        ConfigError: a file cannot be used, or has the code or name of another rule.
+    """
+    found = {rule.code: rule for rule in _installed()[0]}
+    for file in files:
+        for rule in rules_in(file):
+            same = [known for known in found.values() if known.name() == rule.name()]
+            for other in [*same, *filter(None, [found.get(rule.code)])]:
+                what = f"{rule.code} is the code" if other.code == rule.code else "that is the name"
+                raise ConfigError(
+                    f"{file}: {rule.name()} cannot be used: {what} of the rule "
+                    f"{other.code} {other.name()}"
+                )
+            found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found))
 
 
 def left_out() -> tuple[PluginError, ...]:
@@ -30,13 +49,13 @@ def left_out() -> tuple[PluginError, ...]:
     return _installed()[1]
 
 
-def find_rule(code_or_name: str) -> type[Rule]:
-    """Return the rule of a code (any case) or a name.
+def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
+    """Return the rule of a code (any case) or a name; `files` hold further rules.
 
     Raises:
         UnknownNameError: there is none; names the nearest.
     """
-    classes = rule_classes()
+    classes = rule_classes(files)
     for rule in classes:
         if code_or_name.upper() == rule.code or code_or_name == rule.name():
             return rule
@@ -51,9 +70,10 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
     """Return the rules in force, with their thresholds, sorted by code.
 
     Raises:
-        ConfigError: a rule code or threshold that does not exist, or of the wrong type.
+        ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
+            a file of rules that cannot be used.
     """
-    classes = rule_classes()
+    classes = rule_classes(config.rule_files)
     codes = [rule.code for rule in classes]
     for code in config.rules:
         if code not in codes:
@@ -63,6 +83,9 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
             )
     _check_prefixes("select", config.select, codes)
     _check_prefixes("ignore", config.ignore, codes)
+    _check_prefixes("severity", config.severity, codes)
+    for layers, ignored in config.per_layer_ignores.items():
+        _check_prefixes(f"per_layer_ignores.{layers}", ignored, codes)
     for name, collection in config.collections.items():
         called_by = [word for word in collection.on if word not in CALLS]
         _check_prefixes(f"collections.{name}.on", called_by, codes)

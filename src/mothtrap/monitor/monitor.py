@@ -12,6 +12,7 @@ import numpy as np
 from mothtrap.core.errors import CannotJudge, NotApplicable
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.observations import NonfiniteModule, ToolError
+from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import RuleStatus
@@ -60,6 +61,8 @@ class Monitor:
         *,
         builder: WindowSource | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        quiet: Quiet | None = None,
+        every: int | None = None,
     ) -> None:
         """Prepare to judge.
 
@@ -68,11 +71,17 @@ class Monitor:
             worker: whose records they are.
             builder: makes the windows; by default from what the rules need.
             clock: seconds; only bounds what judging costs.
+            quiet: what the user does not want to hear of.
+            every: after the dense first steps judge each so many records, whatever it
+                costs; None: as the clock allows.
         """
         needs = [need for rule in rules for need in rule.needs]
         self._builder: WindowSource = builder or WindowBuilder(needs, worker)
         self._rules = tuple(rules)
         self._clock = clock
+        self._quiet = quiet or Quiet()
+        self._every = every
+        self._records = 0
         self._cases = Casebook()
         self._outcomes: dict[str, tuple[RuleState, str]] = {
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
@@ -96,7 +105,8 @@ class Monitor:
         self._train_records += record.key.mode is Mode.TRAIN
         urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
         self._urgent_records += urgent
-        if not (urgent or self._train_records <= DENSE_STEPS or self._clock() >= self._due_s):
+        self._records += 1
+        if not (urgent or self._train_records <= DENSE_STEPS or self._is_time()):
             return []
         self._judge()
         return self._cases.take_worse()
@@ -136,6 +146,11 @@ class Monitor:
             found.append(RuleStatus(code=rule.code, name=rule.name(), state=state, reason=reason))
         return tuple(found)
 
+    def _is_time(self) -> bool:
+        if self._every is not None:
+            return self._records % self._every == 0
+        return self._clock() >= self._due_s
+
     def _judge(self) -> None:
         began_s = self._clock()
         self._pending = False
@@ -170,7 +185,9 @@ class Monitor:
         if rule.passes and not found:
             self._cases.passed(rule.code, window.last_step)
         for finding in found:
-            self._cases.add(finding, window)
+            told = self._quiet.apply(finding)
+            if told is not None:
+                self._cases.add(told, window)
 
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
         """Keep why a rule could not judge, unless it could before."""

@@ -42,7 +42,7 @@ class WrongSign(Rule):
         `falling_factor` times deeper than the first loss below 0.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus, losses not traced to an
+        Losses with several terms, such as an entropy bonus or a policy's gain, losses not traced to an
         operation, such as the log-likelihood of a density, losses that dip below 0 and
         come back, and games, in which one player's loss is turned on purpose.
 
@@ -120,7 +120,7 @@ def _terms(window: Window) -> dict[str, str]:
     calls = [call for call in window.seen(LossCall) if call.series]
     a_step = Counter((call.series, call.step) for call in calls)
     for call in calls:
-        alone = a_step[call.series, call.step] == 1
+        alone = a_step[call.series, call.step] == 1 and call.alone is not False
         same = found.get(str(call.series), call.operation) == call.operation
         found[str(call.series)] = call.operation if alone and same else ""
     return found

@@ -16,6 +16,7 @@ import numpy as np
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.joined import JoinedWindows
@@ -126,7 +127,7 @@ class _Attempt:
         self.last_stored_s: dict[int, float] = {}
         self._windows = JoinedWindows()
         rules = [rule for rule in load_rules(config) if rule.compares]
-        self._monitor = Monitor(rules, builder=self._windows)
+        self._monitor = Monitor(rules, builder=self._windows, quiet=Quiet.of(config))
 
     @functools.cached_property
     def _judge(self) -> Judge:

@@ -21,6 +21,7 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
+from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
@@ -287,7 +288,7 @@ class Worker:
     def _open_monitor(self, attempt: Path | None) -> None:
         rules = [rule for rule in self._rules if not (self._supervised and rule.compares)]
         judge = Judge(
-            Monitor(rules, self._rank),
+            Monitor(rules, self._rank, quiet=Quiet.of(self._config)),
             self._say if self._rank == 0 else None,
             self._findings_lost,
             self.recorder.call,

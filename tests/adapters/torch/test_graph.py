@@ -252,6 +252,18 @@ def test_two_losses_added_up_are_both_seen(logits: Tensor) -> None:
     assert {term.operation for term in loss_terms(loss.grad_fn)} == {"cross_entropy", "elementwise"}
 
 
+def test_a_loss_is_alone_when_nothing_else_that_is_trained_takes_part(logits: Tensor) -> None:
+    labelled = functional.cross_entropy(logits, LABELS)
+    smooth = functional.cross_entropy(logits, LABELS, label_smoothing=0.1)
+    squared = ((logits - SOFT) ** 2).sum() / 4
+    assert all(only(loss).alone for loss in (-labelled, smooth, -2.0 * squared + 1.0))
+    gain = -(torch.distributions.Categorical(logits=logits).log_prob(LABELS)).mean()
+    scale = nn.Parameter(torch.zeros(()))
+    assert not only(squared + gain).alone
+    assert not only((-scale).exp() * squared + scale).alone
+    assert not any(term.alone for term in loss_terms((labelled + squared).grad_fn))
+
+
 def test_a_difference_of_two_trained_sides_has_no_target(logits: Tensor) -> None:
     other = nn.Linear(6, 3)(torch.randn(4, 6))
     assert loss_terms(((logits - other) ** 2).mean().grad_fn) == []

@@ -89,7 +89,8 @@ class LossTerm:
     """One loss operation of a graph; fields as in `LossCall`, and its node.
 
     `source` is the node that made the prediction, where views end; `target_first`: the
-    loss is of target minus prediction, not the other way round.
+    loss is of target minus prediction, not the other way round. `alone`: nothing else that
+    is trained was found to take part in the loss.
     """
 
     operation: str
@@ -103,6 +104,7 @@ class LossTerm:
     softmax_sizes: tuple[int, ...] = ()
     source: Node | None = None
     target_first: bool = False
+    alone: bool = True
 
 
 def operation(node: Node) -> str:
@@ -125,6 +127,7 @@ def loss_terms(root: Node) -> list[LossTerm]:
         root: `grad_fn` of a loss.
     """
     terms: list[LossTerm] = []
+    others = False
     waiting, seen = deque([root]), {root}
     while waiting and len(seen) <= MAX_HEAD_NODES:
         node = waiting.popleft()
@@ -138,7 +141,11 @@ def loss_terms(root: Node) -> list[LossTerm]:
                 if child not in seen:
                     seen.add(child)
                     waiting.append(child)
-    return _without_repeats(terms)
+        else:
+            others = True
+    found = _without_repeats(terms)
+    alone = len(found) == 1 and not others and not waiting
+    return found if alone else [replace(term, alone=False) for term in found]
 
 
 def _term(node: Node) -> LossTerm | None:
