@@ -28,8 +28,6 @@ def test_rules_of_a_configured_file_are_listed_and_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "import mothtrap\n@mothtrap.rule('ZZZ901')\ndef odd_step(window):\n    'Odd.'\n"
-        "import mothtrap\n@mothtrap.rule('ZZZ901')\ndef odd_step(window):\n    'A step is odd.'\n"
-    )
     (tmp_path / "mine.py").write_text(source)
     (tmp_path / "mothtrap.toml").write_text('rule-files = ["mine.py"]\n')
     (tmp_path / "below").mkdir()
