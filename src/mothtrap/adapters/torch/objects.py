@@ -86,6 +86,7 @@ class ObjectWitness:
     def _hook_modules(self) -> None:
         before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())
         hidden = self._inside_fast_path()
+        self.tracer.forwards.reach.hide(hidden)
         if hidden:
             self.tracer.recorder.blind(
                 0,

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.backwards import LossWatch
 from mothtrap.adapters.torch.forwards import ForwardWatch
 from mothtrap.adapters.torch.initialweights import InitialWeightsWatch
+from mothtrap.adapters.torch.inventory import InventoryWatch
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
@@ -55,6 +56,7 @@ class Tracer(Job):
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
+        self._inventory = InventoryWatch(self, self.optimizers)
         self._updates = UpdateWatch(self, self.optimizers)
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
@@ -240,6 +242,7 @@ class Tracer(Job):
     def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
         self.contain_part("reach of gradients", self.forwards.reach.stepped, optimizer)
         self.contain_part("wiring", self._ownership.stepped)
+        self.contain_part("inventory", self._inventory.stepped)
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
     def _find_nonfinite(self) -> None:
@@ -259,6 +262,7 @@ class Tracer(Job):
         self.contain_part("losses", self.losses.close, closed)
         self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
+        self.contain_part("inventory", self._inventory.close, closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("updates", self._updates.new_step)

@@ -1,0 +1,61 @@
+"""Whether weights still look as PyTorch initialises them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+MIN_ELEMENTS = 64
+"""Elements that tell a distribution; fewer are not judged. Chosen by hand."""
+
+MAX_ELEMENTS = 65_536
+"""Elements of a weight that are looked at, from its beginning."""
+
+EDGE = 1.001
+"""How far beyond the bound rounding may go; a trained weight goes further."""
+
+
+def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
+    """Whether all own weights of modules look as they were initialised by default.
+
+    None when there is none for which that can be told: only uniform and normal
+    defaults of weights of some size can.
+    """
+    judged = [_is_default(weight, *how) for m in modules for weight, *how in _defaults(m)]
+    return all(judged) if judged else None
+
+
+def _defaults(module: nn.Module) -> Iterator[tuple[torch.Tensor, str, float]]:
+    """Own weights of a module with the distribution and its width: bound or deviation."""
+    if isinstance(module, nn.Linear | _ConvNd):
+        fan_in = module.weight.shape[1:].numel()  # of a transposed one too: PyTorch's way
+        if fan_in and not isinstance(module, _ConvTransposeNd):
+            yield from _of_size(module.weight, "uniform", 1 / math.sqrt(fan_in))
+    elif isinstance(module, nn.RNNBase):
+        for name, weight in module.named_parameters(recurse=False):
+            if name.startswith("weight"):
+                yield from _of_size(weight, "uniform", 1 / math.sqrt(module.hidden_size))
+    elif isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        yield from _of_size(module.weight, "normal", 1.0)
+
+
+def _of_size(
+    weight: torch.Tensor, kind: str, width: float
+) -> Iterator[tuple[torch.Tensor, str, float]]:
+    if weight.numel() >= MIN_ELEMENTS and weight.device.type != "meta":
+        yield weight, kind, width
+
+
+def _is_default(weight: torch.Tensor, kind: str, width: float) -> bool:
+    values = weight.detach().reshape(-1)[:MAX_ELEMENTS].float()
+    # Six standard errors of a deviation, whose kurtosis is 9/5 (uniform) or 3 (normal).
+    slack = 6 * math.sqrt((0.8 if kind == "uniform" else 2.0) / (4 * values.numel()))
+    deviation = width / math.sqrt(3) if kind == "uniform" else width
+    if abs(float(values.std()) / deviation - 1) > slack:
+        return False
+    largest = float(values.abs().max())
+    return kind == "normal" or 0.8 * width < largest <= EDGE * width

@@ -1,0 +1,104 @@
+"""Facts about what gradients reach and what they do not."""
+
+from __future__ import annotations
+
+from mothtrap.core.observation import Observation
+
+
+class UnreachedModule(Observation, frozen=True, kw_only=True, tag=True):
+    """A module with parameters of an optimizer that no backward has reached so far.
+
+    `parameters` are their names, `elements` their size; `share` is that size relative to
+    all that the optimizer holds. `own_steps`: steps of the optimizer so far; 0 = told
+    before, but reached since. The calls of the module are counted from its optimizer's
+    second step on: `runs` in forwards that make a graph, `runs_without_graph` those of
+    them whose output hung on no gradient, `runs_in_evaluation` in forwards without a graph;
+    `calls_are_seen` is False where the module runs out of sight.
+    `upstream`: it ran before every module that was reached. `detached_before`: the module
+    that was called with its output, cut off; None where that was not seen. `changed`: somebody
+    else changed its values. `untouched`: its values look as the framework initialises them;
+    None = cannot be told.
+    """
+
+    module: str
+    parameters: tuple[str, ...]
+    elements: int
+    share: float
+    own_steps: int
+    runs: int = 0
+    runs_without_graph: int = 0
+    runs_in_evaluation: int = 0
+    calls_are_seen: bool = True
+    upstream: bool = False
+    detached_before: str | None = None
+    changed: bool = False
+    untouched: bool | None = None
+    location: str | None = None
+
+
+class IdleOptimizer(Observation, frozen=True, kw_only=True, tag=True):
+    """None of an optimizer's parameters has had a gradient for steps running.
+
+    `own_steps` are so many of its steps. `parameters` counts those that it holds, `twins`
+    those of them for which a parameter of the same shape, in a model that is used and in no
+    optimizer, has a gradient; `twin` names one, `location` is where its module was built.
+    """
+
+    optimizer: str
+    own_steps: int
+    parameters: int
+    twins: int
+    twin: str = ""
+    location: str | None = None
+
+
+class HiddenParameters(Observation, frozen=True, kw_only=True, tag=True):
+    """Parameters in a plain attribute of a module, where `parameters()` does not see them.
+
+    `holder` is the attribute (`body.layers`), `what` what it holds (`list of 3 Linear`).
+    No optimizer holds the parameters. `reached_steps`: steps of the model in which
+    one of them got a gradient that is not zero. `changed`: somebody changed a value.
+    """
+
+    holder: str
+    what: str
+    parameters: int
+    elements: int
+    reached_steps: int
+    changed: bool
+    location: str | None = None
+
+
+class FrozenParameters(Observation, frozen=True, kw_only=True, tag=True):
+    """What of a trained model does not require a gradient, in elements.
+
+    `untouched` are those frozen ones that look as the framework initialises them, `judged`
+    those for which that can be told. `modules` are some that are untouched, the largest first.
+    """
+
+    root: str
+    elements: int
+    frozen: int
+    judged: int
+    untouched: int
+    modules: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class HalfPrecision(Observation, frozen=True, kw_only=True, tag=True):
+    """Values of a tensor in a type with a narrow range, looked at now and then.
+
+    `tensor` is `kind:name`. `largest` is the largest finite absolute value, `limit` the
+    largest that the type holds. Of the values that are not zero `small` is the share below
+    the smallest normal number of the type; `zero` is the share of zeros.
+    """
+
+    tensor: str
+    module: str
+    dtype: str
+    elements: int
+    largest: float
+    limit: float
+    small: float
+    zero: float
+    location: str | None = None

@@ -1,0 +1,19 @@
+"""What the rules on modules that no gradient reaches share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mothtrap.core.reach_observations import UnreachedModule
+from mothtrap.core.window import Window
+
+
+def newest_modules(window: Window) -> list[UnreachedModule]:
+    """Return what was told last of every module that is still not reached."""
+    newest = {seen.module: seen for seen in window.seen(UnreachedModule)}
+    return [seen for seen in newest.values() if seen.own_steps > 0]
+
+
+def total_parameters(modules: Sequence[UnreachedModule]) -> int:
+    """Return how many parameters some modules have."""
+    return sum(len(seen.parameters) for seen in modules)

@@ -1,0 +1,94 @@
+"""OPT605: an optimizer holds the parameters of a model that nobody trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import IdleOptimizer
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class OptimizerWithoutModel(Rule):
+    """An optimizer holds the parameters of a model that nobody trains.
+
+    What it detects:
+        An optimizer that steps while none of its parameters gets a gradient, and
+        parameters of the same shapes that do get gradients but are in no optimizer: the
+        model was made again, copied or loaded after the optimizer.
+
+    Why it matters:
+        Every step changes nothing. The model that is used keeps its initial values.
+
+    Fires:
+        Error after `own_steps` steps of the optimizer running without a gradient, when a
+        parameter of the same shape, in no optimizer, has one.
+
+    Stays quiet:
+        Optimizers that step before their first backward, that take turns, or whose
+        parameters get gradients of zero.
+
+    What to do:
+        - Make the optimizer after the model is complete: after the last `model = ...`,
+          `copy.deepcopy`, `torch.load` or change of the layers.
+        - Load weights into the model with `load_state_dict` in place of replacing it.
+
+    Example:
+        optimizer = torch.optim.Adam(model.parameters())
+        model = Net()                 # the optimizer still holds the old one
+
+    References:
+        https://docs.pytorch.org/docs/stable/optim.html#constructing-it
+    """
+
+    code = "OPT605"
+    explains = (
+        "step_without_backward",
+        "parameter_without_optimizer",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+    )
+
+    own_steps: int = threshold(
+        5,
+        unit="steps of the optimizer running",
+        source="chosen by hand: a step or two may come before the first backward",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge what was told last of every optimizer whose parameters got no gradient."""
+        if window.total_steps < self.own_steps:
+            raise NotEnoughData(
+                f"{window.total_steps} steps were seen, {self.own_steps} are needed"
+            )
+        newest = {seen.optimizer: seen for seen in window.seen(IdleOptimizer)}
+        idle = [s for s in newest.values() if s.own_steps >= self.own_steps and s.twins]
+        return [self._finding(window, seen) for seen in idle[:1]]
+
+    def _finding(self, window: Window, seen: IdleOptimizer) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=max(0, seen.step - seen.own_steps + 1),
+            last_step=seen.step,
+            count=seen.own_steps,
+            layers=(seen.twin,),
+            message=(
+                f"{seen.optimizer} has stepped {seen.own_steps} times and none of its "
+                f"{seen.parameters} parameters has a gradient; {seen.twin} has one"
+                + (f", as {seen.twins - 1} more of the same shapes have," if seen.twins > 1 else "")
+                + " and is in no optimizer: this is another model than the optimizer was given"
+            ),
+            evidence={
+                "optimizer": seen.optimizer,
+                "own_steps": seen.own_steps,
+                "limit": self.own_steps,
+                "parameters": seen.parameters,
+                "twins": seen.twins,
+            },
+            location=seen.location,
+        )
