@@ -1,0 +1,45 @@
+"""What the rules on data share: the looks at what first layers are given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mothtrap.core.observations import DataTaken
+from mothtrap.core.window import Floats, Window
+
+MOSTLY_ZERO = 0.9
+"""Share of zeros from which a feature is sparse: its size says how rare it is."""
+
+
+def by_layer(window: Window) -> dict[str, list[DataTaken]]:
+    """The looks at data, by the layer that was given them, in order."""
+    found: dict[str, list[DataTaken]] = {}
+    for look in window.seen(DataTaken):
+        found.setdefault(look.layer, []).append(look)
+    return found
+
+
+def feature_rms(look: DataTaken) -> Floats:
+    """Root mean square of each feature, shape (features,); empty when there are too many."""
+    rms: Floats = np.sqrt(np.square(look.feature_means) + np.square(look.feature_stds))
+    return rms
+
+
+def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
+    """Standard deviation and share of zeros of each feature over several looks.
+
+    Returns:
+        Two arrays of shape (features,), both empty when features are not told one by one.
+    """
+    told = [look for look in looks if look.feature_stds]
+    told = [look for look in told if len(look.feature_stds) == len(told[0].feature_stds)]
+    if not told:
+        return np.empty(0), np.empty(0)
+    rows_L1 = np.array([[look.rows] for look in told], dtype=np.float64)
+    mean_LF = np.array([look.feature_means for look in told])
+    square_LF = np.square([look.feature_stds for look in told]) + np.square(mean_LF)
+    total = rows_L1.sum()
+    mean_F = (rows_L1 * mean_LF).sum(axis=0) / total
+    variance_F = (rows_L1 * square_LF).sum(axis=0) / total - np.square(mean_F)
+    zeros_F: Floats = (rows_L1 * np.array([look.feature_zeros for look in told])).sum(axis=0)
+    return np.sqrt(np.maximum(variance_F, 0.0)), zeros_F / total

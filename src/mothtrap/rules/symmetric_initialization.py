@@ -1,0 +1,116 @@
+"""WGT302: units of a layer start out the same and stay the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import IdenticalUnits, InitialWeights
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+LAYERS_NAMED = 10
+"""Layers that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class SymmetricInitialization(Rule):
+    """Units of a layer start out the same and get the same gradients.
+
+    What it detects:
+        Layers whose units all have the same incoming weights (all 0, or another constant),
+        and whose units are given the same gradient step after step.
+
+    Why it matters:
+        Nothing tells such units apart, so no gradient ever will: however wide, the
+        layer computes what one unit could. With weights of 0 in several layers no
+        gradient passes at all, and only the last bias learns.
+
+    Fires:
+        Error when the units of a layer had the same weights before the first step, and
+        had the same weights and the same gradient in each of `looks` steps that were
+        looked at, while steps changed other parameters.
+
+    Stays quiet:
+        Layers of 0 whose units get different gradients and part at the first step: a
+        last layer, the last layer of a residual branch, the second factor of a low-rank
+        adapter. Biases, normalisation layers, embeddings. Layers with one unit. Dropout
+        that makes gradients differ. Learning rates of 0.
+
+    What to do:
+        - Give weights random values: leave PyTorch's own initialisation, or use
+          `nn.init.kaiming_normal_` (ReLU) or `nn.init.xavier_uniform_` (tanh).
+        - Set only biases to 0, never all parameters: loop over
+          `p for name, p in model.named_parameters() if name.endswith("bias")`.
+        - Where a block should start as the identity, set only its last layer to 0.
+
+    Example:
+        for p in model.parameters():
+            nn.init.zeros_(p)                        # every unit stays like every other
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.kaiming_normal_(layer.weight)
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep Learning, section 8.4, Parameter
+        initialization strategies, https://www.deeplearningbook.org
+    """
+
+    code = "WGT302"
+    explains = (
+        "dead_units",
+        "loss_not_decreasing",
+        "loss_diverging",
+        "stuck_at_chance",
+        "vanishing_gradient",
+    )
+
+    looks: int = threshold(
+        5, unit="steps looked at", source="chosen by hand: chains of zero layers part within 3"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at layers whose units were the same at the first step."""
+        if next(window.seen(InitialWeights), None) is None:
+            raise NotEnoughData("no weights were seen before the first step of an optimizer")
+        latest: dict[str, IdenticalUnits] = {}
+        first_step: dict[str, int] = {}
+        for seen in window.seen(IdenticalUnits):
+            latest[seen.name] = seen
+            first_step.setdefault(seen.name, seen.step)
+        same = [seen for seen in latest.values() if seen.looks >= self.looks and seen.moved]
+        if not same:
+            if window.total_steps < self.looks and latest:
+                raise NotEnoughData(f"fewer than {self.looks} steps were looked at")
+            return []
+        return [self._finding(window, same, min(first_step[seen.name] for seen in same))]
+
+    def _finding(self, window: Window, same: list[IdenticalUnits], step: int) -> Finding:
+        worst = same[0]
+        weights = "weights of 0" if worst.zero else "the same weights"
+        gradients = "no gradient" if worst.gradient_zero else "the same gradient"
+        others = len(same) - 1
+        more = f"; so it is in {others} more layer{'s' * (others > 1)}" if others else ""
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=step,
+            last_step=max(seen.step for seen in same),
+            count=max(seen.looks for seen in same),
+            layers=tuple(dict.fromkeys(seen.layer for seen in same))[:LAYERS_NAMED],
+            message=(
+                f"all {worst.units} units of {worst.layer} ({worst.layer_type}) have {weights} and "
+                f"get {gradients}{more}"
+            ),
+            evidence={
+                "weight": worst.name,
+                "units": worst.units,
+                "looks": worst.looks,
+                "zero": worst.zero,
+                "gradient_zero": worst.gradient_zero,
+                "layers": len(same),
+            },
+            location=worst.location,
+        )

@@ -1,0 +1,177 @@
+"""DAT501: a layer with weights of standard scale is given data of another scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import DataTaken
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._data import by_layer, feature_rms
+
+OFF = 1e9
+"""Thresholds that are this large never fire."""
+
+
+@dataclass(frozen=True)
+class UnnormalizedInput(Rule):
+    """A layer with weights of standard scale is given data of another scale.
+
+    What it detects:
+        Float data, such as pixels from 0 to 255 or a raw measurement, that go into the
+        first layer as they are. Looked at is what the first layers with weights are
+        given, after whatever the model does to its input before.
+
+    Why it matters:
+        Weights are initialised for inputs of mean 0 and standard deviation 1. Inputs
+        that are 100 times larger make outputs and gradients 100 times larger: a
+        learning rate that suits other data diverges or kills units, and one feature
+        can drown all others. Inputs far too small leave nothing but the biases.
+
+    Fires:
+        Warning when, in `looks` looks, the size (root mean square) of the data is above
+        `large_rms` or that of one feature above `large_feature_rms`, and what the layer
+        makes of it, its weights taken into account, is above `large_effect`; or when the
+        values that are not 0 are below `small_rms`. With
+        `threshold_mean`, also when the absolute mean of the data, or of the channel
+        `channel` (counted from 1), exceeds it once `threshold_samples` rows were seen.
+
+    Stays quiet:
+        Token ids and embeddings, data that a normalisation layer takes first or right
+        after the first layer, data divided inside the model, weights that are small
+        enough to make up for it, sparse data such as one-hot vectors, what other layers
+        under training have made.
+
+    What to do:
+        - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard
+          deviation 1, with statistics of the training data alone.
+        - Apply the same scaling in evaluation and in production.
+        - Put a normalisation layer first where the scale is not known beforehand:
+          `nn.BatchNorm1d(features, affine=False)`.
+
+    Example:
+        x = torch.tensor(images, dtype=torch.float32)           # 0..255
+        x = (x / 255 - 0.5) / 0.5
+
+    References:
+        LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3,
+        http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
+    """
+
+    code = "DAT501"
+    explains = (
+        "dead_units",
+        "exploding_gradient",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "stuck_at_chance",
+        "vanishing_gradient",
+    )
+
+    large_rms: float = threshold(
+        10.0, unit="root mean square of the data", source="chosen by hand: 0..16 still trains"
+    )
+    large_feature_rms: float = threshold(
+        50.0, unit="root mean square of one feature", source="chosen by hand"
+    )
+    large_effect: float = threshold(
+        4.0,
+        unit="root mean square of what the first layer makes of it",
+        source="chosen by hand: standard layers give 0.3 to 1.5 for standard inputs",
+    )
+    small_rms: float = threshold(
+        0.005, unit="root mean square of the values that are not 0", source="chosen by hand"
+    )
+    looks: int = threshold(2, unit="looks at different batches", source="chosen by hand")
+    threshold_mean: float = threshold(
+        OFF, unit="absolute mean; 0.2 is usual for images", source="chosen by hand: off"
+    )
+    threshold_samples: int = threshold(
+        500, unit="rows seen before `threshold_mean` is judged", source="chosen by hand"
+    )
+    channel: int = threshold(
+        10**9,
+        unit="channel whose mean is judged, from 1",
+        source="chosen by hand: beyond the last one = all together",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the data of every first layer."""
+        taken = by_layer(window)
+        if not taken:
+            if window.total_steps < self.looks:
+                raise NotEnoughData("no layer was seen to take data")
+            raise NotApplicable("no layer with weights takes float data")
+        if max(len(looks) for looks in taken.values()) < self.looks:
+            raise NotEnoughData(f"fewer than {self.looks} batches were looked at")
+        found = [finding for looks in taken.values() for finding in self._judge(window, looks)]
+        return sorted(found, key=lambda finding: finding.step)[:1]
+
+    def _judge(self, window: Window, looks: list[DataTaken]) -> Iterable[Finding]:
+        off = [look for look in looks if self._what(look)]
+        if len(off) >= self.looks and 2 * len(off) > len(looks):
+            yield self._finding(window, off, self._what(off[0]))
+        elif self.threshold_mean < OFF:
+            yield from self._judge_mean(window, looks)
+
+    def _what(self, look: DataTaken) -> str:
+        """In words what is wrong with the scale of the data of a look; '' for nothing."""
+        if look.normalized or not look.rms:
+            return ""
+        if look.rms > self.large_rms and look.gain * look.rms > self.large_effect:
+            return f"their size (root mean square) is {look.rms:.3g}"
+        feature = feature_rms(look)
+        if len(feature):
+            worst = int(np.argmax(feature))
+            effect = look.gain * look.rms
+            if feature[worst] > self.large_feature_rms and effect > self.large_effect:
+                return f"the size of feature {worst} is {feature[worst]:.3g}"
+        if look.nonzero_rms < self.small_rms and look.gain * look.nonzero_rms < self.small_rms:
+            return f"their size (root mean square) is {look.rms:.3g}"
+        return ""
+
+    def _judge_mean(self, window: Window, looks: list[DataTaken]) -> Iterable[Finding]:
+        rows = np.array([look.rows for look in looks])
+        if rows.sum() < self.threshold_samples:
+            return
+        means = np.array([self._mean(look) for look in looks])
+        mean = float((means * rows).sum() / rows.sum())
+        if abs(mean) > self.threshold_mean:
+            yield self._finding(window, looks, f"their mean is {mean:.3g}")
+
+    def _mean(self, look: DataTaken) -> float:
+        chosen = 1 <= self.channel <= len(look.feature_means)
+        return look.feature_means[self.channel - 1] if chosen else look.mean
+
+    def _finding(self, window: Window, off: list[DataTaken], what: str) -> Finding:
+        first = off[0]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=first.step,
+            last_step=off[-1].step,
+            count=len(off),
+            layers=(first.layer,),
+            message=(
+                f"{first.layer} ({first.layer_type}) is given data from {first.smallest:.3g} to "
+                f"{first.largest:.3g}: {what}, where its weights expect about 1"
+            ),
+            evidence={
+                "value": first.rms,
+                "limit": self.large_rms if first.rms > 1 else self.small_rms,
+                "mean": first.mean,
+                "std": first.std,
+                "gain": first.gain,
+            },
+            location=first.location,
+        )

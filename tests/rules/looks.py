@@ -1,0 +1,88 @@
+"""Looks at layers made by hand, for the tests of the rules that judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mothtrap.core.observations import DataTaken, IdenticalUnits, InitialWeights
+
+
+def data(
+    step: int,
+    rows: Sequence[Sequence[float]] | np.ndarray,
+    *,
+    layer: str = "0",
+    layer_type: str = "Linear",
+    gain: float = 0.577,
+    normalized: bool = False,
+    grid: bool = False,
+) -> DataTaken:
+    """What a layer was given in a look; `rows` has shape (rows, features)."""
+    rows = np.asarray(rows, dtype=np.float64)
+    rms = np.sqrt(np.square(rows).mean())
+    zeros = float((rows == 0).mean())
+    with np.errstate(all="ignore"):
+        between = np.tril(np.nan_to_num(np.abs(np.corrcoef(rows.T))).reshape((rows.shape[1],) * 2))
+    np.fill_diagonal(between, 0)
+    return DataTaken(
+        step=step,
+        layer=layer,
+        layer_type=layer_type,
+        shape=rows.shape,
+        gain=gain,
+        rows=len(rows),
+        features=rows.shape[1],
+        mean=float(rows.mean()),
+        std=float(rows.std()),
+        smallest=float(rows.min()),
+        largest=float(rows.max()),
+        zeros=zeros,
+        nonzero_rms=float(rms / np.sqrt(1 - zeros)) if zeros < 1 else 0.0,
+        normalized=normalized,
+        grid=grid,
+        feature_means=tuple(rows.mean(axis=0).tolist()),
+        feature_stds=tuple(rows.std(axis=0).tolist()),
+        feature_zeros=tuple((rows == 0).mean(axis=0).tolist()),
+        partners=tuple(between.argmax(axis=1).tolist()),
+        correlations=tuple(between.max(axis=1).tolist()),
+        location="model.py:1",
+    )
+
+
+def batches(rows: np.ndarray, *, size: int = 64, **about) -> list[DataTaken]:
+    """A look at each batch of some data."""
+    return [
+        data(step, rows[start : start + size], **about)
+        for step, start in enumerate(range(0, len(rows) - size + 1, size))
+    ]
+
+
+def initial(layer: str, *, units: int = 32, fan_in: int = 32, rms: float = 0.1, **more):
+    """The weights of a linear layer before the first step."""
+    about = {"std": rms, "gradient_range": 0.1, "layer_type": "Linear", "step": 0, **more}
+    return InitialWeights(
+        name=f"{layer}.weight",
+        layer=layer,
+        units=units,
+        fan_in=fan_in,
+        rms=rms,
+        location=f"model.py:{layer}",
+        **about,
+    )
+
+
+def identical(step: int, layer: str, looks: int, **more) -> IdenticalUnits:
+    """A look at a layer whose units are still the same."""
+    about = {"zero": True, "gradient_zero": True, "moved": step > 0, **more}
+    return IdenticalUnits(
+        step=step,
+        name=f"{layer}.weight",
+        layer=layer,
+        layer_type="Linear",
+        units=32,
+        looks=looks,
+        location=f"model.py:{layer}",
+        **about,
+    )
