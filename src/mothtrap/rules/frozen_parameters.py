@@ -1,0 +1,102 @@
+"""OPT606: most of a model is frozen at its random initial values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import FrozenParameters as Frozen
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+MIN_STEPS = 5
+"""Steps after which models have been looked through."""
+
+
+@dataclass(frozen=True)
+class FrozenParameters(Rule):
+    """Most of a model is frozen at its random initial values.
+
+    What it detects:
+        A model whose parameters mostly have `requires_grad=False`, though their values are
+        those with which the framework initialises a new layer.
+
+    Why it matters:
+        Freezing keeps what was learned before. Here nothing was: the rest of the model
+        has to make do with random features.
+
+    Fires:
+        Warning when more than `frozen_share` of a model's parameters require no gradient,
+        and of those for which the default initialisation can be told more than
+        `untouched_share` still have it.
+
+    Stays quiet:
+        Backbones that were loaded or trained before, adapters on such ones (LoRA), layers
+        initialised in another way, and models of which nothing is trained.
+
+    What to do:
+        - Load the pretrained weights before freezing: `load_state_dict` with
+          `strict=True` says which keys did not match.
+        - When there are none, set `requires_grad_(True)` and give the optimizer all
+          parameters.
+
+    Example:
+        model = resnet18()                    # no weights are loaded
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        model.fc = nn.Linear(512, 10)
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/autograd.html#setting-requires-grad
+    """
+
+    code = "OPT606"
+    explains = ("loss_not_decreasing", "stuck_at_chance", "parameter_without_optimizer")
+
+    frozen_share: float = threshold(
+        0.5, unit="of a model's parameters, in elements", source="chosen by hand"
+    )
+    untouched_share: float = threshold(
+        0.9,
+        unit="of the frozen elements that can be told",
+        source="chosen by hand: a trained layer is beyond its initial bound somewhere",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge what was seen of every model that is trained."""
+        if window.total_steps < MIN_STEPS:
+            raise NotEnoughData(f"{window.total_steps} steps were seen, {MIN_STEPS} are needed")
+        newest = {seen.root: seen for seen in window.seen(Frozen)}
+        if not newest:
+            raise NotApplicable("every parameter of the trained models requires a gradient")
+        found = [
+            seen
+            for seen in newest.values()
+            if seen.frozen > self.frozen_share * seen.elements
+            and seen.untouched > self.untouched_share * max(1, seen.judged)
+        ]
+        return [self._finding(window, seen) for seen in found[:1]]
+
+    def _finding(self, window: Window, seen: Frozen) -> Finding:
+        share = seen.frozen / max(1, seen.elements)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=seen.step,
+            count=1,
+            layers=seen.modules,
+            message=(
+                f"{100 * share:.3g} % of the parameters of {seen.root} require no gradient, and "
+                "their values are those of a new layer: nothing that was learned is kept"
+            ),
+            evidence={
+                "frozen_share": share,
+                "limit": self.frozen_share,
+                "untouched_share": seen.untouched / max(1, seen.judged),
+                "elements": seen.elements,
+            },
+            location=seen.location,
+        )

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import FrozenParameters as Frozen
+from mothtrap.rules.frozen_parameters import FrozenParameters
+
+
+def check(*, frozen: int = 90, judged: int = 80, untouched: int = 80) -> list[Finding]:
+    seen = Frozen(
+        step=2,
+        root="Net",
+        elements=100,
+        frozen=frozen,
+        judged=judged,
+        untouched=untouched,
+        modules=("body.0", "body.2"),
+        location="model.py:3",
+    )
+    return FrozenParameters().check(window(seen, steps=10))
+
+
+def test_fires_when_most_is_frozen_as_it_was_initialised() -> None:
+    [finding] = check()
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert finding.layers == ("body.0", "body.2")
+    assert finding.location == "model.py:3"
+    assert "90 % of the parameters of Net" in finding.message
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"untouched": 0}, {"untouched": 40}, {"frozen": 30, "judged": 30, "untouched": 30}],
+    ids=["loaded", "partly loaded", "a small part"],
+)
+def test_stays_quiet(more: dict[str, int]) -> None:
+    assert check(**more) == []
+
+
+def test_what_cannot_be_told_is_not_judged() -> None:
+    assert check(judged=0, untouched=0) == []
+
+
+def test_a_model_without_frozen_parameters_is_not_its_concern() -> None:
+    with pytest.raises(NotApplicable, match="requires a gradient"):
+        FrozenParameters().check(window(steps=10))
+    with pytest.raises(NotEnoughData, match=r"2 steps were seen, 5 are needed"):
+        FrozenParameters().check(window(steps=2))
