@@ -78,4 +78,6 @@ ILLNESSES = (
     near("train_eval_shift", "DAT509", 25, layer="Sequential"),
     near("train_eval_overlap", "DAT510", 38, layer="Sequential"),
     exactly("too_little_data", "DAT512", 0, severity="info"),
+    near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),
+    near("correlated_features", "DAT513", 0, layer="0", severity="info"),
 )

@@ -249,10 +249,12 @@ class Recorder(Generic[ArrayT]):
             self._blind.add(what)
             self.observe(Blind(step=step, what=what, reason=reason))
 
-    def evaluation(self, key: StepKey, scalars: Sequence[Scalar]) -> None:
-        """Hand on the numbers of an evaluation (before the first step: nothing yet)."""
+    def evaluation(
+        self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[AnyObservation] = ()
+    ) -> None:
+        """Hand on what is known outside of a train step (before the first one: nothing yet)."""
         if self._opened:
-            self._emit(key, [], scalars, (), optimizers=(), skipped=False)
+            self._emit(key, [], scalars, facts, optimizers=(), skipped=False)
 
     def close_step(self, closed: ClosedStep) -> None:
         """Hand the step on and decide about the next one."""

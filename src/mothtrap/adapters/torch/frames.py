@@ -77,6 +77,11 @@ def location(frame: FrameType | None) -> str | None:
     return None if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
 
 
+def line_of(filename: str, line: int) -> str:
+    """`file:line` of code, the file relative to the working directory when below it."""
+    return _place(filename, line)
+
+
 @functools.lru_cache(maxsize=4096)
 def _place(filename: str, line: int) -> str:
     path = os.path.abspath(filename)

@@ -65,7 +65,7 @@ class TargetWatch:
 
     def _count_tokens(self, forward: Forward) -> None:
         for place, tokens in enumerate(t for t in forward.inputs if are_tokens(t)):
-            values, counts = tokens.reshape(-1)[:MAX_TARGETS].unique(return_counts=True)
+            values, counts = torch.unique(tokens.reshape(-1)[:MAX_TARGETS], return_counts=True)
             most = counts.argsort(descending=True)[:MAX_SHARES]
             total = int(counts.sum())
             shares = zip(values[most].tolist(), counts[most].tolist(), strict=True)

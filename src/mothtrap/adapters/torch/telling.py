@@ -37,7 +37,7 @@ def telling_columns(
     y_N = target.reshape(-1)[:MAX_ROWS].double()
     if not bool(x_NF.isfinite().all()) or not bool(y_N.isfinite().all()):
         return None
-    values, place_N, size_K = y_N.unique(return_inverse=True, return_counts=True)
+    values, place_N, size_K = torch.unique(y_N, return_inverse=True, return_counts=True)
     if len(values) < 2:
         return None
     if len(values) <= min(MAX_CLASSES, len(y_N) // 4):

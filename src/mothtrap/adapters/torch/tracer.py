@@ -12,6 +12,7 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.backwards import LossWatch
+from mothtrap.adapters.torch.failedloss import failed_loss
 from mothtrap.adapters.torch.forwards import ForwardWatch
 from mothtrap.adapters.torch.initialweights import InitialWeightsWatch
 from mothtrap.adapters.torch.inventory import InventoryWatch
@@ -34,6 +35,7 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.steps import Mode, StepKey
 
 BY_HAND = "by hand"
 """Stands for the optimizer where there is none and `step_given` is called instead."""
@@ -127,6 +129,7 @@ class Tracer(Job):
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.evaluation_ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
+        self.contain(self.contain_part, "failed losses", self._tell_failed_loss)
         if not self.grouper.step and self._backwards and self._process == os.getpid():
             self.recorder.never_stepped(
                 f"backward ran {self._backwards} times, but step() of no optimizer was called"
@@ -134,6 +137,14 @@ class Tracer(Job):
         self.live = False
 
     # What they do
+
+    def _tell_failed_loss(self) -> None:
+        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        found = failed_loss(error, self.grouper.step) if error is not None else None
+        if found is not None:
+            key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
+            self.recorder.evaluation(key, (), (found,))
+            self.recorder.never_stepped(f"{found.operation} failed: {found.error}")
 
     def _backward_began(self, tensors: Any) -> None:
         self._backward_depth += 1

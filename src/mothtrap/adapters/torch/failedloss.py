@@ -1,0 +1,87 @@
+"""What a loss was given whose exception ended the script."""
+
+from __future__ import annotations
+
+from types import FrameType, TracebackType
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.observations import FailedLoss
+
+_FUNCTIONS = {
+    "cross_entropy": "cross_entropy",
+    "nll_loss": "nll",
+    "binary_cross_entropy": "binary_cross_entropy",
+    "binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
+}
+_SOURCE: str = nn.functional.__file__
+MAX_TEXT = 200
+
+
+def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
+    """Look where an exception came from.
+
+    Args:
+        error: one that nobody caught; its frames still hold what the loss was called with.
+        step: the step in which it was raised.
+
+    Returns:
+        The loss call, or None when the exception is of something else.
+    """
+    if not isinstance(error, Exception):
+        return None
+    found, caller = _loss_frame(error.__traceback__)
+    if found is None:
+        return None
+    given, target = found.f_locals.get("input"), found.f_locals.get("target")
+    name = _FUNCTIONS[found.f_code.co_name]
+    predicted = _range(given)
+    labels = _range(target)
+    return FailedLoss(
+        step=step,
+        operation=name,
+        error=f"{type(error).__name__}: {error}"[:MAX_TEXT],
+        classes=_classes(given) if name in ("cross_entropy", "nll") else None,
+        target_dtype=str(target.dtype).removeprefix("torch.")
+        if isinstance(target, torch.Tensor)
+        else None,
+        least=labels[0] if labels else None,
+        greatest=labels[1] if labels else None,
+        predicted_least=predicted[0] if predicted else None,
+        predicted_greatest=predicted[1] if predicted else None,
+        location=frames.line_of(*caller) if caller else None,
+    )
+
+
+def _loss_frame(
+    traceback: TracebackType | None,
+) -> tuple[FrameType | None, tuple[str, int] | None]:
+    """The outermost frame of a loss function, and the line of user code that called it."""
+    caller: tuple[str, int] | None = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if code.co_filename == _SOURCE and code.co_name in _FUNCTIONS:
+            return traceback.tb_frame, caller
+        if frames.is_users(traceback.tb_frame):
+            caller = code.co_filename, traceback.tb_lineno
+        traceback = traceback.tb_next
+    return None, None
+
+
+def _classes(given: object) -> int | None:
+    if not isinstance(given, torch.Tensor) or not given.ndim:
+        return None
+    return int(given.shape[1] if given.ndim > 1 else given.shape[0])
+
+
+def _range(tensor: object) -> tuple[float, float] | None:
+    """Least and greatest value of what lies in memory; a failed device answers no more."""
+    if not isinstance(tensor, torch.Tensor) or not is_plain(tensor) or not tensor.numel():
+        return None
+    if tensor.device.type != "cpu":
+        return None
+    values = tensor.detach().double()
+    return float(values.min()), float(values.max())

@@ -1,0 +1,52 @@
+"""Labels against predictions, added up over sampled calls.
+
+Shape suffixes: K = classes (rows: labels, columns: predictions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mothtrap.core.observations import LossCall
+from mothtrap.core.window import Floats
+
+
+def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
+    """Return the last calls with predictions, so many that they hold `samples` labels."""
+    found: list[LossCall] = []
+    seen = 0
+    for call in reversed(calls):
+        if call.targets is None or not call.targets.confusion:
+            continue
+        found.append(call)
+        seen += sum(call.targets.confusion)
+        if seen >= samples:
+            break
+    return found[::-1]
+
+
+def confusion(calls: Sequence[LossCall]) -> Floats | None:
+    """Return counts by label and predicted class, shape (K, K); None without predictions."""
+    tables = [c.targets.confusion for c in calls if c.targets is not None and c.targets.confusion]
+    if not tables:
+        return None
+    size = round(max(len(table) for table in tables) ** 0.5)
+    total_KK = np.zeros((size, size))
+    for table in tables:
+        if len(table) == size * size:
+            total_KK += np.reshape(table, (size, size))
+    return total_KK
+
+
+def by_row(confusion_KK: Floats) -> Floats:
+    """Return shares of the examples of each class; NaN for a class without any."""
+    count_K1 = confusion_KK.sum(axis=1, keepdims=True)
+    return np.where(count_K1 > 0, confusion_KK / np.maximum(count_K1, 1), np.nan)
+
+
+def misprediction(confusion_KK: Floats) -> Floats:
+    """Return the share of each class's examples that are predicted as another, shape (K,)."""
+    wrong_K: Floats = 1 - np.diagonal(by_row(confusion_KK))
+    return wrong_K

@@ -1,0 +1,94 @@
+"""What the rules on a loss's inputs share: sampled calls, and the losses beside them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.observations import LossCall
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Floats, Window
+
+CLASS_LOSSES = ("cross_entropy", "nll")
+INTEGERS = ("int64", "int32", "int16", "uint8", "int8")
+MIN_VOCABULARY = 20
+"""Classes from which on a model of integers predicts tokens, not classes; chosen by hand."""
+
+
+def train_calls(window: Window) -> list[LossCall]:
+    """Return the loss calls of training, oldest first.
+
+    Raises:
+        NotEnoughData: none was seen.
+    """
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    if not calls:
+        raise NotEnoughData("no loss was traced to its operation")
+    return calls
+
+
+def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
+    """Return the calls of training that are class losses, oldest first.
+
+    Raises:
+        NotEnoughData: no loss was seen.
+        NotApplicable: none of them is a class loss.
+    """
+    found = [
+        call
+        for call in train_calls(window)
+        if call.operation in CLASS_LOSSES or (binary and call.operation.startswith("binary"))
+    ]
+    if not found:
+        raise NotApplicable("no class loss was seen")
+    return found
+
+
+def by_place(calls: Iterable[LossCall]) -> list[list[LossCall]]:
+    """Return calls by the line, operation and series that they belong to."""
+    found: dict[tuple[object, ...], list[LossCall]] = defaultdict(list)
+    for call in calls:
+        found[call.location, call.operation, call.series].append(call)
+    return list(found.values())
+
+
+def predicts_tokens(call: LossCall) -> bool:
+    """Whether the classes are tokens: the model reads integers, and there are many classes."""
+    return (call.classes or 0) >= MIN_VOCABULARY and any(t in INTEGERS for t in call.model_inputs)
+
+
+def label_counts(calls: Iterable[LossCall]) -> Floats:
+    """Return labels per class over all calls, shape (classes,).
+
+    Raises:
+        NotEnoughData: no labels were looked at.
+    """
+    sampled = [call.label_counts for call in calls if call.label_counts]
+    if not sampled:
+        raise NotEnoughData("no labels of this loss were seen")
+    total_K = np.zeros(max(len(counts) for counts in sampled))
+    for counts in sampled:
+        total_K[: len(counts)] += counts
+    return total_K
+
+
+def entropy(counts_K: Floats) -> float:
+    """Return the entropy of label frequencies in nats: the loss of the best constant guess."""
+    share_K = counts_K[counts_K > 0] / max(1.0, float(counts_K.sum()))
+    return float(-(share_K * np.log(share_K)).sum()) + 0.0
+
+
+def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
+    """Return the losses of the steps in which calls were made, where they are in the window."""
+    wanted = {(call.series, call.step) for call in calls}
+    return np.array(
+        [
+            value
+            for series in window.scalars("loss")
+            for step, value in zip(series.steps_S.tolist(), series.values_S, strict=True)
+            if (series.of, step) in wanted
+        ]
+    )

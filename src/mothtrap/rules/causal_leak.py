@@ -1,0 +1,145 @@
+"""STR712: a model of sequences is given what it shall predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import (
+    by_place,
+    class_calls,
+    entropy,
+    label_counts,
+    losses_at,
+)
+
+
+@dataclass(frozen=True)
+class CausalLeak(Rule):
+    """A model of sequences is given what it shall predict.
+
+    What it detects:
+        Targets of a class loss that are the model's integer inputs at the same position
+        (labels that were not shifted), or at the next position while attention without a
+        mask, or a recurrent layer that runs both ways, shows the model that position.
+
+    Why it matters:
+        The answer stands in the input: the model learns to copy it, the loss falls towards
+        0, and nothing is learned about the sequence. When text is generated the answer is
+        not there, and the output is worthless.
+
+    Fires:
+        When in `calls` looks all targets that count are the inputs at the same position: a
+        warning, and an error once the loss is below `copying_ratio` of the entropy of the
+        tokens. Error when the targets are the next inputs, and every attention over the
+        sequence is unmasked or every recurrent layer runs both ways.
+
+    Stays quiet:
+        Masked language models, whose inputs differ from the targets where these count;
+        labels shifted by one under a causal mask or a one-way layer; models with masked
+        and unmasked attention, such as an encoder with a decoder; sequences that repeat
+        one token.
+
+    What to do:
+        - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`, or give the
+          labels unshifted to a model that shifts them itself, but not twice.
+        - Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
+        - Use one-way recurrent layers (`bidirectional=False`) to predict the next token.
+
+    Example:
+        loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())     # copies its input
+        loss = F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+
+    References:
+        Vaswani et al. 2017, Attention is all you need, section 3.1,
+        https://arxiv.org/abs/1706.03762
+    """
+
+    code = "STR712"
+    explains = ("loss_not_decreasing", "too_good_to_be_true")
+
+    calls: int = threshold(
+        2, unit="looks at the targets", source="chosen by hand: one batch may agree by chance"
+    )
+    copying_ratio: float = threshold(
+        0.3,
+        unit="of the entropy of the tokens",
+        source="chosen by hand: models of text stay above half of it",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare what was seen of targets and inputs, call site by call site."""
+        looked = [
+            call
+            for call in class_calls(window, binary=False)
+            if call.targets is not None and call.targets.input_offsets is not None
+        ]
+        if not looked:
+            if any(call.targets is not None for call in class_calls(window, binary=False)):
+                raise NotApplicable("the targets do not lie along integers that the model is given")
+            raise NotEnoughData("no targets of a class loss were seen")
+        found = [self._judge(window, calls) for calls in by_place(looked)]
+        return [finding for finding in found if finding is not None][:1]
+
+    def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        same = all(_offsets(call) == (0,) for call in calls)
+        ahead = {call.looks_ahead for call in calls if call.looks_ahead is not None} - {""}
+        if same and len(calls) >= self.calls:
+            return self._same_position(window, calls)
+        if len(ahead) == 1 and len(calls) >= self.calls and all(1 in _offsets(c) for c in calls):
+            what = "attention that is nowhere masked"
+            if ahead == {"recurrent"}:
+                what = "recurrent layers that run both ways"
+            return self._make(
+                window,
+                calls,
+                Severity.ERROR,
+                f"the targets are the next inputs, and {what} show them to the model",
+                {"offset": 1, "looks_ahead": ahead.pop()},
+            )
+        return None
+
+    def _same_position(self, window: Window, calls: list[LossCall]) -> Finding:
+        chance = entropy(label_counts(calls))
+        loss_S = losses_at(window, calls)
+        latest = float(np.median(loss_S[-3:])) if len(loss_S) else None
+        copied = latest is not None and latest < self.copying_ratio * chance
+        shown = f"; the loss is {latest:.3g}, the entropy of the tokens {chance:.3g}"
+        return self._make(
+            window,
+            calls,
+            Severity.ERROR if copied else Severity.WARNING,
+            "the targets are the inputs at the same position: the labels are not shifted"
+            + (shown if latest is not None else ""),
+            {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
+        )
+
+    def _make(
+        self,
+        window: Window,
+        calls: list[LossCall],
+        severity: Severity,
+        message: str,
+        evidence: dict[str, EvidenceValue],
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=severity,
+            step=calls[0].step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=message,
+            evidence=evidence,
+            location=calls[0].location,
+        )
+
+
+def _offsets(call: LossCall) -> tuple[int, ...]:
+    return (call.targets.input_offsets or ()) if call.targets is not None else ()

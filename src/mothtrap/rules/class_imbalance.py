@@ -1,0 +1,178 @@
+"""DAT503: some classes are rare, or the model never gets one of them right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._confusions import confusion, late_calls, misprediction
+from mothtrap.rules._loss_calls import by_place, class_calls, label_counts, predicts_tokens
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class ClassImbalance(Rule):
+    """Some classes are rare, or one of them is never predicted.
+
+    What it detects:
+        A class that has many times the labels of another; or a class whose examples are
+        mostly taken for others, while the rest is learned.
+
+    Why it matters:
+        The mean of the loss is that of the frequent classes. A model that never predicts
+        the rare one has a low loss and a high accuracy, and is of no use where the rare
+        class is what matters.
+
+    Fires:
+        Warning, over at least `samples` labels, when the most frequent of the classes that
+        occur has more than `threshold_imbalance` times the labels of the rarest; or when
+        more than `threshold_misprediction` of the examples of a class are mispredicted
+        in the last looks, while of the examples of all classes at least `learned_share`
+        are right. A note when the loss weighs its classes.
+
+    Stays quiet:
+        Tokens of a vocabulary, pixels, several labels an example, soft targets, games (a
+        GAN's real and fake batches), and classes that do not occur.
+
+    What to do:
+        - Look at the error of each class, not at the accuracy.
+        - Weigh the loss: `CrossEntropyLoss(weight=...)`, `pos_weight` of a binary loss; or
+          draw rare examples more often: `WeightedRandomSampler`.
+        - Collect more examples of the rare class, or move the decision threshold.
+
+    Example:
+        loss = F.cross_entropy(model(x), y)                  # 1 of 100 is of class 1
+        loss = F.cross_entropy(model(x), y, weight=torch.tensor([1.0, 99.0]))
+
+    References:
+        He and Garcia 2009, Learning from imbalanced data, IEEE TKDE 21(9),
+        https://doi.org/10.1109/TKDE.2008.239
+    """
+
+    code = "DAT503"
+    explains = ("stuck_at_chance", "too_good_to_be_true")
+
+    threshold_imbalance: float = threshold(
+        10.0, unit="times the labels of the rarest class", source="SageMaker Debugger"
+    )
+    threshold_misprediction: float = threshold(
+        0.7, unit="of the examples of a class", source="SageMaker Debugger"
+    )
+    samples: int = threshold(500, unit="labels", source="SageMaker Debugger")
+    learned_share: float = threshold(
+        0.7,
+        unit="of all examples",
+        source="chosen by hand: before, every class may still be mispredicted",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Count labels and mispredictions of every classifier."""
+        calls = [call for call in class_calls(window) if is_classifier(call)]
+        if not calls:
+            raise NotApplicable("no loss of one class for each example was seen")
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        seen = 0
+        for same in by_place(calls):
+            try:
+                counts_K = label_counts(same)
+            except NotEnoughData:
+                continue
+            seen = max(seen, int(counts_K.sum()))
+            if counts_K.sum() < self.samples:
+                continue
+            found = self._imbalanced(window, same, counts_K) or self._mispredicted(window, same)
+            if found is not None:
+                return [found]
+        if seen < self.samples:
+            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+        return []
+
+    def _imbalanced(
+        self, window: Window, calls: list[LossCall], counts_K: Floats
+    ) -> Finding | None:
+        present = np.flatnonzero(counts_K)
+        if len(present) < 2:
+            return None
+        rarest = int(present[counts_K[present].argmin()])
+        most = int(counts_K.argmax())
+        ratio = float(counts_K[most] / counts_K[rarest])
+        if ratio <= self.threshold_imbalance:
+            return None
+        weighted = any(call.targets is not None and call.targets.weighted for call in calls)
+        return self._make(
+            window,
+            calls,
+            f"class {most} has {ratio:.0f}x the labels of class {rarest} "
+            f"({int(counts_K[most])} to {int(counts_K[rarest])})"
+            + ("; the loss weighs its classes" if weighted else ""),
+            {
+                "value": ratio,
+                "limit": self.threshold_imbalance,
+                "rarest": rarest,
+                "most_frequent": most,
+                "labels": int(counts_K.sum()),
+            },
+            Severity.INFO if weighted else Severity.WARNING,
+        )
+
+    def _mispredicted(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        late = late_calls(calls, self.samples)
+        confusion_KK = confusion(late)
+        if confusion_KK is None or confusion_KK.sum() < self.samples:
+            return None
+        if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
+            return None
+        wrong_K = misprediction(confusion_KK)
+        worst = int(np.nanargmax(wrong_K))
+        if not wrong_K[worst] > self.threshold_misprediction:
+            return None
+        return self._make(
+            window,
+            late,
+            f"{wrong_K[worst]:.0%} of the examples of class {worst} are taken for others, while "
+            f"{np.trace(confusion_KK) / confusion_KK.sum():.0%} of all are right",
+            {
+                "value": float(wrong_K[worst]),
+                "limit": self.threshold_misprediction,
+                "class": worst,
+                "labels": int(confusion_KK[worst].sum()),
+            },
+            Severity.WARNING,
+        )
+
+    def _make(
+        self,
+        window: Window,
+        calls: list[LossCall],
+        message: str,
+        evidence: dict[str, EvidenceValue],
+        severity: Severity,
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=severity,
+            step=calls[0].step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=message,
+            evidence=evidence,
+            location=calls[0].location,
+        )
+
+
+def is_classifier(call: LossCall) -> bool:
+    """Whether every row of a batch has one label."""
+    shape = call.prediction_shape or ()
+    if predicts_tokens(call):
+        return False
+    if call.operation.startswith("binary"):
+        return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+    return len(shape) == 2

@@ -1,0 +1,132 @@
+"""DAT504: examples of one class are taken for another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._confusions import by_row, confusion, late_calls
+from mothtrap.rules._loss_calls import by_place, class_calls
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class Confusion(Rule):
+    """Examples of one class are taken for another.
+
+    What it detects:
+        A pair of classes of which one is mostly predicted as the other, in the last looks
+        at the labels and predictions of training.
+
+    Why it matters:
+        When most classes are learned and one is taken for another, the two may be labelled
+        inconsistently, may look the same in the inputs, or one is too rare to matter to
+        the loss.
+
+    Fires:
+        Warning, over the last `samples` labels and at least `row_samples` of the class,
+        when less than `min_diag` of the examples of a class are right, or more than
+        `max_off_diag` of them are predicted as one other class; so long as at least
+        `learned_share` of all examples are right.
+
+    Stays quiet:
+        While the model as a whole has not learned yet; games; more than 20 classes; a class
+        taken for one with more than `imbalance` times its labels: that is class_imbalance.
+        By default a low diagonal alone does not fire.
+
+    What to do:
+        - Look at examples of both classes with their predictions: are the labels right?
+        - Check the table of class names for entries that are swapped or doubled.
+        - If one class is rare, weigh it in the loss, or draw it more often.
+
+    Example:
+        names = ["cat", "dog", "dog", "fox"]       # two numbers for one class
+        names = ["cat", "dog", "fox"]
+
+    References:
+        Northcutt, Jiang, Chuang 2021, Confident learning, JAIR 70,
+        https://arxiv.org/abs/1911.00068
+    """
+
+    code = "DAT504"
+    explains = ("class_imbalance",)
+
+    min_diag: float = threshold(
+        0.05,
+        unit="of the examples of a class",
+        source="chosen by hand: 0.9 as in SageMaker Debugger fires on every harder task",
+    )
+    max_off_diag: float = threshold(
+        0.6,
+        unit="of the examples of a class",
+        source="chosen by hand: 0.1 as in SageMaker Debugger fires on every harder task",
+    )
+    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    row_samples: int = threshold(10, unit="labels of the class", source="chosen by hand")
+    imbalance: float = threshold(
+        10.0, unit="times the labels of the class", source="as in class_imbalance"
+    )
+    learned_share: float = threshold(
+        0.6, unit="of all examples", source="chosen by hand: before, all classes are confused"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the latest confusion of every class loss."""
+        calls = [c for c in class_calls(window) if c.targets is not None and c.targets.confusion]
+        if not calls:
+            raise NotApplicable("no predictions of at most 20 classes were seen")
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        seen = 0
+        for same in by_place(calls):
+            late = late_calls(same, self.samples)
+            confusion_KK = confusion(late)
+            count = 0 if confusion_KK is None else int(confusion_KK.sum())
+            seen = max(seen, count)
+            if confusion_KK is not None and count >= self.samples:
+                found = self._judge(window, late, confusion_KK)
+                if found is not None:
+                    return [found]
+        if seen < self.samples:
+            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+        return []
+
+    def _judge(self, window: Window, calls: list[LossCall], confusion_KK: Floats) -> Finding | None:
+        if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
+            return None
+        share_KK = by_row(confusion_KK)
+        share_KK[confusion_KK.sum(axis=1) < self.row_samples] = np.nan
+        right_K = np.diagonal(share_KK)
+        count_K = confusion_KK.sum(axis=1)
+        rare_KK = count_K[None, :] > self.imbalance * count_K[:, None]
+        other_KK = np.where(rare_KK | np.eye(len(share_KK), dtype=bool), np.nan, share_KK)
+        if np.isnan(right_K).all() or np.isnan(other_KK).all():
+            return None
+        row, column = np.unravel_index(int(np.nanargmax(other_KK)), other_KK.shape)
+        worst = int(np.nanargmin(right_K))
+        if other_KK[row, column] > self.max_off_diag:
+            value, limit = float(other_KK[row, column]), self.max_off_diag
+            message = f"{value:.0%} of the examples of class {row} are taken for class {column}"
+            label = int(row)
+        elif right_K[worst] < self.min_diag:
+            value, limit, label = float(right_K[worst]), self.min_diag, worst
+            message = f"only {value:.0%} of the examples of class {worst} are right"
+        else:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=calls[0].step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=message,
+            evidence={"value": value, "limit": limit, "class": label},
+            location=calls[0].location,
+        )

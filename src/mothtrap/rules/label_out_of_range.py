@@ -1,0 +1,197 @@
+"""DAT505: labels that the loss cannot use, or that say nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.observations import FailedLoss, LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, label_counts
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class LabelOutOfRange(Rule):
+    """Labels that the loss cannot use, or that say nothing.
+
+    What it detects:
+        Class numbers that the model has no output for; targets of a binary cross-entropy
+        outside of 0 to 1; batches in which every label is one to be ignored; labels that
+        are all of one class.
+
+    Why it matters:
+        A class number beyond the outputs ends the training, on a GPU with an assertion
+        that names no cause. Binary targets of 2 or -1 make the loss negative, and it falls
+        without end. With nothing but ignored labels the mean is 0/0, and NaN goes into
+        every weight. From labels of one class nothing can be learned.
+
+    Fires:
+        Error when a loss call failed on such labels; at the first binary target further
+        outside of 0 to 1 than `tolerance`; at the first batch without a label that counts
+        whose loss is a mean; and after `samples` labels in `calls` looks that are all of one
+        class, where the loss is given what a linear layer puts out.
+
+    Stays quiet:
+        Soft targets within 0 to 1; losses that are summed; one class in games (a GAN's
+        real and fake batches) and where the scores are similarities, as in contrastive
+        learning, in which the right answer is always the first.
+
+    What to do:
+        - Number the classes from 0, and give the model one output for each.
+        - Map targets of a binary loss to 0 and 1: `(y > 0).float()` of -1 and 1, `y / 255`.
+        - Leave out batches without labels, or divide the sum by `max(1, count)`.
+        - Look at where the labels are read: a wrong column or path gives one class.
+
+    Example:
+        loss = F.binary_cross_entropy_with_logits(model(x), y)     # y is -1 or 1
+        loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float())
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+    """
+
+    code = "DAT505"
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "wrong_sign",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "exploding_gradient",
+        "dead_units",
+        "too_good_to_be_true",
+    )
+
+    tolerance: float = threshold(
+        0.01, unit="beyond 0 or 1", source="chosen by hand: images that were resized overshoot"
+    )
+    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    calls: int = threshold(8, unit="looks at the labels", source="chosen by hand: 57 steps")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at a failed call, then at the labels of every call site."""
+        failed = list(window.seen(FailedLoss))
+        if failed:
+            found = self._failed(window, failed[-1])
+            if found is not None:
+                return [found]
+        calls = [call for call in class_calls(window) if call.targets or call.label_counts]
+        if not calls:
+            raise NotEnoughData("no labels of a class loss were seen")
+        for same in by_place(calls):
+            found = self._outside(window, same) or self._all_ignored(window, same)
+            if found is not None:
+                return [found]
+        found = self._one_class(window, calls)
+        return [found] if found is not None else []
+
+    def _failed(self, window: Window, call: FailedLoss) -> Finding | None:
+        least, greatest = call.least, call.greatest
+        if least is None or greatest is None:
+            return None
+        limit = (call.classes or 2) - 1 if call.operation in CLASS_LOSSES else 1
+        if least >= 0 and greatest <= limit:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=min(call.step, max(0, window.last_step)),  # the step itself never ended
+            message=(
+                f"{call.operation} failed: its targets go from {least:g} to {greatest:g}, but it "
+                f"takes 0 to {limit} ({call.error})"
+            ),
+            evidence={"least": least, "greatest": greatest, "limit": limit, "error": call.error},
+            location=call.location,
+        )
+
+    def _outside(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        if not calls[0].operation.startswith("binary"):
+            return None
+        wrong = [call for call in calls if _beyond(call) > self.tolerance]
+        if not wrong:
+            return None
+        least = min(c.targets.least or 0.0 for c in wrong if c.targets)
+        greatest = max(c.targets.greatest or 0.0 for c in wrong if c.targets)
+        return self._make(
+            window,
+            wrong,
+            f"targets of {wrong[0].operation} go from {least:g} to {greatest:g}, but must lie in "
+            "0 to 1: the loss has no lower bound",
+            {"least": least, "greatest": greatest},
+        )
+
+    def _all_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        wrong = [
+            call
+            for call in calls
+            if call.targets is not None
+            and call.targets.ignored_share == 1
+            and call.reduction == "mean"
+        ]
+        if not wrong:
+            return None
+        count = wrong[0].targets.count if wrong[0].targets else 0
+        return self._make(
+            window,
+            wrong,
+            f"all {count} labels of a batch are to be ignored: the mean loss is 0/0, not a number",
+            {"ignored_share": 1.0, "targets": count},
+        )
+
+    def _one_class(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        """All calls of the run together: an adversary may have one class a call."""
+        if has_players(window) or not all(_is_linear(call) for call in calls):
+            return None
+        if len({call.step for call in calls if call.label_counts}) < self.calls:
+            return None
+        try:
+            counts_K = label_counts(calls)
+        except NotEnoughData:
+            return None
+        if len(counts_K) < 2 or counts_K.sum() < self.samples or (counts_K > 0).sum() != 1:
+            return None
+        only = int(counts_K.argmax())
+        return self._make(
+            window,
+            calls,
+            f"all of {int(counts_K.sum())} labels are of class {only}: nothing can be learned",
+            {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
+        )
+
+    def _make(
+        self,
+        window: Window,
+        calls: list[LossCall],
+        message: str,
+        evidence: dict[str, EvidenceValue],
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=calls[0].step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=message,
+            evidence=evidence,
+            location=calls[0].location,
+        )
+
+
+def _beyond(call: LossCall) -> float:
+    """How far targets lie outside of 0 to 1."""
+    sample = call.targets
+    if sample is None or sample.least is None or sample.greatest is None:
+        return 0.0
+    if not math.isfinite(sample.least) or not math.isfinite(sample.greatest):
+        return 0.0
+    return max(-sample.least, sample.greatest - 1)
+
+
+def _is_linear(call: LossCall) -> bool:
+    return next((name for name in call.chain if name not in ("cast", "sigmoid")), "") == "linear"

@@ -1,0 +1,154 @@
+"""STR710: the last operation cannot give what the loss asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import by_place, train_calls
+
+RANGES = {
+    "relu": "0 and above",
+    "softplus": "0 and above",
+    "exp": "0 and above",
+    "sigmoid": "0 to 1",
+    "hardsigmoid": "0 to 1",
+    "softmax": "0 to 1",
+    "tanh": "-1 to 1",
+    "softsign": "-1 to 1",
+    "log_sigmoid": "0 and below",
+    "log_softmax": "0 and below",
+}
+
+
+@dataclass(frozen=True)
+class MissingActivationRange(Rule):
+    """The last operation cannot give what the loss asks for.
+
+    What it detects:
+        An elementwise loss whose targets lie outside of what the operation before it can
+        give, such as negative targets after a ReLU or targets of 250 after a sigmoid; and
+        a negative log-likelihood of scores that are no log-probabilities.
+
+    Why it matters:
+        Targets outside cannot be reached. The outputs are driven to the edge of the range,
+        where the gradient is 0: units die or saturate, and the loss stays high. A negative
+        log-likelihood of scores has no lower bound, so they grow without end.
+
+    Fires:
+        Over at least `samples` targets: error when more than `error_share` of them, warning
+        when more than `warning_share` lie outside. Error when in `calls` looks the
+        exponents of what a negative log-likelihood is given do not sum to 1, and it
+        comes straight from a linear layer.
+
+    Stays quiet:
+        Targets on the edge of the range, or beyond it by rounding; models that end in a
+        linear layer; log-probabilities however they were made.
+
+    What to do:
+        - Remove the activation after the last layer of a regression, or scale the targets
+          into its range.
+        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
+
+    Example:
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
+        loss = F.mse_loss(model(x), y - y.mean())          # half of the targets are negative
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1))
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep Learning, section 6.2.2,
+        https://www.deeplearningbook.org
+    """
+
+    code = "STR710"
+    explains = (
+        "loss_not_decreasing",
+        "loss_diverging",
+        "dead_units",
+        "exploding_gradient",
+        "nonfinite_loss",
+    )
+
+    error_share: float = threshold(
+        0.05, unit="of the targets", source="chosen by hand: no matter of single outliers"
+    )
+    warning_share: float = threshold(0.001, unit="of the targets", source="chosen by hand")
+    samples: int = threshold(64, unit="targets", source="chosen by hand: 3 of them are 5 %")
+    calls: int = threshold(2, unit="looks at predictions", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every place at which a loss is computed."""
+        calls = [call for call in train_calls(window) if call.targets is not None]
+        if not calls:
+            raise NotEnoughData("no targets of a loss were seen")
+        bounded = [c for c in calls if c.targets and c.targets.outside_share is not None]
+        scored = [c for c in calls if c.targets and c.targets.normalized is not None]
+        if not bounded and not scored:
+            raise NotApplicable("no loss follows an operation whose range is bounded")
+        found = [
+            *(self._outside(window, same) for same in by_place(bounded)),
+            *(self._scores(window, same) for same in by_place(scored)),
+        ]
+        judged = [finding for finding in found if finding is not None]
+        return sorted(judged, key=lambda finding: finding.severity.rank)[:1]
+
+    def _outside(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        seen = [call.targets for call in calls if call.targets is not None]
+        count = sum(sample.count for sample in seen)
+        share = sum((sample.outside_share or 0) * sample.count for sample in seen) / max(1, count)
+        if count < self.samples or share <= self.warning_share:
+            return None
+        last = next((name for name in calls[0].chain if name in RANGES), "")
+        least = min((s.least for s in seen if s.least is not None), default=0.0)
+        greatest = max((s.greatest for s in seen if s.greatest is not None), default=0.0)
+        return self._make(
+            window,
+            calls,
+            Severity.ERROR if share > self.error_share else Severity.WARNING,
+            f"{share:.1%} of the targets, which go from {least:.4g} to {greatest:.4g}, lie outside "
+            f"of what the {last} before the loss can give: {RANGES.get(last, '')}",
+            {"value": share, "limit": self.error_share, "operation": last, "targets": count},
+        )
+
+    def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        raw = [
+            call
+            for call in calls
+            if call.targets is not None
+            and call.targets.normalized is False
+            and [name for name in call.chain if name != "cast"][:1] == ["linear"]
+        ]
+        if len(raw) < self.calls or len(raw) < len(calls):
+            return None
+        return self._make(
+            window,
+            raw,
+            Severity.ERROR,
+            "nll is given the scores of a linear layer, but expects log-probabilities: "
+            "log-softmax is missing",
+            {"operation": "nll"},
+        )
+
+    def _make(
+        self,
+        window: Window,
+        calls: list[LossCall],
+        severity: Severity,
+        message: str,
+        evidence: dict[str, EvidenceValue],
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=severity,
+            step=calls[0].step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=message,
+            evidence=evidence,
+            location=calls[0].location,
+        )

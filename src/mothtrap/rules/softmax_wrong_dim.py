@@ -1,0 +1,108 @@
+"""STR709: a softmax under a loss runs over another axis than the classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import by_place, train_calls
+
+
+@dataclass(frozen=True)
+class SoftmaxWrongDim(Rule):
+    """A softmax under a loss runs over another axis than the classes.
+
+    What it detects:
+        A softmax or log-softmax whose output goes into a loss and whose axis has another
+        size than the axis of the classes: it runs over the batch, or over positions.
+
+    Why it matters:
+        The scores of different examples compete with one another, and the classes of one
+        example do not. What the model gives for an example depends on what else is in the
+        batch; the loss falls a little, and the model is worthless for single examples.
+
+    Fires:
+        Error where the loss is given labels (a negative log-likelihood, a cross-entropy),
+        a warning where it is an elementwise or binary loss, or written by hand.
+
+    Stays quiet:
+        When the axes have the same size, as in contrastive losses over all pairs of a
+        batch; when another operation than views, casts and logarithms lies between;
+        softmaxes inside the model, such as those of attention.
+
+    What to do:
+        - Give the axis of the classes: `dim=1` of a table of scores, or `dim=-1`.
+        - Use `cross_entropy` on the scores: it knows the axis itself.
+
+    Example:
+        loss = F.nll_loss(F.log_softmax(model(x), dim=0), y)     # over the batch
+        loss = F.nll_loss(F.log_softmax(model(x), dim=1), y)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
+    """
+
+    code = "STR709"
+    explains = (
+        "loss_not_decreasing",
+        "softmax_before_cross_entropy",
+        "stuck_at_chance",
+        "wrong_initial_loss",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the sizes of axes under every loss."""
+        calls = [call for call in train_calls(window) if call.softmax_sizes]
+        if not calls:
+            raise NotApplicable("no softmax was seen under a loss")
+        for same in by_place(calls):
+            wrong = [call for call in same if _wrong_size(call) is not None]
+            if wrong and not any(_is_square(call) for call in same):
+                return [self._finding(window, wrong)]
+        return []
+
+    def _finding(self, window: Window, calls: list[LossCall]) -> Finding:
+        first = calls[0]
+        size, expected = _wrong_size(first) or (0, 0)
+        labelled = first.operation in ("cross_entropy", "nll") and first.reduction is not None
+        return self.finding(
+            window,
+            severity=Severity.ERROR if labelled else Severity.WARNING,
+            step=first.step,
+            last_step=calls[-1].step,
+            count=len({call.step for call in calls}),
+            message=(
+                f"the softmax under {first.operation} runs over an axis of size {size}, but the "
+                f"axis of the classes has size {expected}: examples compete, classes do not"
+            ),
+            evidence={
+                "operation": first.operation,
+                "size": size,
+                "classes": expected,
+                "prediction_shape": list(first.prediction_shape or ()),
+            },
+            location=first.location,
+        )
+
+
+def _wrong_size(call: LossCall) -> tuple[int, int] | None:
+    """Return the size of the axis of a softmax and that of the classes, where they differ."""
+    shape = call.prediction_shape or ()
+    if call.operation in ("cross_entropy", "nll") and call.reduction is not None:
+        expected = call.classes
+    else:
+        expected = shape[-1] if len(shape) == 2 else None
+    if expected is None or expected < 2 or math.prod(shape) == expected:
+        return None
+    wrong = [size for size in call.softmax_sizes if size != expected]
+    return (wrong[0], expected) if wrong else None
+
+
+def _is_square(call: LossCall) -> bool:
+    shape = call.prediction_shape or ()
+    return len(shape) == 2 and shape[0] == shape[1]

@@ -1,0 +1,120 @@
+"""DAT508: one token fills most of the sequences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall, TokenShares
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class TokenRatio(Rule):
+    """One token fills most of the sequences.
+
+    What it detects:
+        Tokens, by default the 0 that padding mostly is, that make up more than a share of
+        an integer input of the model.
+
+    Why it matters:
+        Padding is computed like everything else: when most of a batch is padding, most of
+        the time is wasted. Where it also counts in the loss, the model learns to predict
+        padding. Many unknown tokens mean that text and vocabulary do not fit.
+
+    Fires:
+        Warning, over at least `samples` tokens, when the share of one of `token_values` is
+        above its entry of `token_thresholds_percent` (the last entry counts for all further
+        tokens).
+
+    Stays quiet:
+        Models that read no integers in rows of four and more; inputs of two values, such
+        as masks. A token that is not among the 16 most frequent ones counts as absent.
+
+    What to do:
+        - Sort examples by length into buckets, or pad each batch only to its longest one.
+        - Leave padding out of the loss: `ignore_index` of `cross_entropy`.
+        - Check the tokenizer when the token means "unknown".
+
+    Example:
+        x = pad_sequence(sentences, padding_value=0)[:, :512]      # of 40 tokens each
+        x = pad_sequence(batch, padding_value=0)                   # as long as needed
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
+    """
+
+    code = "DAT508"
+
+    token_values: str = threshold("0", unit="tokens, with commas", source="SageMaker Debugger")
+    token_thresholds_percent: str = threshold(
+        "50", unit="percent of all tokens, with commas", source="SageMaker Debugger"
+    )
+    samples: int = threshold(500, unit="tokens", source="chosen by hand: some short batches")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the shares of the configured tokens with their limits."""
+        seen = [shares for shares in window.seen(TokenShares) if len(shares.shares) > 2]
+        if not seen:
+            if any(True for _ in window.seen(TokenShares)):
+                raise NotApplicable("the integers that the model reads have two values at most")
+            raise NotApplicable("no model reads sequences of integers")
+        limits = self._limits()
+        by_argument: dict[str, list[TokenShares]] = defaultdict(list)
+        for shares in seen:
+            by_argument[shares.argument].append(shares)
+        enough = False
+        for argument, same in by_argument.items():
+            count = sum(shares.count for shares in same)
+            if count < self.samples:
+                continue
+            enough = True
+            for token, limit in limits.items():
+                share = sum(s.shares.get(token, 0.0) * s.count for s in same) / count
+                if 100 * share > limit:
+                    return [self._finding(window, same, argument, token, share, limit)]
+        if not enough:
+            raise NotEnoughData(f"fewer than {self.samples} tokens were seen")
+        return []
+
+    def _limits(self) -> dict[int, float]:
+        """Return percent by token.
+
+        Raises:
+            NotApplicable: the settings are no numbers.
+        """
+        try:
+            tokens = [int(text) for text in str(self.token_values).split(",")]
+            percents = [float(text) for text in str(self.token_thresholds_percent).split(",")]
+        except ValueError as err:
+            raise NotApplicable(
+                "token_values and token_thresholds_percent must be numbers with commas"
+            ) from err
+        percents += percents[-1:] * (len(tokens) - len(percents))
+        return dict(zip(tokens, percents, strict=False))
+
+    def _finding(
+        self,
+        window: Window,
+        seen: list[TokenShares],
+        argument: str,
+        token: int,
+        share: float,
+        limit: float,
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=seen[0].step,
+            last_step=seen[-1].step,
+            count=len({shares.step for shares in seen}),
+            message=(
+                f"{share:.0%} of the tokens in input {argument} are {token} (limit {limit:g} %)"
+            ),
+            evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
+            location=next((call.location for call in window.seen(LossCall)), None),
+        )

@@ -1,0 +1,135 @@
+"""LOS409: the answer stands in the input, or is known too soon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import by_place, entropy, label_counts, train_calls
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class TooGoodToBeTrue(Rule):
+    """The answer stands in the input, or is known too soon.
+
+    What it detects:
+        A column of a model's input table that gives the target away all by itself, be it a
+        copy of it, a scaled copy, or one column for each class; and a class loss that
+        falls from guessing to nothing within a handful of steps.
+
+    Why it matters:
+        What is easy to look up is not learned. The target, or something computed from it,
+        is in the features: scores are perfect, in validation as well, and the model fails
+        as soon as it is used where the target is not known yet.
+
+    Fires:
+        Warning when in `calls` looks the same columns, at most `column_share` of all, give
+        the target away; or when the loss falls from above `start_ratio` of the entropy of
+        the labels to below `end_ratio` of it within `steps` steps.
+
+    Stays quiet:
+        Data whose classes are far apart in most columns; targets that are the whole input,
+        as of an autoencoder; fewer than 3 columns; models that begin well, as pretrained
+        ones do; games.
+
+    What to do:
+        - Leave the columns out that are told, and look where they were computed: is anything
+          in them known only after the target is?
+        - Fit encoders and imputers without the target, and on the training part alone.
+        - Check that inputs and labels were not made from the same array.
+
+    Example:
+        x = table.to_numpy()                          # holds the column "price"
+        x = table.drop(columns="price").to_numpy()
+
+    References:
+        Kaufman et al. 2012, Leakage in data mining, ACM TKDD 6(4),
+        https://doi.org/10.1145/2382577.2382579
+    """
+
+    code = "LOS409"
+
+    calls: int = threshold(
+        2, unit="looks at a batch", source="chosen by hand: one batch may agree by chance"
+    )
+    column_share: float = threshold(
+        0.5, unit="of the columns", source="chosen by hand: above, the data are just easy"
+    )
+    steps: int = threshold(
+        10, unit="steps of the series", source="chosen by hand: fewer than small data take"
+    )
+    start_ratio: float = threshold(
+        0.5, unit="of the entropy of the labels", source="chosen by hand: no pretrained model"
+    )
+    end_ratio: float = threshold(0.01, unit="of the entropy of the labels", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look for telling columns, then at the beginning of every class loss."""
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        calls = [call for call in train_calls(window) if call.targets is not None]
+        if not calls:
+            raise NotEnoughData("no targets of a loss were seen")
+        for same in by_place(calls):
+            found = self._columns(window, same) or self._sudden(window, same)
+            if found is not None:
+                return [found]
+        return []
+
+    def _columns(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        looked = [
+            c for c in calls if c.targets is not None and c.targets.telling_columns is not None
+        ]
+        told = [set(c.targets.telling_columns or ()) for c in looked if c.targets is not None]
+        total = max((c.targets.columns or 0 for c in looked if c.targets is not None), default=0)
+        columns = sorted(set.intersection(*told)) if told else []
+        if len(looked) < self.calls or not columns or len(columns) > self.column_share * total:
+            return None
+        listed = ", ".join(str(column) for column in columns[:8])
+        word = "column" if len(columns) == 1 else "columns"
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=looked[0].step,
+            last_step=looked[-1].step,
+            count=len(looked),
+            message=f"{word} {listed} of the input (of {total}) tell the target all alone",
+            evidence={"columns": [*columns[:32]], "of": total},
+            location=looked[0].location,
+        )
+
+    def _sudden(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        if not any(call.label_counts for call in calls):
+            return None
+        chance = entropy(label_counts(calls))
+        own = [s for s in window.scalars("loss") if s.of == calls[0].series and s.total == len(s)]
+        if not own or chance <= 0 or not len(own[0]):
+            return None
+        loss_S = own[0].values_S[: self.steps]
+        low = np.flatnonzero(loss_S < self.end_ratio * chance)
+        if not loss_S[0] > self.start_ratio * chance or not len(low):
+            return None
+        step = int(own[0].steps_S[low[0]])
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=step,
+            message=(
+                f"the loss fell from {loss_S[0]:.3g} to {loss_S[low[0]]:.3g} in {low[0]} steps; "
+                f"guessing gives {chance:.3g}"
+            ),
+            evidence={
+                "first": float(loss_S[0]),
+                "value": float(loss_S[low[0]]),
+                "guessing": chance,
+            },
+            location=calls[0].location,
+        )

@@ -1,0 +1,109 @@
+"""LOS408: the first loss is far above that of guessing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._loss_calls import class_calls
+from mothtrap.rules._losses import Judgement, finite_part, judge_series
+
+
+@dataclass(frozen=True)
+class WrongInitialLoss(Rule):
+    """The first losses are far above that of guessing.
+
+    What it detects:
+        A class loss that begins far above the logarithm of the number of classes, which is
+        what a model gives that knows nothing and says so.
+
+    Why it matters:
+        The model begins by being sure and wrong: its scores are too large. Inputs that are
+        not scaled, weights that are too large, or labels that do not belong to the outputs
+        show here, before the first step. The first steps only undo it, with gradients that
+        are far too large.
+
+    Fires:
+        Warning when the first loss and the median of the first `steps` are above the larger
+        of `ratio` times the logarithm of the number of classes and that logarithm plus
+        `margin`.
+
+    Stays quiet:
+        Losses that begin low, as with pretrained weights; summed losses; losses with
+        several terms; soft targets; a run that goes on from a checkpoint.
+
+    What to do:
+        - Scale the inputs to mean 0 and standard deviation 1.
+        - Use the initialisation of the library, or scale that of the last layer down.
+        - Check that labels and outputs have the same order and number of classes.
+
+    Example:
+        nn.init.normal_(model[-1].weight)                    # scores of 10 and more
+        nn.init.normal_(model[-1].weight, std=0.01)
+
+    References:
+        Karpathy 2019, A recipe for training neural networks ("verify loss @ init"),
+        https://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "LOS408"
+
+    steps: int = threshold(5, unit="losses from the first", source="chosen by hand")
+    ratio: float = threshold(
+        2.0, unit="times the logarithm of the classes", source="chosen by hand"
+    )
+    margin: float = threshold(
+        3.0, unit="nats", source="chosen by hand: a sure guess is wrong by e^3 = 20 to 1"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the beginning of every series that is one class loss."""
+        calls = class_calls(window)
+
+        def judge(series: Series) -> Judgement | None:
+            own = [call for call in calls if call.series == series.of]
+            if not own:
+                raise NotApplicable("this loss series is no class loss")
+            return self._judge(series, own)
+
+        return judge_series(self, window, judge)
+
+    def _judge(self, series: Series, calls: list[LossCall]) -> Judgement | None:
+        if len([call for call in calls if call.step == calls[0].step]) > 1:
+            raise NotApplicable("the loss has several terms")
+        if any(call.reduction != "mean" for call in calls) or calls[0].label_counts is None:
+            raise NotApplicable("the loss is no mean over hard labels")
+        steps_S, loss_S = finite_part(series)
+        if series.total > len(series) or (len(steps_S) and steps_S[0] > 0):
+            raise NotApplicable("the first losses of the run are not in the window")
+        if len(loss_S) < self.steps:
+            raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
+        chance = math.log(max(2, calls[0].classes or 2))
+        limit = max(self.ratio * chance, chance + self.margin)
+        begin = loss_S[: self.steps]
+        if min(float(begin[0]), float(np.median(begin))) <= limit:
+            return None
+        return Judgement(
+            severity=Severity.WARNING,
+            step=int(steps_S[0]),
+            last_step=int(steps_S[self.steps - 1]),
+            count=self.steps,
+            message=(
+                f"the first loss is {begin[0]:.4g}; a model that guesses among "
+                f"{calls[0].classes} classes has {chance:.3g} (limit {limit:.3g})"
+            ),
+            evidence={
+                "value": float(begin[0]),
+                "guessing": chance,
+                "limit": limit,
+                "classes": calls[0].classes,
+            },
+        )
