@@ -50,14 +50,14 @@ class FullDisk:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self._writev = os.writev
+        self._write = os.write
 
-    def writev(self, file: int, parts: list[memoryview]) -> int:
+    def write(self, file: int, data: memoryview) -> int:
         if not self.room:
             raise OSError(28, "No space left on device")
-        size = min(self.room, parts[0].nbytes)
+        size = min(self.room, data.nbytes)
         self.room -= size
-        return self._writev(file, [parts[0][:size]]) if size else 0
+        return self._write(file, data[:size])
 
 
 def test_a_disk_that_is_full_at_any_byte_costs_no_step_before(
@@ -70,7 +70,7 @@ def test_a_disk_that_is_full_at_any_byte_costs_no_step_before(
         folder.mkdir()
         disk = FullDisk(dice.randrange(30_000))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "writev", disk.writev)
+            patch.setattr(os, "write", disk.write)
             log = WorkerLog(folder, roll_bytes=8_000)
             for number, item in enumerate(written):
                 try:

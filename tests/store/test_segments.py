@@ -50,13 +50,13 @@ def test_a_log_without_batches_leaves_no_file(tmp_path: Path) -> None:
 def test_a_segment_that_took_nothing_leaves_no_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(file: int, parts: list[memoryview]) -> int:
+    def full(file: int, data: memoryview) -> int:
         raise OSError(28, "No space left on device")
 
     log = SegmentLog(tmp_path, "stats")
     for number in (1, 2):
         with monkeypatch.context() as patch:
-            patch.setattr(os, "writev", full)
+            patch.setattr(os, "write", full)
             with pytest.raises(OSError, match="No space"):
                 log.append(batch(0))
         log.append(batch(number))

@@ -178,17 +178,17 @@ def test_a_refused_write_leaves_a_log_that_reads_and_writes_on(
 ) -> None:
     log = WorkerLog(tmp_path)
     log.append([record(0)])
-    real = os.writev
+    real = os.write
 
-    def part_of_it(file: int, parts: list[memoryview]) -> int:
-        if real(file, [parts[0][:100]]) == 100:
+    def part_of_it(file: int, data: memoryview) -> int:
+        if real(file, data[:100]) == 100:
             raise OSError(28, "No space left on device")
         return 100
 
-    monkeypatch.setattr(os, "writev", part_of_it)
+    monkeypatch.setattr(os, "write", part_of_it)
     with pytest.raises(OSError, match="No space left"):
         log.append([record(1)])
-    monkeypatch.setattr(os, "writev", real)
+    monkeypatch.setattr(os, "write", real)
     log.append([record(1)])
     log.close()
     state = ReadState(tmp_path)

@@ -44,7 +44,7 @@ class Whole:
 
     def data(self) -> bytes:
         """Its bytes, little-endian, in C order. Raises DamagedDataError."""
-        return read_bytes(self.folder, self.row)
+        return bytes(read_bytes(self.folder, self.row))
 
     def values(self) -> npt.NDArray[np.generic]:
         """The tensor as it was captured. Raises DamagedDataError."""

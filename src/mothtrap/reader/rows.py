@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,18 @@ class Piece:
 
     commit_N: Ints
     batch: pa.RecordBatch
+    _columns: dict[str, npt.NDArray[Any]] = field(init=False, default_factory=dict)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers, shape (N,)."""
-        return numbers(self.batch.column(name))
+        if name not in self._columns:
+            self._columns[name] = numbers(self.batch.column(name))
+        return self._columns[name]
 
     def rows_of(self, commit: int) -> slice:
         """The rows of one committed record."""
-        start, stop = np.searchsorted(self.commit_N, (commit, commit + 1))
-        return slice(int(start), int(stop))
+        start, stop = self.commit_N.searchsorted((commit, commit + 1)).tolist()
+        return slice(start, stop)
 
 
 class CommittedRows:
@@ -65,7 +68,7 @@ class CommittedRows:
         self._kind: Kind = kind
         self._promise = promise
         self._keep = list(keep)
-        self._tail = SegmentTail(folder, kind)
+        self._tail = SegmentTail(folder, kind, ("record", *keep))
         self._ahead: list[pa.RecordBatch] = []
         self._damage: list[str] = []
         self._whole = 0

@@ -25,6 +25,7 @@ from mothtrap.statistics.summary import STATISTICS, WIDTH, columns_for, derive
 from mothtrap.store.raw_reading import RawRow, read_bytes
 
 Array = npt.NDArray[Any]
+_NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
 class Tensor:
@@ -100,10 +101,10 @@ class Tensor:
         found = [np.empty(0, np.int64)]
         for part, ids in self._parts(worker):
             for piece in (*part.view.statistics(), *part.view.raw()):
-                commit_N = piece.commit_N[np.isin(piece.column("tensor"), ids)]
+                commit_N = piece.commit_N[_are(piece.column("tensor"), ids)]
                 found.append(part.view.commits.steps[commit_N[part.counts(commit_N, mode)]])
-        steps: Ints = np.unique(np.concatenate(found))
-        return steps
+        step_N = np.sort(np.concatenate(found), kind="stable")
+        return step_N[np.diff(step_N, prepend=-1) > 0]
 
     def raw_keys(
         self, mode: ModeName | None = None, worker: int | None = None
@@ -220,7 +221,7 @@ class Tensor:
     ) -> Iterator[tuple[Part, int, Piece, int]]:
         for part, ids in self._parts(worker):
             for piece in part.view.raw():
-                rows = np.flatnonzero(np.isin(piece.column("tensor"), ids))
+                rows = np.flatnonzero(_are(piece.column("tensor"), ids))
                 rows = rows[part.counts(piece.commit_N[rows], mode)]
                 for row in rows.tolist():
                     yield part, int(piece.commit_N[row]), piece, row
@@ -295,30 +296,31 @@ def _rows(pieces: Sequence[Piece], commit: int, ids: Sequence[int]) -> list[tupl
     if piece is None:
         return []
     place = piece.rows_of(commit)
-    found = np.flatnonzero(np.isin(piece.column("tensor")[place], ids))
+    found = np.flatnonzero(_are(piece.column("tensor")[place], ids))
     return [(piece, place.start + row) for row in found.tolist()]
 
 
+def _are(id_N: Array, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of many ids are those of a tensor: mostly it has one."""
+    found: npt.NDArray[np.bool_] = id_N == ids[0] if len(ids) == 1 else np.isin(id_N, ids)
+    return found
+
+
 def _raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
-    cells = piece.batch.slice(row, 1).to_pylist()[0]
-    commits = part.view.commits
+    batch, commits = piece.batch, part.view.commits
     return RawRow(
         record=int(commits.records[commit]),
         key=commits.key(commit),
-        tensor=cells["tensor"],
-        dtype=cells["dtype"],
-        shape=tuple(cells["shape"]),
-        segment=cells["segment"],
-        offset=cells["offset"],
-        size=cells["size"],
-        checksum=cells["checksum"],
+        dtype=batch.column("dtype")[row].as_py(),
+        shape=tuple(batch.column("shape")[row].as_py()),
+        **{name: int(piece.column(name)[row]) for name in _NUMBERS},
     )
 
 
 def _load(part: Part, commit: int, piece: Piece, row: int) -> Array:
     place = _raw_row(part, commit, piece, row)
     data = read_bytes(part.view.folder, place)
-    return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape).copy()
+    return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape)
 
 
 def _derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:

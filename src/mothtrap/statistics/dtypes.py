@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,13 @@ def name_of(dtype: npt.DTypeLike) -> str:
     Raises:
         UnknownNameError: arrays of this type (text, objects, records) are no tensors.
     """
-    name = np.dtype(dtype).name
-    if name not in NAMES:
+    return _name(np.dtype(dtype))
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    if dtype.name not in NAMES:
         raise UnknownNameError(
-            f"an array of type {name!r} is no tensor: expected numbers or truth values"
+            f"an array of type {dtype.name!r} is no tensor: expected numbers or truth values"
         )
-    return name
+    return dtype.name

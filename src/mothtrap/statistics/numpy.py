@@ -68,7 +68,10 @@ def describe(array: Array) -> tuple[str, tuple[int, ...], int]:
 
 def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
     """Write an array in C order, little-endian, to `array.nbytes` bytes."""
-    np.copyto(out_N.view(dtype_of(name_of(array.dtype))).reshape(array.shape), array)
+    if array.flags.c_contiguous and array.dtype.newbyteorder("<") == array.dtype:
+        np.copyto(out_N, array.reshape(-1).view(np.uint8))
+    else:
+        np.copyto(out_N.view(dtype_of(name_of(array.dtype))).reshape(array.shape), array)
 
 
 def digest(array: Array) -> int:

@@ -61,8 +61,9 @@ class RawLog:
     def __init__(
         self, folder: Path, *, roll_bytes: int = ROLL_BYTES, durability: Durability = "crash"
     ) -> None:
-        self._raw = SegmentLog(folder, "raw", roll_bytes=roll_bytes, durability=durability)
-        self._index = SegmentLog(folder, "index", roll_bytes=roll_bytes, durability=durability)
+        log = functools.partial(SegmentLog, folder, roll_bytes=roll_bytes, durability=durability)
+        self._raw = log("raw", marks_body=False)  # the index has a checksum of each tensor
+        self._index = log("index")
         self.next_seq = max(self._raw.next_seq, self._index.next_seq)
 
     def append(self, record: int, key: StepKey, blocks: Sequence[RawBlock]) -> None:

@@ -93,8 +93,8 @@ class RawIndex:
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
 
-def read_bytes(folder: Path, row: RawRow) -> bytes:
-    """Fetch the bytes of a tensor: one read.
+def read_bytes(folder: Path, row: RawRow) -> bytearray:
+    """Fetch the bytes of a tensor: one read, into memory of the caller's own.
 
     Args:
         folder: the worker's folder.
@@ -109,7 +109,7 @@ def read_bytes(folder: Path, row: RawRow) -> bytes:
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
         raise DamagedDataError(f"{what} cannot be read: its place in the index makes no sense")
     try:
-        data = _read_range(path, row.offset, row.size) if row.size else b""
+        data = _read_range(path, row.offset, row.size) if row.size else bytearray()
     except StoreError as err:
         if not isinstance(err, ObjectNotFoundError):
             raise
@@ -127,13 +127,20 @@ def read_bytes(folder: Path, row: RawRow) -> bytes:
     return data
 
 
-def _read_range(path: Path, offset: int, size: int) -> bytes:
+def _read_range(path: Path, offset: int, size: int) -> bytearray:
     """Read from a file; where it is not on this machine, from the object that it became."""
     try:
-        with path.open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), size, offset)
+        file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         data = read_range(path, offset, size)
         if data is None:
             raise
-        return data
+        return bytearray(data)
+    try:
+        if offset + size > os.fstat(file).st_size:
+            return bytearray()  # cut off
+        room = bytearray(size)
+        read = os.preadv(file, [room], offset)
+        return room[:read] if read < size else room
+    finally:
+        os.close(file)

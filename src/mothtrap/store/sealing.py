@@ -4,6 +4,8 @@ Every batch message carries a mark in its metadata: the batch's number in the se
 the length of its body, and xxh3_64 over the whole message (with the digits of the
 checksum itself read as zeros), seeded by the schema message and the batch's number.
 So a reader knows that every byte of a message is as written before Arrow sees it.
+Of messages whose body is checked elsewhere (see `raw_log`) the mark is over the metadata
+alone: nobody reads those as messages.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def matches(data: bytes, offset: int, mark: Mark, seed: int) -> bool:
     return _checksum(data, offset, mark, seed) == mark.checksum
 
 
-def seal(parts: Sequence[Bytes], index: int, seed: int) -> tuple[Bytes, ...]:
+def seal(
+    parts: Sequence[Bytes], index: int, seed: int, *, with_body: bool = True
+) -> tuple[Bytes, ...]:
     """Fill in the blank mark of a message that was just serialized; copies no body.
 
     Args:
@@ -90,6 +94,7 @@ def seal(parts: Sequence[Bytes], index: int, seed: int) -> tuple[Bytes, ...]:
             `BLANK_MARK` in it.
         index: the batch's number in its segment.
         seed: digest of the segment's schema message.
+        with_body: whether the mark is over the body, too.
     """
     head = bytearray(parts[0])
     (metadata,) = struct.unpack_from("<i", head, 4)
@@ -97,9 +102,12 @@ def seal(parts: Sequence[Bytes], index: int, seed: int) -> tuple[Bytes, ...]:
     body = sum(memoryview(part).nbytes for part in parts) - HEADER_BYTES - metadata
     head[at : at + len(BLANK_MARK)] = _TAG + b"%08x%016x" % (index, body) + _ZEROS
     state = xxhash.xxh3_64(seed=(seed + index) & _MASK)
-    state.update(head)
-    for part in parts[1:]:
-        state.update(memoryview(part))
+    if with_body:
+        state.update(head)
+        for part in parts[1:]:
+            state.update(memoryview(part))
+    else:
+        state.update(memoryview(head)[: HEADER_BYTES + metadata])
     checksum_at = at + len(_TAG) + 24
     head[checksum_at : checksum_at + 16] = b"%016x" % state.intdigest()
     return bytes(head), *parts[1:]

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,11 +20,16 @@ from mothtrap.store.segments import MAGIC
 
 MAX_SEGMENT_BYTES = 1 << 30
 """Chosen by hand: 16 times the size at which segments are rolled."""
+RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
 
 class SegmentReader:
     """Reads one segment from where the last poll ended.
+
+    Args:
+        path: of the file; need not exist yet.
+        columns: those to be given back, so far as they are there; None: all.
 
     Attributes:
         damage: one sentence for each part that could not be read.
@@ -31,8 +37,9 @@ class SegmentReader:
         pending_bytes: bytes behind the last good batch: a batch in writing, or torn.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         self.path = path
+        self._columns = columns
         self.damage: list[str] = []
         self.done = False
         self.pending_bytes = 0
@@ -155,7 +162,7 @@ class SegmentReader:
             else:
                 stream = memoryview(self._schema_message + view[start:end])
             try:
-                table = pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
+                table = self._chosen(pa.ipc.open_stream(pa.py_buffer(stream)).read_all())
                 batches += table.combine_chunks().to_batches()
             except _ARROW_ERRORS:
                 inside = [(at, mark) for at, mark in found if start <= at < end]
@@ -170,10 +177,15 @@ class SegmentReader:
             try:
                 schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
                 message = pa.ipc.read_message(pa.py_buffer(view[at : mark.end]))
-                batches.append(pa.ipc.read_record_batch(message, schema))
+                batches.append(self._chosen(pa.ipc.read_record_batch(message, schema)))
             except _ARROW_ERRORS as err:
                 self._report(f"batch {mark.index} cannot be read: {err}")
         return batches
+
+    def _chosen(self, rows: RowsT) -> RowsT:
+        if self._columns is None:
+            return rows
+        return rows.select([name for name in rows.schema.names if name in self._columns])
 
     def _end(self, why: str) -> None:
         self._report(why)
@@ -197,10 +209,17 @@ def _neighbours(found: Sequence[tuple[int, sealing.Mark]]) -> Iterator[tuple[int
 
 
 class SegmentTail:
-    """Reads all segments of one kind in a folder, in order, as they grow."""
+    """Reads all segments of one kind in a folder, in order, as they grow.
 
-    def __init__(self, folder: Path, kind: Kind) -> None:
+    Args:
+        folder: need not exist yet.
+        kind: of the segments.
+        columns: as of `SegmentReader`.
+    """
+
+    def __init__(self, folder: Path, kind: Kind, columns: Sequence[str] | None = None) -> None:
         self._folder = folder
+        self._columns = columns
         self._kind: Kind = kind
         self._seq = -1
         self._reader: SegmentReader | None = None
@@ -244,4 +263,4 @@ class SegmentTail:
             name = segment_path(self._folder, self._kind, self._seq + 1).name
             self._damage.append(f"{self._folder.name}/{name}: the segment is missing")
         self._seq = seq
-        self._reader = SegmentReader(segment_path(self._folder, self._kind, seq))
+        self._reader = SegmentReader(segment_path(self._folder, self._kind, seq), self._columns)

@@ -28,14 +28,14 @@ def broken(*_: object, **__: object) -> None:
 def full_disk() -> types.SimpleNamespace:
     writes = [int(os.environ.get("PLANT_AFTER", "0"))]
 
-    def writev(file: int, parts: list[memoryview]) -> int:
+    def write(file: int, data: memoryview) -> int:
         if writes[0] > 0:
             writes[0] -= 1
-            return os.writev(file, parts)
+            return os.write(file, data)
         note()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    return types.SimpleNamespace(**(vars(os) | {"writev": writev}))
+    return types.SimpleNamespace(**(vars(os) | {"write": write}))
 
 
 class Planter:
