@@ -1,0 +1,120 @@
+"""DAT502: features of one table differ in scale by orders of magnitude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import DataTaken
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._data import MOSTLY_ZERO, by_layer, pooled_features
+
+
+@dataclass(frozen=True)
+class FeatureScaleMismatch(Rule):
+    """Features of one table differ in scale by orders of magnitude.
+
+    What it detects:
+        A linear or recurrent layer that is given data whose features vary on very
+        different scales, such as an age beside an income.
+
+    Why it matters:
+        The features of large scale decide on gradients and on the learning rate that is
+        still stable; at that rate the weights of the small ones hardly move, so the
+        model learns late or never what they say.
+
+    Fires:
+        Warning when, over at least `min_rows` rows, the standard deviations of two
+        features differ by more than `scale_ratio`.
+
+    Stays quiet:
+        Channels of pictures, token ids, what a normalisation layer takes first or right
+        after the layer, features that are constant or nearly always 0 (one-hot, counts
+        of rare words), what other layers under training have made.
+
+    What to do:
+        - Standardise each feature: subtract its mean and divide by its standard
+          deviation, both from the training data.
+        - Take the logarithm of features that span orders of magnitude themselves.
+        - Put `nn.BatchNorm1d(features, affine=False)` first.
+
+    Example:
+        x = torch.tensor(table, dtype=torch.float32)          # age, income, ...
+        x = (x - x.mean(dim=0)) / x.std(dim=0)
+
+    References:
+        LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3,
+        http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
+    """
+
+    code = "DAT502"
+    explains = (
+        "dead_units",
+        "exploding_gradient",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+    )
+
+    scale_ratio: float = threshold(
+        100.0, unit="times the standard deviation of another feature", source="chosen by hand"
+    )
+    min_rows: int = threshold(64, unit="rows seen", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the features of every first layer."""
+        taken = {layer: looks for layer, looks in by_layer(window).items() if not looks[0].grid}
+        tables = {layer: looks for layer, looks in taken.items() if looks[0].feature_stds}
+        if not tables:
+            if window.total_steps < 1:
+                raise NotEnoughData("no layer was seen to take data")
+            raise NotApplicable("no layer with weights takes a table of float features")
+        seen = {layer: sum(look.rows for look in looks) for layer, looks in tables.items()}
+        if max(seen.values()) < self.min_rows:
+            raise NotEnoughData(f"{max(seen.values())} rows were seen, {self.min_rows} are needed")
+        found = [
+            self._judge(window, looks)
+            for layer, looks in tables.items()
+            if seen[layer] >= self.min_rows and not any(look.normalized for look in looks)
+        ]
+        return [finding for finding in found if finding][:1]
+
+    def _judge(self, window: Window, looks: list[DataTaken]) -> Finding | None:
+        std_F, zeros_F = pooled_features(looks)
+        usable = np.flatnonzero((std_F > 0) & (zeros_F < MOSTLY_ZERO))
+        if len(usable) < 2:
+            return None
+        ordered = usable[np.argsort(std_F[usable])]
+        small, large = int(ordered[0]), int(ordered[-1])
+        ratio = float(std_F[large] / std_F[small])
+        if ratio <= self.scale_ratio:
+            return None
+        last = looks[-1]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=looks[0].step,
+            last_step=last.step,
+            count=len(looks),
+            layers=(last.layer,),
+            message=(
+                f"of the {len(std_F)} features that {last.layer} ({last.layer_type}) is given, "
+                f"feature {large} varies by {std_F[large]:.3g} and feature {small} by "
+                f"{std_F[small]:.3g}: {ratio:.3g}x (limit {self.scale_ratio:g}x)"
+            ),
+            evidence={
+                "value": ratio,
+                "limit": self.scale_ratio,
+                "largest_feature": large,
+                "smallest_feature": small,
+                "largest_std": float(std_F[large]),
+                "smallest_std": float(std_F[small]),
+            },
+            location=last.location,
+        )

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.looks import batches, data
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.feature_scale_mismatch import FeatureScaleMismatch
+
+RNG = np.random.default_rng(0)
+STANDARD = RNG.normal(size=(512, 6))
+TABLE = STANDARD * [1.0, 0.002, 1.0, 0.5, 2.0, 1.0]
+
+
+def check(rows: np.ndarray, **about):
+    return FeatureScaleMismatch().check(window(*batches(rows, **about)))
+
+
+def test_fires_on_a_feature_far_smaller_than_the_others() -> None:
+    [finding] = check(TABLE)
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert (finding.evidence["largest_feature"], finding.evidence["smallest_feature"]) == (4, 1)
+    assert finding.evidence["value"] == pytest.approx(1000, rel=0.15)
+    assert (finding.layers, finding.location) == (("0",), "model.py:1")
+
+
+def test_stays_quiet_on_features_of_like_scale() -> None:
+    assert check(STANDARD * [1.0, 0.05, 1.0, 0.5, 2.0, 1.0]) == []
+
+
+def test_stays_quiet_on_constant_and_on_sparse_features() -> None:
+    rows = STANDARD.copy()
+    rows[:, 0] = 1.0
+    rows[:, 1] = np.where(RNG.random(512) < 0.01, 1e-3, 0.0)
+    assert check(rows) == []
+
+
+def test_stays_quiet_on_channels_and_where_a_normalisation_follows() -> None:
+    with pytest.raises(NotApplicable, match="table"):
+        check(TABLE, grid=True)
+    assert check(TABLE, normalized=True) == []
+
+
+def test_batches_are_judged_together() -> None:
+    shifts = np.repeat([[0.0], [1.0]], 64, axis=0)
+    rows = 1e-4 * STANDARD[:128] + shifts  # each batch alone hardly varies
+    rows[:, 0] = STANDARD[:128, 0]
+    assert check(rows) == []
+
+
+def test_cannot_judge_from_a_few_rows() -> None:
+    with pytest.raises(NotEnoughData, match="rows"):
+        FeatureScaleMismatch().check(window(data(0, TABLE[:8])))
+    with pytest.raises(NotApplicable):
+        FeatureScaleMismatch().check(window(steps=5))
