@@ -103,12 +103,13 @@ class Confusion(Rule):
             return None
         share_KK = by_row(confusion_KK)
         share_KK[confusion_KK.sum(axis=1) < self.row_samples] = np.nan
-        right_K = np.diagonal(share_KK)
         count_K = confusion_KK.sum(axis=1)
+        is_rare_K = self.imbalance * count_K < count_K.max()
+        right_K = np.where(is_rare_K, np.nan, np.diagonal(share_KK))
         rare_KK = count_K[None, :] > self.imbalance * count_K[:, None]
         other_KK = np.where(rare_KK | np.eye(len(share_KK), dtype=bool), np.nan, share_KK)
         if np.isnan(right_K).all() or np.isnan(other_KK).all():
-            return None
+            return None  # no class has labels enough
         row, column = np.unravel_index(int(np.nanargmax(other_KK)), other_KK.shape)
         worst = int(np.nanargmin(right_K))
         if other_KK[row, column] > self.max_off_diag:

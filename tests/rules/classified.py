@@ -1,0 +1,44 @@
+"""Loss calls of classifiers made by hand: labels and predictions per look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from tests.rules.windows import LOSS
+
+from mothtrap.core.observations import LossCall, TargetSample
+
+
+def classified(
+    confusion: Sequence[Sequence[int]],
+    *,
+    looks: int = 10,
+    weighted: bool = False,
+    series: str = LOSS,
+    model_inputs: tuple[str, ...] = ("float32",),
+) -> list[LossCall]:
+    """A call every 8 steps with these counts of label (rows) and prediction (columns)."""
+    counts_KK = np.array(confusion)
+    count = int(counts_KK.sum())
+    classes = len(counts_KK)
+    return [
+        LossCall(
+            step=8 * look,
+            operation="cross_entropy",
+            series=series,
+            classes=classes,
+            prediction_shape=(count, classes),
+            location="train.py:9",
+            reduction="mean",
+            model_inputs=model_inputs,
+            label_counts=tuple(counts_KK.sum(1).tolist()),
+            targets=TargetSample(
+                dtype="int64",
+                count=count,
+                weighted=weighted,
+                confusion=tuple(counts_KK.reshape(-1).tolist()),
+            ),
+        )
+        for look in range(looks)
+    ]

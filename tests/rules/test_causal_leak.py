@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall, TargetSample
+from mothtrap.rules.causal_leak import CausalLeak
+
+STEPS = (0, 8, 16)
+
+
+def call(step: int, offsets: tuple[int, ...] | None, ahead: str | None = "") -> LossCall:
+    return LossCall(
+        step=step,
+        operation="cross_entropy",
+        series=LOSS,
+        classes=4,
+        location="lm.py:12",
+        label_counts=(10, 10, 10, 10),
+        targets=TargetSample(dtype="int64", count=40, input_offsets=offsets),
+        looks_ahead=ahead,
+    )
+
+
+def calls(offsets: tuple[int, ...] | None, ahead: str | None = "") -> list[LossCall]:
+    return [call(step, offsets, ahead if step < 16 else None) for step in STEPS]
+
+
+def check(observed: list[LossCall], values: object = 2.0) -> list[Finding]:
+    return CausalLeak().check(window(loss(np.full(20, values)), *observed))
+
+
+def test_labels_that_are_the_inputs_are_a_warning_while_the_loss_is_high() -> None:
+    [finding] = check(calls((0,)), math.log(4))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert finding.location == "lm.py:12"
+    assert "not shifted" in finding.message
+
+
+def test_and_an_error_once_the_loss_shows_that_they_are_copied() -> None:
+    assert check(calls((0,)), 0.29 * math.log(4))[0].severity is Severity.ERROR
+    assert check(calls((0,)), 0.31 * math.log(4))[0].severity is Severity.WARNING
+
+
+def test_one_look_proves_nothing() -> None:
+    assert check(calls((0,))[:1]) == []
+    assert check(calls((1,), "attention")[:1]) == []
+
+
+@pytest.mark.parametrize("ahead", ["attention", "recurrent"])
+def test_shifted_labels_that_the_model_can_see_are_an_error(ahead: str) -> None:
+    [finding] = check(calls((1,), ahead))
+    assert (finding.severity, finding.evidence["looks_ahead"]) == (Severity.ERROR, ahead)
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param(calls((1,)), id="shifted, and a mask"),
+        pytest.param(calls((1,), None), id="shifted, and nothing known of attention"),
+        pytest.param(calls(()), id="masked language model, or translation"),
+        pytest.param(calls((), "attention"), id="an encoder"),
+        pytest.param(calls((0, 1)), id="sequences of one token"),
+        pytest.param([*calls((0,)), call(24, ())], id="one batch that differs"),
+        pytest.param([*calls((1,), "attention")[:2], call(24, ())], id="another task in turn"),
+    ],
+)
+def test_stays_quiet(healthy: list[LossCall]) -> None:
+    assert check(healthy) == []
+
+
+def test_does_not_apply_without_sequences_of_integers() -> None:
+    with pytest.raises(NotApplicable, match="integers"):
+        check(calls(None))
+    with pytest.raises(NotApplicable, match="class loss"):
+        check([LossCall(step=0, operation="elementwise")])
+    with pytest.raises(NotEnoughData):
+        check([LossCall(step=0, operation="cross_entropy")])

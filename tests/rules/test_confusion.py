@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.classified import classified
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.rules.confusion import Confusion
+
+PAIR = [[30, 0, 0], [0, 30, 0], [0, 16, 4]]
+GOOD = [[30, 0, 0], [0, 27, 3], [0, 4, 26]]
+
+
+def check(calls: list[LossCall], *more: object, **thresholds: float) -> list[Finding]:
+    return Confusion(**thresholds).check(window(loss(np.ones(100)), *calls, *more))
+
+
+def test_a_class_that_is_taken_for_another_is_a_warning() -> None:
+    [finding] = check(classified(PAIR))
+    assert (finding.severity, finding.evidence["class"]) == (Severity.WARNING, 2)
+    assert finding.evidence["value"] == pytest.approx(0.8)
+    assert "class 2 are taken for class 1" in finding.message
+
+
+def test_a_class_that_nobody_predicts_is_a_warning() -> None:
+    [finding] = check(classified([[40, 0, 0, 0], [0, 40, 0, 0], [0, 0, 40, 0], [8, 6, 6, 0]]))
+    assert finding.evidence == {"value": 0.0, "limit": 0.05, "class": 3}
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param(classified(GOOD), id="good"),
+        pytest.param(classified([[20, 10, 0], [12, 18, 0], [4, 16, 10]]), id="not learned yet"),
+        pytest.param(classified([[95, 0], [5, 0]]), id="rare: that is class imbalance"),
+        pytest.param(classified([[60, 0], [1, 0]], looks=9), id="too few of the class"),
+    ],
+)
+def test_stays_quiet(healthy: list[LossCall]) -> None:
+    assert check(healthy) == []
+
+
+# The row of the rule's predecessor: an identity passes, and its parameters are expressible.
+
+
+def test_an_identity_of_10_classes_passes_with_the_old_limits() -> None:
+    perfect = classified(np.eye(10, dtype=int) * 6)
+    assert check(perfect, min_diag=0.9, max_off_diag=0.1) == []
+
+
+def test_min_diag_is_expressible() -> None:
+    spread = classified([[50, 0, 0, 0], [2, 44, 2, 2], [0, 0, 50, 0], [0, 0, 0, 50]])
+    assert check(spread, min_diag=0.85, max_off_diag=0.1) == []
+    [finding] = check(spread, min_diag=0.9, max_off_diag=0.1)
+    assert (finding.evidence["class"], finding.evidence["value"]) == (1, pytest.approx(0.88))
+
+
+def test_max_off_diag_is_expressible() -> None:
+    [finding] = check(classified(GOOD), min_diag=0.5, max_off_diag=0.1)
+    assert finding.evidence["value"] == pytest.approx(4 / 30)
+
+
+def test_only_the_last_samples_count() -> None:
+    begun, learned = classified(PAIR, looks=20), classified(GOOD, looks=40)[20:]
+    assert len(check([*begun, *learned[:1]])) == 1
+    assert check([*begun, *learned]) == []
+
+
+def test_cannot_judge_without_predictions() -> None:
+    with pytest.raises(NotEnoughData, match="500 are needed"):
+        check(classified(PAIR, looks=3))
+    with pytest.raises(NotApplicable, match="predictions"):
+        check([LossCall(step=0, operation="cross_entropy", label_counts=(3, 4))])
+    with pytest.raises(NotApplicable, match="play"):
+        check(classified(PAIR), loss(np.ones(100), of="gan.py:9", optimizers=("G",)))

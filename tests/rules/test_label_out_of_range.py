@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import FailedLoss, LossCall, TargetSample
+from mothtrap.rules.label_out_of_range import LabelOutOfRange
+
+
+def call(
+    step: int = 0,
+    operation: str = "cross_entropy",
+    counts: tuple[int, ...] | None = (40, 24),
+    reduction: str = "mean",
+    chain: tuple[str, ...] = ("linear",),
+    **sample: float,
+) -> LossCall:
+    return LossCall(
+        step=step,
+        operation=operation,
+        series=LOSS,
+        chain=chain,
+        classes=2,
+        location="train.py:9",
+        reduction=reduction,
+        label_counts=counts,
+        targets=TargetSample(dtype="int64", count=64, **sample),
+    )
+
+
+def check(*observed: object) -> list[Finding]:
+    return LabelOutOfRange().check(window(loss(np.ones(100)), *observed))
+
+
+def test_a_call_that_failed_is_told() -> None:
+    failed = FailedLoss(
+        step=7, operation="cross_entropy", error="IndexError: ...", classes=3, least=1, greatest=3
+    )
+    [finding] = check(failed, call())
+    assert (finding.severity, finding.step, finding.evidence["limit"]) == (Severity.ERROR, 7, 2)
+    assert "1 to 3" in finding.message
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        pytest.param(
+            FailedLoss(step=7, operation="nll", error="shapes", classes=3, least=0, greatest=2),
+            id="labels are fine: it was something else",
+        ),
+        pytest.param(FailedLoss(step=7, operation="nll", error="CUDA"), id="cannot be read"),
+    ],
+)
+def test_a_call_that_failed_otherwise_is_not(failed: FailedLoss) -> None:
+    assert check(failed, call()) == []
+
+
+@pytest.mark.parametrize(("least", "greatest"), [(-1.0, 1.0), (0.0, 255.0), (1.0, 2.0)])
+@pytest.mark.parametrize("operation", ["binary_cross_entropy", "binary_cross_entropy_with_logits"])
+def test_binary_targets_outside_of_0_to_1_are_an_error(
+    operation: str, least: float, greatest: float
+) -> None:
+    [finding] = check(call(operation=operation, counts=None, least=least, greatest=greatest))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+
+
+@pytest.mark.parametrize(("least", "greatest"), [(0.0, 1.0), (0.1, 0.9), (-1e-3, 1.001)])
+def test_soft_binary_targets_are_healthy(least: float, greatest: float) -> None:
+    soft = call(operation="binary_cross_entropy", counts=None, least=least, greatest=greatest)
+    assert check(soft) == []
+
+
+def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
+    [finding] = check(call(ignored_share=0.9), call(8, ignored_share=1.0))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 8)
+    assert check(call(ignored_share=1.0, reduction="sum", counts=(3, 1))) == []
+
+
+ONE_CLASS = [call(step, counts=(64, 0)) for step in range(0, 80, 8)]
+
+
+def test_labels_of_one_class_alone_are_an_error() -> None:
+    [finding] = check(*ONE_CLASS)
+    assert (finding.severity, finding.evidence["class"]) == (Severity.ERROR, 0)
+    assert check(*ONE_CLASS[:7]) == []
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param([*ONE_CLASS[1:], call(counts=(63, 1))], id="one other label"),
+        pytest.param(
+            [msgspec.structs.replace(c, chain=("div", "cat")) for c in ONE_CLASS],
+            id="the first of similarities",
+        ),
+        pytest.param(
+            [
+                *ONE_CLASS,
+                *(
+                    msgspec.structs.replace(c, label_counts=(0, 64), location="train.py:10")
+                    for c in ONE_CLASS
+                ),
+            ],
+            id="an adversary's two calls",
+        ),
+        pytest.param([*ONE_CLASS, loss(np.ones(100), of="g.py:1", optimizers=("G",))], id="game"),
+    ],
+)
+def test_stays_quiet(healthy: list[object]) -> None:
+    assert check(*healthy) == []
+
+
+def test_does_not_apply_without_labels() -> None:
+    with pytest.raises(NotApplicable):
+        check(LossCall(step=0, operation="elementwise"))
+    with pytest.raises(NotEnoughData):
+        check(LossCall(step=0, operation="cross_entropy"))

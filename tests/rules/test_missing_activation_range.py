@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall, TargetSample
+from mothtrap.rules.missing_activation_range import MissingActivationRange
+
+
+def call(
+    share: float | None,
+    *chain: str,
+    step: int = 0,
+    count: int = 64,
+    operation: str = "elementwise",
+    normalized: bool | None = None,
+) -> LossCall:
+    return LossCall(
+        step=step,
+        operation=operation,
+        chain=chain,
+        location="train.py:9",
+        targets=TargetSample(
+            dtype="float32",
+            count=count,
+            least=-2.0,
+            greatest=2.0,
+            outside_share=share,
+            normalized=normalized,
+        ),
+    )
+
+
+def check(*calls: LossCall) -> list[Finding]:
+    return MissingActivationRange().check(window(*calls))
+
+
+@pytest.mark.parametrize("last", ["relu", "sigmoid", "tanh", "softplus", "softmax"])
+def test_many_targets_out_of_reach_are_an_error(last: str) -> None:
+    [finding] = check(call(0.5, last, "linear"))
+    assert (finding.severity, finding.evidence["operation"]) == (Severity.ERROR, last)
+    assert finding.location == "train.py:9"
+
+
+def test_few_targets_out_of_reach_are_a_warning_and_single_ones_nothing() -> None:
+    assert check(call(0.02, "tanh"))[0].severity is Severity.WARNING
+    assert check(call(0.0005, "tanh", count=4000)) == []
+
+
+def test_shares_are_added_up_over_looks() -> None:
+    with_few = [call(0.0, "relu", step=8 * n, count=32) for n in range(9)]
+    assert check(*with_few, call(0.5, "relu", step=72, count=32))[0].severity is Severity.WARNING
+    assert check(call(0.5, "relu", count=32)) == []
+
+
+def test_a_negative_log_likelihood_of_scores_is_an_error() -> None:
+    scores = [call(None, "linear", step=step, operation="nll", normalized=False) for step in (0, 8)]
+    [finding] = check(*scores)
+    assert finding.severity is Severity.ERROR
+    assert "log-softmax is missing" in finding.message
+    assert check(scores[0]) == []
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param([call(0.0, "relu"), call(0.0, "relu", step=8)], id="inside"),
+        pytest.param(
+            [call(None, "linear", step=s, operation="nll", normalized=True) for s in (0, 8)],
+            id="log-probabilities by hand",
+        ),
+        pytest.param(
+            [call(None, "log", step=s, operation="nll", normalized=False) for s in (0, 8)],
+            id="no linear layer",
+        ),
+        pytest.param(
+            [call(None, "linear", step=s, operation="nll", normalized=bool(s)) for s in (0, 8, 16)],
+            id="one look that differs",
+        ),
+    ],
+)
+def test_stays_quiet(healthy: list[LossCall]) -> None:
+    assert check(*healthy) == []
+
+
+def test_does_not_apply_to_models_that_end_in_a_linear_layer() -> None:
+    with pytest.raises(NotApplicable, match="bounded"):
+        check(call(None, "linear"))
+    with pytest.raises(NotEnoughData):
+        check(LossCall(step=0, operation="elementwise"))

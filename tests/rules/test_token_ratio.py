@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall, TokenShares
+from mothtrap.rules.token_ratio import TokenRatio
+
+
+def tokens(shares: dict[int, float], *, step: int = 0, count: int = 1000) -> TokenShares:
+    return TokenShares(step=step, argument="0", count=count, shares=shares)
+
+
+def check(*seen: object, **thresholds: object) -> list[Finding]:
+    return TokenRatio(**thresholds).check(window(*seen))
+
+
+PADDED = {0: 0.7, 5: 0.1, 9: 0.1}
+
+
+def test_mostly_padding_is_a_warning() -> None:
+    line = LossCall(step=0, operation="cross_entropy", location="train.py:9")
+    [finding] = check(tokens(PADDED), line)
+    assert (finding.severity, finding.evidence["value"]) == (Severity.WARNING, pytest.approx(70))
+    assert finding.location == "train.py:9"
+
+
+def test_shares_are_weighed_by_their_tokens() -> None:
+    assert check(tokens(PADDED), tokens({4: 0.9, 5: 0.05, 6: 0.05}, step=8, count=2000)) == []
+
+
+# The row of the rule's predecessor: tokens with a threshold each.
+
+
+def test_token_values_and_their_thresholds_are_expressible() -> None:
+    settings = {"token_values": "0,9", "token_thresholds_percent": "80,5"}
+    [finding] = check(tokens(PADDED), **settings)
+    assert (finding.evidence["token"], finding.evidence["limit"]) == (9, 5.0)
+    assert check(tokens(PADDED), token_values="7", token_thresholds_percent="1") == []
+
+
+def test_the_last_threshold_counts_for_further_tokens() -> None:
+    [finding] = check(tokens(PADDED), token_values="3,5,9", token_thresholds_percent="90,9.5")
+    assert finding.evidence["token"] == 5
+
+
+def test_the_threshold_itself_is_allowed() -> None:
+    assert check(tokens({0: 0.5, 1: 0.3, 2: 0.2})) == []
+
+
+def test_cannot_judge_masks_or_few_tokens() -> None:
+    with pytest.raises(NotApplicable, match="two values"):
+        check(tokens({0: 0.7, 1: 0.3}))
+    with pytest.raises(NotEnoughData):
+        check(tokens(PADDED, count=499))
+    with pytest.raises(NotApplicable, match="no model"):
+        check()
+    with pytest.raises(NotApplicable, match="numbers"):
+        check(tokens(PADDED), token_values="pad")
