@@ -86,4 +86,5 @@ ILLNESSES = (
     exactly("too_little_data", "DAT512", 0, severity="info"),
     near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),
     near("correlated_features", "DAT513", 0, layer="0", severity="info"),
+    near("saturated_activation", "ACT202", 0, layer="1", severity="warning"),
 )

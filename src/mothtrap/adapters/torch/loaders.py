@@ -228,7 +228,7 @@ class LoaderWatch:
         self._sources[loader] = source
         self._job.recorder.observe(
             LoaderBegan(
-                step=self._job.grouper.steps_applied,
+                step=self._job.grouper.step,
                 loader=source.label,
                 sampler=source.plan.sampler,
                 workers=source.plan.workers,
@@ -296,7 +296,7 @@ class LoaderWatch:
             return
         self._job.recorder.observe(
             BatchesLoaded(
-                step=self._job.grouper.steps_applied,
+                step=self._job.grouper.step,
                 loader=source.label,
                 sampler=source.plan.sampler,
                 workers=source.plan.workers,

@@ -1,0 +1,137 @@
+"""NUM005: the data hold values that are no numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.data_observations import InputDistribution, LoaderBegan
+from mothtrap.core.data_observations import NonfiniteInput as Seen
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class NonfiniteInput(Rule):
+    """The data hold NaN or infinite values.
+
+    What it detects:
+        NaN or infinity in a tensor that a loader gave, or that a model was called with,
+        with the rows and, where the loader's sampler told them, the samples.
+
+    Why it matters:
+        One NaN in one row makes the loss of its batch NaN, the gradients of all weights
+        with it, and one optimizer step later the model is lost. It comes back in every
+        epoch, in another batch each time.
+
+    Fires:
+        Error when the training loss is not finite in the step that was given such a
+        tensor, or at most `later_steps` later, for loaders that read ahead. Warning when
+        an evaluation's loss is not finite. Else a note: the value never reached a loss.
+
+    Stays quiet:
+        Masks: tensors without NaN whose finite values are all the same, such as an
+        attention mask of 0 and minus infinity. Tensors that a model has made.
+
+    What to do:
+        - Look at the samples named, and repair or drop them where the data are read:
+          empty cells of a table, divisions by a standard deviation of 0, log of 0.
+        - Fill missing values, and tell the model which ones were missing:
+          `x = torch.nan_to_num(x)` beside a mask.
+        - Let a test of the data say that everything is finite before training begins.
+
+    Example:
+        frame = pandas.read_csv("patients.csv")                  # empty cells become NaN
+        frame = frame.fillna(frame.median(numeric_only=True))    # filled
+
+    References:
+        Breck et al. 2019, Data validation for machine learning,
+        https://mlsys.org/Conferences/2019/doc/2019/167.pdf
+    """
+
+    code = "NUM005"
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "dead_units",
+        "nonfinite_weight",
+    )
+
+    later_steps: int = threshold(
+        1, unit="steps", source="chosen by hand: wrappers of loaders fetch one batch ahead"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at what was found in the data, then whether it reached a loss."""
+        found = list(window.seen(Seen))
+        looked = any(True for kind in (LoaderBegan, InputDistribution) for _ in window.seen(kind))
+        if not found and not looked:
+            raise NotEnoughData("no floating-point data were looked at")
+        findings = []
+        for mode in (Mode.TRAIN, Mode.EVAL):
+            own = [fact for fact in found if fact.mode is mode]
+            if own:
+                findings.append(self._judge(window, mode, own))
+        return findings
+
+    def _judge(self, window: Window, mode: Mode, found: list[Seen]) -> Finding:
+        broken = _broken_steps(window, mode)
+        slack = self.later_steps if mode is Mode.TRAIN else 0
+        reaching = [f for f in found if any(0 <= s - f.step <= slack for s in broken)]
+        severity = Severity.INFO
+        if reaching:
+            severity = Severity.ERROR if mode is Mode.TRAIN else Severity.WARNING
+        first = min(reaching or found, key=lambda fact: fact.step)
+        steps = sorted({fact.step for fact in found if fact.step >= first.step})
+        return self.finding(
+            window,
+            severity=severity,
+            step=first.step,
+            last_step=steps[-1],
+            count=len(steps),
+            message=_message(first, reached=bool(reaching)),
+            evidence={
+                "tensor": first.tensor,
+                "source": first.source,
+                "nan": first.nan,
+                "inf": first.inf,
+                "rows": list(first.rows),
+                "samples": list(first.samples),
+            },
+            location=first.location,
+            mode=mode.value,
+        )
+
+
+def _broken_steps(window: Window, mode: Mode) -> set[int]:
+    """Steps at which a loss was not finite."""
+    return {
+        int(step)
+        for series in window.scalars("loss", mode)
+        for step in series.steps_S[~np.isfinite(series.values_S)]
+    }
+
+
+def _message(fact: Seen, *, reached: bool) -> str:
+    kinds = [f"{n} {word}" for n, word in ((fact.nan, "NaN"), (fact.inf, "infinite")) if n]
+    what = f"tensor {fact.tensor} of a batch of {fact.source}"
+    if not fact.from_loader:
+        what = f"argument {fact.tensor} of {fact.source}"
+    rows = f"in {_some('row', fact.rows, fact.row_count)}"
+    samples = f" ({_some('sample', fact.samples, fact.row_count)} of the data)"
+    effect = "" if reached else "; no loss was broken by it"
+    return f"{what} holds {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
+
+
+def _some(word: str, numbers: tuple[int, ...], count: int) -> str:
+    shown = ", ".join(str(number) for number in numbers[:4])
+    more = f" and {count - 4} more" if count > 4 else ""
+    return f"{word}{'s' if count > 1 else ''} {shown}{more}"

@@ -1,0 +1,137 @@
+"""DAT512: there are too few samples to learn from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.data_observations import LoaderBegan, RowsShared, TargetOrder
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+LATEST = 3
+"""Losses that are averaged before training and evaluation are compared."""
+
+
+@dataclass(frozen=True)
+class TooLittleData(Rule):
+    """There are too few samples to learn from.
+
+    What it detects:
+        Training data with few samples for each class, or with few for the parameters of
+        the model, which does much better on them than in evaluation.
+
+    Why it matters:
+        A model with more parameters than samples can learn each of them by heart. What it
+        says of new samples then depends on chance: on the split, and on the seed.
+
+    Fires:
+        A note when there are fewer than `per_class` samples for each class seen, or more
+        than `parameters_per_sample` parameters for each sample while the evaluation loss
+        is `gap_ratio` times the training loss.
+
+    Stays quiet:
+        As long as the number of samples is not known: no loader told it, and rows that
+        are sliced by hand have not come around. Models that do as well in evaluation.
+
+    What to do:
+        - Get more data, or augment those that there are.
+        - Begin with a model that was trained on other data, and train its last layer.
+        - Take a smaller model, weight decay or dropout, and stop when the evaluation
+          loss is lowest.
+        - Judge by cross-validation: one small split says little.
+
+    Example:
+        model = ResNet50(classes=10)               # 24 million parameters, 200 images
+        model = pretrained_backbone(frozen=True)   # and a new last layer
+
+    References:
+        Beleites et al. 2013, Sample size planning for classification models,
+        https://arxiv.org/abs/1211.1323
+    """
+
+    code = "DAT512"
+    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+
+    per_class: float = threshold(30.0, unit="samples a class", source="chosen by hand")
+    parameters_per_sample: float = threshold(
+        100.0, unit="parameters a sample", source="chosen by hand: two orders of magnitude"
+    )
+    gap_ratio: float = threshold(
+        2.0, unit="times the training loss", source="chosen by hand: dropout alone gives less"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the number of samples with classes and parameters."""
+        known = _samples(window)
+        if known is None:
+            raise NotEnoughData("how many samples there are is not known")
+        samples, location = known
+        classes = _classes(window)
+        if classes > 1 and samples < self.per_class * classes:
+            said = f"{samples} samples of {classes} classes are trained on"
+            return [self._finding(window, said, location, samples=samples, classes=classes)]
+        parameters, gap = _parameters(window), _gap(window)
+        if parameters > self.parameters_per_sample * samples and gap > self.gap_ratio:
+            said = (
+                f"{parameters} parameters are trained on {samples} samples, and the evaluation "
+                f"loss is {gap:.3g} times the training loss"
+            )
+            numbers = {"samples": samples, "parameters": parameters, "gap": gap}
+            return [self._finding(window, said, location, **numbers)]
+        return []
+
+    def _finding(
+        self, window: Window, said: str, location: str | None, **evidence: float
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=0,
+            message=said,
+            evidence=dict(evidence),
+            location=location,
+            confidence="medium",
+        )
+
+
+def _samples(window: Window) -> tuple[int, str | None] | None:
+    """How many samples there are to train on, and the line that goes through them."""
+    trained = {order.loader for order in window.seen(TargetOrder)}
+    told = [
+        (began.samples, began.location)
+        for began in window.seen(LoaderBegan)
+        if began.loader in trained and began.samples
+    ]
+    rows = [(seen.train_rows, None) for seen in window.seen(RowsShared)]
+    return max(told or rows, key=lambda pair: pair[0], default=None)
+
+
+def _classes(window: Window) -> int:
+    """How many classes were seen in the targets; 0 where there are none."""
+    seen = [
+        np.array(order.counts).sum(axis=0) for order in window.seen(TargetOrder) if order.counts
+    ]
+    return max((int((counts_K > 0).sum()) for counts_K in seen), default=0)
+
+
+def _parameters(window: Window) -> int:
+    matrix = window.matrix("gradient", "l2")
+    return sum(math.prod(tensor.shape) for tensor in matrix.tensors) if matrix is not None else 0
+
+
+def _gap(window: Window) -> float:
+    """The latest evaluation loss in units of the latest training loss."""
+    levels = []
+    for mode in (Mode.EVAL, Mode.TRAIN):
+        latest = [s.values_S[-LATEST:] for s in window.scalars("loss", mode) if len(s)]
+        values = np.concatenate(latest) if len(latest) == 1 else np.empty(0)
+        levels.append(float(values.mean()) if len(values) and np.isfinite(values).all() else 0.0)
+    return levels[0] / levels[1] if levels[1] > 0 else 0.0

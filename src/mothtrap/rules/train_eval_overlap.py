@@ -1,0 +1,147 @@
+"""DAT510: a model is evaluated on rows that it is trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.data_observations import IndicesShared, RowsShared
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class TrainEvalOverlap(Rule):
+    """A model is evaluated on rows that it is trained on.
+
+    What it detects:
+        Samples that a loader of training and a loader of evaluation both draw, and rows of
+        an evaluation's inputs that are equal, bit by bit, to rows of training.
+
+    Why it matters:
+        A model can know by heart what it was trained on. The evaluation says that it
+        generalises where it only remembers, and overfitting stays unseen until the
+        model is used.
+
+    Fires:
+        Error when two loaders draw `samples` of the same samples, or when at least
+        `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
+        or more) were trained on, which is `chance_ratio` times what equal rows in
+        the data explain. Warning when all are, but they are only a part of the training
+        data, and nothing else is evaluated. A note when the training data themselves
+        are evaluated.
+
+    Stays quiet:
+        Data with many equal rows, such as a few discrete features; inputs that are
+        augmented, and training data that are never seen twice, so that one does not know
+        them all.
+
+    What to do:
+        - Split once, by indices that are drawn once and kept:
+          `random_split(data, lengths, generator=torch.Generator().manual_seed(0))`.
+        - Drop copies, and repeat rare rows, after splitting and not before.
+        - Split by patient, speaker or document where several rows come from one.
+
+    Example:
+        train, held_out = data[:800], data[700:]      # 100 rows in both
+        train, held_out = data[:800], data[800:]
+
+    References:
+        Kapoor, Narayanan 2023, Leakage and the reproducibility crisis in
+        machine-learning-based science, https://doi.org/10.1016/j.patter.2023.100804
+    """
+
+    code = "DAT510"
+
+    samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")
+    low_share: float = threshold(0.05, unit="of the rows", source="chosen by hand")
+    high_share: float = threshold(
+        0.95, unit="of the rows", source="chosen by hand: then the training data are evaluated"
+    )
+    rows: int = threshold(5, unit="rows", source="chosen by hand: so few may be equal by chance")
+    chance_ratio: float = threshold(
+        10.0, unit="times the share that equal rows explain", source="chosen by hand"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge what loaders draw, else what rows are equal."""
+        indices, rows = list(window.seen(IndicesShared)), list(window.seen(RowsShared))
+        if not indices and not rows:
+            raise NotEnoughData(
+                "no evaluation was seen after the training data had come around once"
+            )
+        found = [self._by_indices(window, one, rows) for one in indices]
+        told = {one.eval_loader for one in indices}
+        latest = {(one.source, one.location): one for one in rows if one.source not in told}
+        clean = any(self._share(one) < self.low_share for one in rows) or any(
+            not one.shared for one in indices
+        )
+        found += [self._by_rows(window, one, clean=clean) for one in latest.values()]
+        return [finding for finding in found if finding is not None]
+
+    def _share(self, one: RowsShared) -> float:
+        return one.shared / max(1, one.eval_rows)
+
+    def _by_indices(
+        self, window: Window, one: IndicesShared, rows: list[RowsShared]
+    ) -> Finding | None:
+        if one.shared < self.samples:
+            return None
+        contained = one.shared == one.eval_samples
+        elsewhere = contained and any(
+            self._share(other) < self.low_share for other in rows if other.source != one.eval_loader
+        )
+        itself = contained and (elsewhere or one.eval_samples >= 0.9 * one.train_samples)
+        said = (
+            f"{one.eval_loader} of the evaluation draws {one.shared} of its {one.eval_samples} "
+            f"samples from the {one.train_samples} of {one.train_loader}, which is trained on"
+        )
+        return self.finding(
+            window,
+            severity=Severity.INFO if itself else Severity.ERROR,
+            step=one.step,
+            message=said,
+            evidence={
+                "shared": one.shared,
+                "eval_samples": one.eval_samples,
+                "train_samples": one.train_samples,
+                "share": one.shared / max(1, one.eval_samples),
+            },
+            location=one.location,
+            mode=Mode.EVAL.value,
+        )
+
+    def _by_rows(self, window: Window, one: RowsShared, *, clean: bool) -> Finding | None:
+        share = self._share(one)
+        explained = share < self.chance_ratio * one.expected_share
+        if one.shared < self.rows or share < self.low_share:
+            return None
+        severity, words = Severity.ERROR, ""
+        if share >= self.high_share:
+            itself = clean or one.eval_rows >= 0.9 * one.train_rows
+            severity = Severity.INFO if itself or explained else Severity.WARNING
+            words = ": the training data are evaluated"
+        elif explained:
+            return None
+        return self.finding(
+            window,
+            severity=severity,
+            step=one.step,
+            message=(
+                f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
+                f"evaluated on ({one.source}) were trained on{words}"
+            ),
+            layers=(one.module,),
+            evidence={
+                "share": share,
+                "limit": self.low_share,
+                "expected_share": one.expected_share,
+                "train_rows": one.train_rows,
+                "eval_rows": one.eval_rows,
+            },
+            location=one.location,
+            mode=Mode.EVAL.value,
+        )

@@ -1,0 +1,191 @@
+"""DAT509: a model is evaluated on inputs of another scale than it is trained on."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mothtrap.core.data_observations import InputDistribution
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scale:
+    """Mean and standard deviation of the inputs of some calls together."""
+
+    step: int
+    rows: int
+    mean: float
+    std: float
+    location: str | None
+
+
+@dataclass(frozen=True)
+class TrainEvalShift(Rule):
+    """A model is evaluated on inputs of another scale than it is trained on.
+
+    What it detects:
+        A floating-point argument of a model whose mean or standard deviation in
+        evaluation is far from what it is in training.
+
+    Why it matters:
+        The model answers to inputs such as it never saw. Its evaluation says nothing
+        about what it learned: the loss is high and the accuracy low, however long it
+        trains. Most often one of the two is normalised, and the other is not.
+
+    Fires:
+        When in `share` of the evaluations the standard deviation is not within
+        1/`error_ratio` to `error_ratio` times that of training, or the mean is more than
+        `error_shift` standard deviations away: error. Warning beyond `warning_ratio` or
+        `warning_shift`. At least `rows` rows are needed on either side.
+
+    Stays quiet:
+        Augmented training data, evaluations on a few rows (rollouts, generated text),
+        arguments that are constant in evaluation (a time, a mask), masks, integers, and
+        modules that user code calls in one of the two modes only.
+
+    What to do:
+        - Apply the same transformation to training and evaluation data: fit mean and
+          standard deviation on the training data, and use these numbers for both.
+        - Check the units and the type: images of 0 to 255 beside images of 0 to 1.
+        - Put the normalisation into the model, where it cannot be forgotten.
+
+    Example:
+        x_train = (x_train - mean) / std
+        accuracy = evaluate(model, x_test)                      # not normalised
+        accuracy = evaluate(model, (x_test - mean) / std)       # with training's numbers
+
+    References:
+        Breck et al. 2019, Data validation for machine learning,
+        https://mlsys.org/Conferences/2019/doc/2019/167.pdf
+    """
+
+    code = "DAT509"
+
+    share: float = threshold(
+        1 / 3, unit="of the evaluations", source="chosen by hand: others may be of training data"
+    )
+    error_ratio: float = threshold(
+        5.0, unit="times the standard deviation in training", source="chosen by hand"
+    )
+    warning_ratio: float = threshold(
+        2.5, unit="times the standard deviation in training", source="chosen by hand"
+    )
+    error_shift: float = threshold(
+        2.0, unit="standard deviations in training", source="chosen by hand"
+    )
+    warning_shift: float = threshold(
+        1.0, unit="standard deviations in training", source="chosen by hand"
+    )
+    rows: int = threshold(
+        16, unit="rows", source="chosen by hand: fewer may lie together by chance"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare every argument that was seen in training and in evaluation."""
+        seen: dict[tuple[str, str], list[InputDistribution]] = defaultdict(list)
+        for one in window.seen(InputDistribution):
+            seen[one.module, one.argument].append(one)
+        if not seen:
+            raise NotEnoughData("no floating-point input of a model was seen")
+        findings, compared = [], False
+        for name, every in seen.items():
+            train = _together(one for one in every if one.mode is Mode.TRAIN)
+            others = self._evaluations(every)
+            if train is None or train.rows < self.rows or train.std <= 0 or not others:
+                continue
+            compared = True
+            found = self._judge(window, name, train, others)
+            if found is not None:
+                findings.append(found)
+        if not compared:
+            raise NotApplicable("no argument was seen both in training and in an evaluation")
+        return findings
+
+    def _evaluations(self, every: list[InputDistribution]) -> list[_Scale]:
+        """Calls with enough rows one by one, smaller ones together by step."""
+        found, small = [], defaultdict(list)
+        for one in every:
+            if one.mode is Mode.EVAL and one.rows >= self.rows:
+                found.append(_together([one]))
+            elif one.mode is Mode.EVAL:
+                small[one.step].append(one)
+        found += [_together(calls) for calls in small.values()]
+        return [scale for scale in found if scale and scale.rows >= self.rows and scale.std > 0]
+
+    def _judge(
+        self, window: Window, name: tuple[str, str], train: _Scale, others: list[_Scale]
+    ) -> Finding | None:
+        limits = (
+            (Severity.ERROR, self.error_ratio, self.error_shift),
+            (Severity.WARNING, self.warning_ratio, self.warning_shift),
+        )
+        for severity, ratio, shift in limits:
+            far = [one for one in others if _is_far(train, one, ratio, shift)]
+            if far and len(far) >= self.share * len(others):
+                return self._finding(window, name, train, far, severity)
+        return None
+
+    def _finding(
+        self,
+        window: Window,
+        name: tuple[str, str],
+        train: _Scale,
+        far: list[_Scale],
+        severity: Severity,
+    ) -> Finding:
+        module, argument = name
+        first = min(far, key=lambda one: one.step)
+        return self.finding(
+            window,
+            severity=severity,
+            step=first.step,
+            last_step=max(one.step for one in far),
+            count=len(far),
+            message=(
+                f"argument {argument} of {module} has mean {first.mean:.3g} and standard "
+                f"deviation {first.std:.3g} in evaluation, {train.mean:.3g} and "
+                f"{train.std:.3g} in training"
+            ),
+            layers=(module,),
+            evidence={
+                "argument": argument,
+                "train_mean": train.mean,
+                "train_std": train.std,
+                "eval_mean": first.mean,
+                "eval_std": first.std,
+            },
+            location=first.location,
+            mode=Mode.EVAL.value,
+        )
+
+
+def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
+    """The scale of several calls as if their rows had come in one."""
+    every = list(calls)
+    rows = sum(one.rows for one in every)
+    if not rows:
+        return None
+    mean = sum(one.rows * one.mean for one in every) / rows
+    square = sum(one.rows * (one.std**2 + (one.mean - mean) ** 2) for one in every) / rows
+    return _Scale(
+        step=every[0].step,
+        rows=rows,
+        mean=mean,
+        std=math.sqrt(square),
+        location=every[0].location,
+    )
+
+
+def _is_far(train: _Scale, other: _Scale, ratio: float, shift: float) -> bool:
+    return (
+        not 1 / ratio <= other.std / train.std <= ratio
+        or abs(other.mean - train.mean) > shift * train.std
+    )

@@ -1,0 +1,230 @@
+"""DAT506: batches are taken from data that are sorted by their target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.data_observations import TargetOrder
+from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sorted:
+    """Share of the targets' variation that lies between batches, and what to say."""
+
+    share: float
+    message: str
+    values: bool = False
+
+
+@dataclass(frozen=True)
+class UnshuffledBatches(Rule):
+    """Batches are taken from data that are sorted by their target.
+
+    What it detects:
+        Targets that differ far more between the batches of a loss call than within them:
+        most batches have one class, or targets that climb from batch to batch.
+
+    Why it matters:
+        A step on one class alone moves the model to always say that class, and the next
+        class takes it back. Gradients of such batches are no estimate of the gradient of
+        the data; the model forgets as fast as it learns, and ends with what it saw last.
+
+    Fires:
+        After `blocks` batches (small ones are put together until they have
+        `block_targets` targets), when at least `between_share` of the variation of the
+        targets lies between batches and shuffled data would show that less often than
+        `chance`. Error when the loader takes its samples in the order of the data, else a
+        warning. Numbers as targets are a warning, and must rise, or fall, in
+        `monotone_share` of the batches.
+
+    Stays quiet:
+        Data in any order that has nothing to do with the targets, classes that are rare,
+        batches balanced on purpose, a call site that always gets one class, and one
+        that gets two classes in turn, as the discriminator of a GAN does.
+
+    What to do:
+        - Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch
+          where tensors are sliced by hand.
+        - Where the order must be kept within a sequence, shuffle the sequences.
+        - Shuffle once before splitting into training and validation data, too: else
+          they hold different classes.
+
+    Example:
+        loader = DataLoader(data, batch_size=64)                  # a file grouped by class
+        loader = DataLoader(data, batch_size=64, shuffle=True)
+
+    References:
+        Bengio 2012, Practical recommendations for gradient-based training of deep
+        architectures, section 3.1.1, https://arxiv.org/abs/1206.5533
+    """
+
+    code = "DAT506"
+    explains = (
+        "dead_units",
+        "exploding_gradient",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+    )
+
+    blocks: int = threshold(8, unit="batches, small ones put together", source="chosen by hand")
+    block_targets: int = threshold(
+        16, unit="targets in a batch", source="chosen by hand: a few targets are often alike"
+    )
+    between_share: float = threshold(
+        0.5,
+        unit="share of the variation",
+        source="measured: 0.0 for shuffled data, 0.6 to 1.0 for sorted ones, 0.2 for batches "
+        "of 4 out of 10 classes",
+    )
+    chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
+    monotone_share: float = threshold(
+        0.7, unit="of the changes between batches", source="chosen by hand: 0.5 by chance"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the latest, longest record of every call site."""
+        latest = {order.site: order for order in window.seen(TargetOrder)}
+        if not latest:
+            raise NotEnoughData("the targets of too few batches were seen")
+        findings, reasons = [], []
+        for order in latest.values():
+            try:
+                found = self._classes(order) if order.counts else self._values(order)
+            except CannotJudge as reason:
+                reasons.append(reason)
+                continue
+            if found:
+                findings.append(self._finding(window, order, found))
+        if len(reasons) == len(latest):
+            raise reasons[-1]
+        findings.sort(key=lambda finding: finding.severity.rank)
+        return findings[:1]
+
+    def _classes(self, order: TargetOrder) -> _Sorted | None:
+        counts_BK = np.array(order.counts, dtype=float)
+        blocks_BK = _put_together(counts_BK, counts_BK.sum(axis=1), self.block_targets)
+        blocks_BK = blocks_BK[:, blocks_BK.sum(axis=0) > 0]
+        batches, classes = blocks_BK.shape
+        if batches < self.blocks:
+            raise NotEnoughData(f"{batches} batches of targets were seen, {self.blocks} are needed")
+        if classes < 2:
+            raise NotApplicable("all targets of a loss so far are of one class")
+        share, surprise = _between(blocks_BK)
+        if share < self.between_share or surprise < _normal_quantile(self.chance):
+            return None
+        if classes == 2 and _longest_run(blocks_BK.argmax(axis=1)) < 3:
+            return None
+        single = int((blocks_BK.max(axis=1) >= 0.9 * blocks_BK.sum(axis=1)).sum())
+        return _Sorted(
+            share=share,
+            message=f"{single} of {batches} batches have (nearly) one class of {classes}",
+        )
+
+    def _values(self, order: TargetOrder) -> _Sorted | None:
+        moments_B3 = np.array(order.moments, dtype=float)
+        count_B, mean_B, variance_B = moments_B3.T
+        if not np.isfinite(moments_B3).all():
+            raise NotApplicable("targets are not finite")
+        sums_B3 = np.stack([count_B, count_B * mean_B, count_B * (variance_B + mean_B**2)], axis=1)
+        count_B, sum_B, square_B = _put_together(sums_B3, count_B, self.block_targets).T
+        if len(count_B) < self.blocks:
+            raise NotEnoughData(
+                f"{len(count_B)} batches of targets were seen, {self.blocks} are needed"
+            )
+        mean_B = sum_B / count_B
+        middle = float(sum_B.sum() / count_B.sum())
+        total = float(square_B.sum() - count_B.sum() * middle**2)
+        between = float((count_B * (mean_B - middle) ** 2).sum())
+        if total <= 1e-12 * float(square_B.sum()):
+            raise NotApplicable("all targets of a loss are the same")
+        share = float(between / total)
+        rising = float((np.diff(mean_B) > 0).mean())
+        if share < self.between_share or max(rising, 1 - rising) < self.monotone_share:
+            return None
+        way = "rise" if rising > 0.5 else "fall"
+        return _Sorted(
+            share=share,
+            message=f"targets {way} from batch to batch in {max(rising, 1 - rising):.0%} of them",
+            values=True,
+        )
+
+    def _finding(self, window: Window, order: TargetOrder, found: _Sorted) -> Finding:
+        in_order = order.sampler == "sequential"
+        where = f"; {order.loader} takes samples in the order of the data" if in_order else ""
+        return self.finding(
+            window,
+            severity=Severity.ERROR if in_order and not found.values else Severity.WARNING,
+            step=order.steps[0],
+            last_step=order.steps[-1],
+            count=len(order.steps),
+            message=(
+                f"{found.message}: {found.share:.0%} of the targets' variation lies between "
+                f"batches, shuffled data show about 0 %{where}"
+            ),
+            evidence={
+                "between_share": found.share,
+                "limit": self.between_share,
+                "batches": len(order.steps),
+                "sampler": order.sampler,
+            },
+            location=order.location,
+        )
+
+
+def _put_together(rows_BF: Floats, size_B: Floats, least: int) -> Floats:
+    """Add up consecutive rows until each sum is of `least` targets; a rest is left out."""
+    sums: list[Floats] = []
+    begin, size = 0, 0.0
+    for place, own in enumerate(size_B):
+        size += own
+        if size >= least:
+            sums.append(rows_BF[begin : place + 1].sum(axis=0))
+            begin, size = place + 1, 0.0
+    return np.array(sums).reshape(-1, rows_BF.shape[1])
+
+
+def _between(counts_BK: Floats) -> tuple[float, float]:
+    """Return how much of the variation of classes lies between batches, and how surprising.
+
+    Cramer's V squared of the table of batches and classes, less what chance gives; and the
+    normal deviate of its chi-squared by Wilson and Hilferty (1931).
+    """
+    total = float(counts_BK.sum())
+    expected_BK = counts_BK.sum(axis=1, keepdims=True) * counts_BK.sum(axis=0) / total
+    chi2 = float(((counts_BK - expected_BK) ** 2 / expected_BK).sum())
+    batches, classes = counts_BK.shape
+    freedom = (batches - 1) * (classes - 1)
+    most = total * (min(batches, classes) - 1)
+    spread = 2 / (9 * freedom)
+    surprise = ((chi2 / freedom) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    if most <= freedom:
+        return 0.0, surprise
+    return max(0.0, (chi2 - freedom) / (most - freedom)), surprise
+
+
+def _normal_quantile(chance: float) -> float:
+    """Return the deviate that a normal variable exceeds with a small probability."""
+    low, high = 0.0, 40.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if math.erfc(middle / math.sqrt(2)) / 2 > chance else (low, middle)
+        )
+    return high
+
+
+def _longest_run(labels_B: np.ndarray) -> int:
+    """Return how many neighbours are the same, at most."""
+    changes = np.flatnonzero(np.diff(labels_B)) + 1
+    edges = np.concatenate(([0], changes, [len(labels_B)]))
+    return int(np.diff(edges).max())

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.data_observations import BatchesLoaded
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.repeated_batch import RepeatedBatch
+
+
+def passed(repeated: int, sampler: str = "shuffled", workers: int = 0, **more) -> BatchesLoaded:
+    options = {"loader": "loader 1", "pass_number": 1, "batches": 20, "location": "train.py:7"}
+    return BatchesLoaded(
+        step=9, repeated=repeated, sampler=sampler, workers=workers, **{**options, **more}
+    )
+
+
+def check(*parts: BatchesLoaded) -> list[Finding]:
+    return RepeatedBatch().check(window(*parts))
+
+
+@pytest.mark.parametrize(
+    "sick",
+    [
+        passed(3),
+        passed(10, "sequential"),
+        passed(10, "iterable", workers=2),
+        passed(4, batches=9, ended=False),
+    ],
+)
+def test_fires_where_every_sample_should_come_once(sick: BatchesLoaded) -> None:
+    [finding] = check(sick)
+    assert (finding.severity, finding.location) == (Severity.ERROR, "train.py:7")
+    assert f"{sick.repeated} of {sick.batches} batches" in finding.message
+
+
+def test_says_what_the_workers_do() -> None:
+    [finding] = check(passed(10, "iterable", workers=2))
+    assert "its 2 workers read the same stream" in finding.message
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [passed(0), passed(2), passed(15, batches=2000), passed(0, "iterable", workers=4)],
+)
+def test_quiet_on_passes_that_give_a_batch_once(healthy: BatchesLoaded) -> None:
+    assert check(healthy) == []
+
+
+@pytest.mark.parametrize("sampler", ["with_replacement", "own", "iterable"])
+def test_does_not_apply_to_loaders_that_may_repeat(sampler: str) -> None:
+    with pytest.raises(NotApplicable):
+        check(passed(19, sampler))
+
+
+def test_waits_for_a_pass() -> None:
+    with pytest.raises(NotEnoughData):
+        RepeatedBatch().check(window(steps=5))
+
+
+def test_thresholds() -> None:
+    assert RepeatedBatch(batches=11).check(window(passed(10))) == []
+    assert RepeatedBatch(share=0.6).check(window(passed(10))) == []

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import gradients, loss, window
+
+from mothtrap.core.data_observations import LoaderBegan, RowsShared, TargetOrder
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.window import Matrix
+from mothtrap.rules.too_little_data import TooLittleData
+
+
+def loader(samples: int) -> LoaderBegan:
+    place = "train.py:6"
+    return LoaderBegan(
+        step=0, loader="loader 1", sampler="shuffled", samples=samples, location=place
+    )
+
+
+def targets(*counts: tuple[int, ...]) -> TargetOrder:
+    return TargetOrder(
+        step=8, site="a", steps=tuple(range(len(counts))), counts=counts, loader="loader 1"
+    )
+
+
+FOUR = targets((5, 9, 7, 11), (8, 8, 8, 8))
+
+
+def weights(count: int) -> Matrix:
+    made = gradients("l2", {"0.weight": [1.0] * 9})
+    tensor = TensorInfo(kind="gradient", name="0.weight", shape=(count, 100))
+    return Matrix(
+        kind=made.kind,
+        statistic=made.statistic,
+        tensors=(tensor,),
+        steps_S=made.steps_S,
+        values_ST=made.values_ST,
+        present_ST=made.present_ST,
+        skipped_S=made.skipped_S,
+    )
+
+
+def test_few_samples_a_class_are_a_note() -> None:
+    [finding] = TooLittleData().check(window(loader(40), FOUR))
+    assert (finding.severity, finding.location) == (Severity.INFO, "train.py:6")
+    assert finding.message.startswith("40 samples of 4 classes")
+
+
+def test_rows_sliced_by_hand_are_counted_when_they_have_come_around() -> None:
+    rows = RowsShared(
+        step=9, module="N", argument="x", source="c", train_rows=40, eval_rows=9, shared=0
+    )
+    [finding] = TooLittleData().check(window(rows, targets((5, 5))))
+    assert finding.evidence["samples"] == 40
+
+
+def test_many_parameters_and_a_gap_are_a_note() -> None:
+    train, held_out = loss([0.1] * 9), loss([0.5] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
+    parts = (loader(300), FOUR, weights(400), train)
+    [finding] = TooLittleData().check(window(*parts, held_out))
+    assert finding.evidence["parameters"] == 40_000
+    assert finding.evidence["gap"] == pytest.approx(5)
+    close = loss([0.15] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
+    assert TooLittleData().check(window(*parts, close)) == []
+    assert TooLittleData().check(window(*parts)) == []
+
+
+def test_quiet_with_enough_samples_and_on_one_class() -> None:
+    assert TooLittleData().check(window(loader(120), FOUR)) == []
+    assert TooLittleData().check(window(loader(20), targets((8,), (8,)))) == []
+
+
+@pytest.mark.parametrize("parts", [(FOUR,), (loader(10),)])
+def test_waits_until_it_is_known_how_many_samples_there_are(parts: tuple) -> None:
+    with pytest.raises(NotEnoughData):
+        TooLittleData().check(window(*parts, steps=9))
+
+
+def test_thresholds() -> None:
+    assert TooLittleData(per_class=5).check(window(loader(40), FOUR)) == []
+    held_out = loss([0.5] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
+    gap = window(loader(300), FOUR, weights(400), loss([0.1] * 9), held_out)
+    assert TooLittleData(gap_ratio=6).check(gap) == []
+    assert TooLittleData(parameters_per_sample=200).check(gap) == []

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.data_observations import IndicesShared, RowsShared
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
+from mothtrap.rules.train_eval_overlap import TrainEvalOverlap
+
+
+def rows(shared: int, eval_rows: int = 200, **more) -> RowsShared:
+    options = {
+        "step": 40,
+        "mode": Mode.EVAL,
+        "module": "Net",
+        "argument": "x",
+        "source": "calls at eval.py:3",
+        "train_rows": 800,
+        "location": "eval.py:3",
+    }
+    return RowsShared(shared=shared, eval_rows=eval_rows, **{**options, **more})
+
+
+def indices(shared: int, eval_samples: int = 200, train_samples: int = 800) -> IndicesShared:
+    return IndicesShared(
+        step=25,
+        train_loader="loader 1",
+        eval_loader="loader 2",
+        train_samples=train_samples,
+        eval_samples=eval_samples,
+        shared=shared,
+        location="eval.py:5",
+    )
+
+
+def check(*parts: RowsShared | IndicesShared) -> list[Finding]:
+    return TrainEvalOverlap().check(window(*parts))
+
+
+@pytest.mark.parametrize("shared", [10, 40, 180])
+def test_fires_when_part_of_the_rows_was_trained_on(shared: int) -> None:
+    [finding] = check(rows(shared))
+    assert (finding.severity, finding.step, finding.location) == (Severity.ERROR, 40, "eval.py:3")
+    assert finding.mode == "eval"
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        rows(0),
+        rows(9),
+        rows(4, 40),
+        rows(60, expected_share=0.05),
+        rows(199, expected_share=0.9, train_rows=200),
+    ],
+)
+def test_quiet_on_few_rows_and_on_data_with_equal_rows(healthy: RowsShared) -> None:
+    assert [f for f in check(healthy) if f.severity is not Severity.INFO] == []
+
+
+def test_the_training_data_themselves_are_a_note() -> None:
+    [finding] = check(rows(790, 800))
+    assert finding.severity is Severity.INFO
+    assert "the training data are evaluated" in finding.message
+
+
+def test_a_part_of_the_training_data_is_a_warning_where_nothing_else_is_evaluated() -> None:
+    [finding] = check(rows(200))
+    assert finding.severity is Severity.WARNING
+    other = rows(0, source="calls at eval.py:9", location="eval.py:9")
+    [finding] = check(rows(200), other)
+    assert finding.severity is Severity.INFO
+
+
+def test_fires_when_two_loaders_draw_the_same_samples() -> None:
+    [finding] = check(indices(50))
+    assert (finding.severity, finding.step, finding.location) == (Severity.ERROR, 25, "eval.py:5")
+    [finding] = check(indices(200))
+    assert finding.severity is Severity.ERROR
+    assert check(indices(0)) == []
+
+
+def test_a_loader_of_the_training_data_is_a_note() -> None:
+    [finding] = check(indices(800, 800))
+    assert finding.severity is Severity.INFO
+    [finding] = check(indices(200), rows(0, source="loader 3"))
+    assert finding.severity is Severity.INFO
+
+
+def test_one_loader_is_told_of_once() -> None:
+    [finding] = check(indices(50), rows(50, source="loader 2"))
+    assert "loader 2 of the evaluation draws 50" in finding.message
+
+
+def test_waits_for_an_evaluation() -> None:
+    with pytest.raises(NotEnoughData):
+        TrainEvalOverlap().check(window(steps=9))
+
+
+def test_thresholds() -> None:
+    sick = window(rows(20))
+    assert TrainEvalOverlap(rows=21).check(sick) == []
+    assert TrainEvalOverlap(low_share=0.2).check(sick) == []
+    assert TrainEvalOverlap(chance_ratio=20).check(window(rows(20, expected_share=0.008))) == []
+    assert TrainEvalOverlap(samples=51).check(window(indices(50))) == []
+    [finding] = TrainEvalOverlap(high_share=0.1).check(sick)
+    assert finding.severity is Severity.WARNING

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.data_observations import InputDistribution
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
+from mothtrap.rules.train_eval_shift import TrainEvalShift
+
+
+def train(mean: float = 0.0, std: float = 1.0, **more) -> InputDistribution:
+    options = {"step": 0, "module": "Net", "argument": "x", "rows": 32}
+    return InputDistribution(mean=mean, std=std, **{**options, **more})
+
+
+def evaluated(mean: float, std: float, **more) -> InputDistribution:
+    options = {"step": 9, "mode": Mode.EVAL, "location": "eval.py:3"}
+    return train(mean, std, **{**options, **more})
+
+
+def check(*parts: InputDistribution) -> list[Finding]:
+    return TrainEvalShift().check(window(*parts))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "severity"),
+    [
+        (0.0, 6.0, Severity.ERROR),
+        (0.0, 0.1, Severity.ERROR),
+        (-2.5, 1.0, Severity.ERROR),
+        (120.0, 60.0, Severity.ERROR),
+        (0.0, 3.0, Severity.WARNING),
+        (1.5, 1.0, Severity.WARNING),
+    ],
+)
+def test_fires_on_another_scale_and_on_another_mean(
+    mean: float, std: float, severity: Severity
+) -> None:
+    [finding] = check(train(), evaluated(mean, std))
+    assert (finding.severity, finding.step, finding.mode) == (severity, 9, "eval")
+    assert (finding.layers, finding.location) == (("Net",), "eval.py:3")
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 1.1), (-0.8, 0.5), (0.0, 2.2)])
+def test_quiet_on_the_same_scale(mean: float, std: float) -> None:
+    assert check(train(), evaluated(mean, std)) == []
+
+
+def test_batches_of_training_that_lie_apart_are_taken_together() -> None:
+    assert check(train(-3, 0.2), train(3, 0.2), evaluated(0, 3)) == []
+
+
+def test_an_evaluation_of_training_data_beside_it_does_not_hide_it() -> None:
+    [finding] = check(train(), evaluated(0, 1), evaluated(50, 20))
+    assert finding.severity is Severity.ERROR
+
+
+def test_quiet_on_one_strange_evaluation_among_many() -> None:
+    others = [evaluated(0, 1, step=step) for step in range(9)]
+    assert check(train(), *others, evaluated(50, 20, step=9)) == []
+
+
+def test_few_rows_count_together_within_a_step_or_not_at_all() -> None:
+    small = [evaluated(9, 1, rows=1) for _ in range(15)]
+    with pytest.raises(NotApplicable):
+        check(train(), *small)
+    [finding] = check(train(), *small, evaluated(9, 1, rows=1))
+    assert finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        evaluated(900.0, 0.0),
+        evaluated(9.0, 1.0, argument="y"),
+        evaluated(9.0, 1.0, module="Net.decoder"),
+        train(9.0, 1.0),
+    ],
+)
+def test_does_not_compare_what_is_no_pair(other: InputDistribution) -> None:
+    with pytest.raises(NotApplicable):
+        check(train(0.0, 1.0), other)
+
+
+def test_waits_for_inputs() -> None:
+    with pytest.raises(NotEnoughData):
+        TrainEvalShift().check(window(steps=4))
+
+
+def test_thresholds() -> None:
+    sick = window(train(), evaluated(0, 6))
+    [finding] = TrainEvalShift(error_ratio=7).check(sick)
+    assert finding.severity is Severity.WARNING
+    assert TrainEvalShift(error_ratio=7, warning_ratio=7).check(sick) == []
+    moved = window(train(), evaluated(2.5, 1))
+    assert TrainEvalShift(error_shift=3, warning_shift=3).check(moved) == []
+    assert TrainEvalShift(share=0.6).check(window(train(), evaluated(0, 1), evaluated(0, 6))) == []
+    with pytest.raises(NotApplicable):
+        TrainEvalShift(rows=33).check(sick)
