@@ -25,7 +25,9 @@ def test_select_and_ignore_work_by_family_and_code() -> None:
     assert codes(Config(select=("NUM", "LOS401"), ignore=("NUM002",))) == [
         "LOS401",
         "NUM001",
+        "NUM003",
         "NUM004",
+        "NUM005",
         "NUM009",
     ]
 
@@ -39,7 +41,7 @@ def test_thresholds_come_from_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (Config(rules={"ACT202": {}}), r"ACT202.*did you mean 'ACT201'"),
+        (Config(rules={"ACT2011": {}}), r"ACT2011.*did you mean 'ACT201'"),
         (
             Config(rules={"ACT201": {"warn_share": 0.1}}),
             r"warn_share.*did you mean 'warning_share'",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import DataTaken, IdenticalUnits, InitialWeights
+from mothtrap.core.observations import DataTaken, IdenticalUnits, InitialWeights, UnitInputs
 
 
 def data(
@@ -85,4 +85,36 @@ def identical(step: int, layer: str, looks: int, **more) -> IdenticalUnits:
         looks=looks,
         location=f"model.py:{layer}",
         **about,
+    )
+
+
+_POSITIVE = (1.0, 2.0, 3.0, 4.6, 6.0, 8.0, 9.5, 12.0, 17.0, 20.0, 23.0)
+EDGES = (*(-edge for edge in reversed(_POSITIVE)), 0.0, *_POSITIVE)
+
+
+def units(
+    step: int,
+    inputs: np.ndarray,
+    *,
+    module: str = "1",
+    function: str = "tanh",
+    last: bool = False,
+) -> UnitInputs:
+    """What the units of an activation were given; `inputs` has shape (examples, units)."""
+    counts = np.array(
+        [
+            np.histogram(unit, bins=[-np.inf, *EDGES, np.inf])[0]
+            for unit in np.asarray(inputs, dtype=np.float64).T
+        ]
+    )
+    return UnitInputs(
+        step=step,
+        module=module,
+        module_type=function.capitalize(),
+        function=function,
+        units=len(counts),
+        edges=EDGES,
+        counts=tuple(counts.reshape(-1).tolist()),
+        last=last,
+        location=f"model.py:{module}",
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
-EDGES = (-23.0, -17.0, -9.5, -6.9, -4.6, -3.0, -1.5, 0.0, 1.5, 3.0, 4.6, 6.9, 9.5, 17.0, 23.0)
-"""Bounds between which inputs are counted: where the derivative of sigmoid or tanh falls
-below 1e-2 (4.6, 3.0), 1e-3 (6.9), 1e-7 (17, 9.5), and beyond."""
+_POSITIVE = (1.0, 2.0, 3.0, 4.0, 4.6, 5.0, 6.0, 7.0, 8.0, 9.5, 12.0, 14.0, 17.0, 20.0, 23.0)
+EDGES = (*(-edge for edge in reversed(_POSITIVE)), 0.0, *_POSITIVE)
+"""Bounds between which inputs are counted; among them those where the derivative of
+tanh or sigmoid falls below 1e-2 (3.0, 4.6) and 1e-7 (9.5, 17)."""
 FUNCTIONS = {"Sigmoid": "sigmoid", "Tanh": "tanh"}
 MAX_ROWS = 256
-MAX_UNITS = 64
+MAX_UNITS = 32
 
 
 def histogram(values: torch.Tensor, unit_axis: int) -> torch.Tensor | None:

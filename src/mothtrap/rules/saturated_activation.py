@@ -1,0 +1,200 @@
+"""ACT202: sigmoid or tanh units that work where their derivative is nearly 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import UnitInputs
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._stretches import last_stretch
+
+SOFT = {"sigmoid": 4.6, "tanh": 3.0}
+"""Absolute inputs beyond which the derivative is below 1e-2."""
+
+
+@dataclass(frozen=True)
+class SaturatedActivation(Rule):
+    """Sigmoid or tanh units work where their derivative is nearly 0.
+
+    What it detects:
+        Modules like `nn.Sigmoid` and `nn.Tanh` inside a model whose inputs lie so far
+        from 0 that the curve is flat there.
+
+    Why it matters:
+        The gradient through a unit is multiplied by the derivative at its input. Where
+        the curve is flat hardly anything reaches the layers before, and a unit that is
+        at the same end for every example tells nothing about any.
+
+    Fires:
+        Warning when, in `persisting_looks` looks running and over at least
+        `min_examples` examples, more than `threshold_layer` percent of a module's units
+        are inactive: fewer than `threshold_inactivity` percent of their inputs lie
+        between `threshold_tanh_min` and `threshold_tanh_max` below and above 0 (of
+        sigmoid `threshold_sigmoid_min` and `threshold_sigmoid_max`), where the
+        derivative is above 1e-7. Or when more than `soft_share` of all inputs lie where
+        the derivative is below 1e-2.
+
+    Stays quiet:
+        The last activation of a model, whose outputs may well be near the ends. Gates
+        inside recurrent layers and functions such as `torch.tanh`, which are no modules
+        and cannot be seen.
+
+    What to do:
+        - Bring the inputs of the layer before to a standard scale, and its initial
+          weights to a gain near 1: `nn.init.xavier_uniform_`.
+        - Put a normalisation layer before the activation.
+        - Lower the learning rate: large steps push units to the flat ends.
+        - Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
+
+    Example:
+        nn.init.normal_(layer.weight, std=5.0)      # inputs of tanh far beyond 3
+        nn.init.xavier_uniform_(layer.weight)
+
+    References:
+        Glorot, Bengio 2010, Understanding the difficulty of training deep feedforward
+        neural networks, https://proceedings.mlr.press/v9/glorot10a.html
+    """
+
+    code = "ACT202"
+    explains = ("vanishing_gradient", "loss_not_decreasing", "stuck_at_chance")
+
+    threshold_tanh_min: float = threshold(
+        9.4999, unit="below 0, input of tanh", source="derivative 1e-7, as is common in tools"
+    )
+    threshold_tanh_max: float = threshold(
+        9.4999, unit="input of tanh", source="derivative 1e-7, as is common in tools"
+    )
+    threshold_sigmoid_min: float = threshold(
+        23.0, unit="below 0, input of sigmoid", source="as is common in tools"
+    )
+    threshold_sigmoid_max: float = threshold(
+        16.99999, unit="input of sigmoid", source="derivative 1e-7, as is common in tools"
+    )
+    threshold_inactivity: float = threshold(
+        1.0, unit="percent of a unit's inputs", source="as is common in tools"
+    )
+    threshold_layer: float = threshold(
+        50.0, unit="percent of a module's units", source="as is common in tools"
+    )
+    soft_share: float = threshold(
+        0.8,
+        unit="share of all inputs beyond a derivative of 1e-2",
+        source="chosen by hand: trained networks that work show up to 0.5",
+    )
+    persisting_looks: int = threshold(2, unit="looks running", source="chosen by hand")
+    min_examples: int = threshold(32, unit="examples in the latest looks", source="by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every saturating module."""
+        seen: dict[str, list[UnitInputs]] = {}
+        for look in window.seen(UnitInputs):
+            seen.setdefault(look.module, []).append(look)
+        if not seen:
+            if window.total_steps < self.persisting_looks:
+                raise NotEnoughData("no forward was looked at")
+            raise NotApplicable("no sigmoid or tanh module was seen (functions cannot be)")
+        inside = {name: looks for name, looks in seen.items() if not looks[-1].last}
+        if not inside:
+            raise NotApplicable("sigmoid and tanh are the model's output alone")
+        if max(map(self._examples, inside.values())) < self.min_examples:
+            raise NotEnoughData(f"fewer than {self.min_examples} examples were looked at")
+        found = [self._judge(window, looks) for looks in inside.values()]
+        judged = [finding for finding in found if finding]
+        return sorted(judged, key=lambda finding: finding.step)[:1]
+
+    def _examples(self, looks: list[UnitInputs]) -> int:
+        return sum(
+            sum(look.counts) // max(1, look.units) for look in looks[-self.persisting_looks :]
+        )
+
+    def _judge(self, window: Window, looks: list[UnitInputs]) -> Finding | None:
+        if self._examples(looks) < self.min_examples:
+            return None
+        hard = np.array([self._inactive_percent(look) > self.threshold_layer for look in looks])
+        soft = np.array([self._beyond(look) > self.soft_share for look in looks])
+        for held, hardly in ((hard, True), (soft, False)):
+            stretch = last_stretch(held)
+            if stretch and stretch[1] - stretch[0] >= self.persisting_looks:
+                return self._finding(window, looks[stretch[0] :], hardly)
+        return None
+
+    def _bounds(self, function: str) -> tuple[float, float]:
+        if function == "tanh":
+            return -self.threshold_tanh_min, self.threshold_tanh_max
+        return -self.threshold_sigmoid_min, self.threshold_sigmoid_max
+
+    def _inactive_percent(self, look: UnitInputs) -> float:
+        counts_UG = _counts(look)
+        total_U = counts_UG.sum(axis=1)
+        within_U = _within(counts_UG, look.edges, *self._bounds(look.function))
+        inactive_U = 100 * within_U < self.threshold_inactivity * total_U
+        return 100 * float(inactive_U.mean())
+
+    def _beyond(self, look: UnitInputs) -> float:
+        counts_UG = _counts(look)
+        bound = SOFT[look.function]
+        return 1 - float(_within(counts_UG, look.edges, -bound, bound).sum() / counts_UG.sum())
+
+    def _finding(self, window: Window, looks: list[UnitInputs], hardly: bool) -> Finding:
+        last = looks[-1]
+        percent, beyond = self._inactive_percent(last), self._beyond(last)
+        low, high = self._bounds(last.function)
+        what = (
+            f"{percent:.0f}% of the units of {last.module} ({last.module_type}) are given inputs "
+            f"outside {low:.3g} to {high:.3g} alone, where the derivative is below 1e-7"
+            if hardly
+            else f"{beyond:.0%} of the inputs of {last.module} ({last.module_type}) lie where its "
+            f"derivative is below 1e-2"
+        )
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=looks[0].step,
+            last_step=last.step,
+            count=len(looks),
+            layers=(last.module,),
+            message=what,
+            evidence={
+                "value": percent if hardly else beyond,
+                "limit": self.threshold_layer if hardly else self.soft_share,
+                "inactive_percent": percent,
+                "beyond_share": beyond,
+                "units": last.units,
+            },
+            location=last.location,
+        )
+
+
+def _counts(look: UnitInputs) -> Floats:
+    """Inputs by unit and gap between edges, shape (units, gaps)."""
+    return np.array(look.counts, dtype=np.float64).reshape(look.units, -1)
+
+
+def _within(counts_UG: Floats, edges: tuple[float, ...], low: float, high: float) -> Floats:
+    """How many inputs of each unit lie between two bounds, shape (units,).
+
+    A bound between two edges shares the gap out evenly; of the open ends nothing is
+    within, unless the bound lies beyond the last edge.
+    """
+    below_UE = np.cumsum(counts_UG, axis=1)
+    total_U = below_UE[:, -1]
+    ends = np.array(edges)
+    # Beyond the last edges nothing is known: all of it counts as within wider bounds.
+    upper_U = (
+        total_U
+        if high > ends[-1]
+        else np.array([np.interp(high, ends, unit[:-1]) for unit in below_UE])
+    )
+    lower_U = (
+        0 * total_U
+        if low < ends[0]
+        else np.array([np.interp(low, ends, unit[:-1]) for unit in below_UE])
+    )
+    within_U: Floats = upper_U - lower_U
+    return within_U
