@@ -24,6 +24,7 @@ PACKAGE = "mothtrap"
 LAYERS = {
     "cli": 7,
     "web": 7,
+    "testing": 7,
     "session": 6,
     "monitor": 5,
     "report": 5,

@@ -11,6 +11,8 @@ from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError
 from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
 from mothtrap.monitor.rule_files import rules_in
+from mothtrap.testing.windows import statistic
+from mothtrap.testing.windows import window as made
 
 TWO = '''
 from __future__ import annotations
@@ -113,3 +115,10 @@ def test_a_code_or_name_that_is_taken_is_an_error(written) -> None:
     name = written(TWO.replace("def late", "def dead_units"))
     with pytest.raises(ConfigError, match="that is the name of the rule ACT201 dead_units"):
         rule_classes([name])
+
+
+def test_the_documented_example_is_a_rule(written) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "own-rules.md").read_text(encoding="utf-8")
+    [rule] = rules_in(written(page.split("```python\n")[1].split("```")[0]))
+    high = statistic("activation", "abs_max", {"head": [1.0, 2e4]})
+    assert [(f.step, f.layers) for f in rule().check(made(high))] == [(1, ("head",))]

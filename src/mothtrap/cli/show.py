@@ -3,52 +3,69 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
+from mothtrap.cli._findings import (
+    DEFAULT_FILE,
+    baseline_option,
+    fail_on_option,
+    fails,
+    format_option,
+    read,
+    show,
+)
+
 
 @click.command(name="show")
 @click.argument("run", required=False)
+@format_option
+@fail_on_option(default=None)
+@baseline_option
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["full", "concise", "json"]),
-    default="full",
-    show_default=True,
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "info"]),
-    help="Exit with 1 when a finding is at least this severe.",
+    "--save-baseline",
+    is_flag=False,
+    flag_value=DEFAULT_FILE,
+    metavar="[FILE]",
+    help="Keep all findings as known ones in FILE, and show nothing "
+    f"[FILE by default: {DEFAULT_FILE}].",
 )
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 @click.pass_context
 def command(
-    ctx: click.Context, run: str | None, form: str, fail_on: str | None, runs_dir: str | None
+    ctx: click.Context,
+    run: str | None,
+    form: str,
+    fail_on: str | None,
+    baseline: str | None,
+    save_baseline: str | None,
+    runs_dir: str | None,
 ) -> None:
     """Show what was found in a run; without RUN, in the latest.
 
     RUN is a path or the name of a run, as `mothtrap ls` lists them. A run that is still
     going on can be shown too.
+
+    \b
+    mothtrap show RUN --save-baseline           what is known from now on
+    mothtrap show RUN --baseline --fail-on error   only what is new, or worse than it was
     """
-    from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
-    from mothtrap.core.findings import Severity
-    from mothtrap.monitor.catalogue import explains
+    from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.reader.run import open_run
-    from mothtrap.report import text
-    from mothtrap.report.style import Style
+    from mothtrap.report.baseline import write_baseline
     from mothtrap.report.summary import summarize
 
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    summary = summarize(open_run(run, config.runs_dir), explains())
-    if form == "json":
-        click.echo(jsonable.encode(summary))
-    else:
-        render = text.full if form == "full" else text.concise
-        click.echo(render(summary, Style.of(sys.stdout)), color=True)
-    if fail_on and any(f.severity.rank <= Severity(fail_on).rank for f in summary.findings):
+    opened = open_run(run, config.runs_dir)
+    if save_baseline:
+        count = write_baseline(Path(save_baseline), opened.findings)
+        click.echo(f"{save_baseline}: {count} known finding{'' if count == 1 else 's'}", err=True)
+        return
+    known = explains(rule_classes(config.rule_files))
+    summary = summarize(opened, known, baseline=read(baseline))
+    show(summary, form)
+    if fails(summary, fail_on):
         ctx.exit(1)

@@ -76,6 +76,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return chosen and not any(code.startswith(prefix) for prefix in self.ignore)
 
 
+def with_thresholds(
+    config: Config, thresholds: Mapping[str, Mapping[str, float | int | str | bool]]
+) -> Config:
+    """Return a configuration with further thresholds, by rule code and name."""
+    rules = {code: dict(values) for code, values in config.rules.items()}
+    for code, values in thresholds.items():
+        rules[code] = {**rules.get(code, {}), **values}
+    return msgspec.structs.replace(config, rules=rules)
+
+
 def find_file(start: Path) -> Path | None:
     """Return the nearest configuration file from `start` upward, or None."""
     for folder in (start, *start.parents):

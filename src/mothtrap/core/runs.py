@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mothtrap.core.findings import RuleState
+from mothtrap.core.findings import Finding, RuleState
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +47,13 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: RuleState
     reason: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules say of a run, the worst finding first, and what became of each rule."""
+
+    findings: tuple[Finding, ...]
+    rules: tuple[RuleStatus, ...]
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):

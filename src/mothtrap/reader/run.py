@@ -293,6 +293,16 @@ class Run(RunFacts):
                     if record.key.step in self._span.bounds:
                         yield record
 
+    def histories(self) -> Iterator[tuple[int, int, int, Iterator[StepRecord]]]:
+        """Yield what each worker captured in each attempt, as the rules were given it.
+
+        Yields:
+            The attempt, the worker's rank, how many records there are, and the records.
+        """
+        for number, attempt in sorted(self._span.attempts.items()):
+            for rank, view in sorted(attempt.workers.items()):
+                yield number, rank, len(view.commits), ReadState(view.folder).poll()
+
     def _repr_html_(self) -> str:
         return notebook.run_html(self)
 

@@ -12,10 +12,11 @@ from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
 from mothtrap.core.diagnosis import verdict as sick_verdict
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.observations import WorkerEnded
-from mothtrap.core.runs import Overhead, RuleStatus
+from mothtrap.core.runs import Judged, Overhead, RuleStatus
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
+    from mothtrap.report.baseline import Baseline
 
 NO_LOSS = "the loss"
 """What is not seen, in words, when nobody said what the loss is."""
@@ -51,7 +52,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that is said about a run; fields with a default are left out when empty.
 
     `dropped` counts captured records that were given up: a queue was full, or the run;
-    `damage` names the stored parts that could not be read.
+    `damage` names the stored parts that could not be read; `known` counts the findings
+    that a baseline holds, which are left out.
     """
 
     run: RunFacts
@@ -64,6 +66,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_errors: tuple[OwnError, ...] = ()
     dropped: int = 0
     damage: tuple[str, ...] = ()
+    known: int = 0
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -74,14 +77,24 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(rule for rule in self.rules if rule.state in states)
 
 
-def summarize(run: Run, explains: Mapping[str, frozenset[str]]) -> RunSummary:
+def summarize(
+    run: Run,
+    explains: Mapping[str, frozenset[str]],
+    *,
+    judged: Judged | None = None,
+    baseline: Baseline | None = None,
+) -> RunSummary:
     """Sum up a run; verdict and diagnosis are derived from the findings.
 
     Args:
         run: an opened run, also one that goes on.
         explains: by rule code, the codes whose findings that rule's finding causes.
+        judged: what rules say of it; None: what they said when it was made.
+        baseline: findings that are known and not to be told again.
     """
-    diagnosis = diagnose(run.findings, explains)
+    judged = judged or Judged(findings=run.findings, rules=run.rules)
+    told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
+    diagnosis = diagnose(told, explains)
     return RunSummary(
         run=RunFacts(
             id=run.id,
@@ -91,31 +104,32 @@ def summarize(run: Run, explains: Mapping[str, frozenset[str]]) -> RunSummary:
             steps=run.steps,
             workers=tuple(run.workers),
         ),
-        verdict=_verdict(run, diagnosis),
+        verdict=_verdict(run, diagnosis, judged.rules),
         diagnosis=diagnosis.stories,
         findings=diagnosis.findings,
-        rules=run.rules,
+        rules=judged.rules,
         blind=tuple(Unseen(what=blind.what, reason=blind.reason) for blind in run.blind),
         overhead=run.overhead,
         tool_errors=tuple(OwnError(part=e.part, error=e.error) for e in run.tool_errors),
         dropped=run.dropped,
         damage=run.damage,
+        known=len(judged.findings) - len(told),
     )
 
 
-def _verdict(run: Run, diagnosis: Diagnosis) -> str:
+def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> str:
     if any(story.severity != Severity.INFO for story in diagnosis.stories):
         text = sick_verdict(diagnosis, steps=run.steps)
         return f"{text} The job {_ending(run)}." if _failed(run) else text
     if run.steps == 0:
         return f"Nothing was observed: {_why_nothing(run)}."
-    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in run.rules)
-    failed = sum(rule.state == RuleState.RULE_FAILED for rule in run.rules)
+    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in rules)
+    failed = sum(rule.state == RuleState.RULE_FAILED for rule in rules)
     steps = f"{run.steps:,} step{'' if run.steps == 1 else 's'}"
     if judged - failed == 0:
-        text = f"Nothing could be judged in {steps}: {_why_unjudged(run)}"
+        text = f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
     else:
-        text = f"Nothing wrong was found in {steps} ({judged - failed} of {len(run.rules)} rules"
+        text = f"Nothing wrong was found in {steps} ({judged - failed} of {len(rules)} rules"
         text += f" could judge){_notes(diagnosis)}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
@@ -167,12 +181,12 @@ def _why_nothing(run: Run) -> str:
     return "no process of the job made an optimizer step of a framework that mothtrap knows"
 
 
-def _why_unjudged(run: Run) -> str:
-    if not run.rules and run.tool_errors:
+def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
+    if not rules and run.tool_errors:
         return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
-    if not run.rules:
+    if not rules:
         return "no rule was in force"
-    if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in run.rules):
+    if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"
 

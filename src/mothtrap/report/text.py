@@ -58,6 +58,8 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN) -> list[str]:
     lines = [style.paint(style.safe(summary.verdict), colour)]
     if summary.run.steps or summary.findings:
         lines.append(f"  {_counts(summary)}")
+    if summary.known:
+        lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _could_not_judge(summary, style)
     lines += _not_seen(summary, style)
     lines += _own_failures(summary, style)

@@ -1,0 +1,76 @@
+"""What commands that print findings have in common: formats, baselines, exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mothtrap.report.baseline import Baseline
+    from mothtrap.report.summary import RunSummary
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+NEVER = "never"
+DEFAULT_FILE = "mothtrap-baseline.json"
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["full", "concise", "json"]),
+    default="full",
+    show_default=True,
+)
+baseline_option = click.option(
+    "--baseline",
+    is_flag=False,
+    flag_value=DEFAULT_FILE,
+    metavar="[FILE]",
+    help="Leave out the findings that FILE holds, unless they became worse "
+    f"[FILE by default: {DEFAULT_FILE}].",
+)
+
+
+def fail_on_option(default: str | None) -> Callable[[Command], Command]:
+    """The option that says from which severity on the exit code is 1."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "info", NEVER]),
+        default=default,
+        show_default=default is not None,
+        help="Exit with 1 when a finding is at least this severe.",
+    )
+
+
+def read(baseline: str | None) -> Baseline | None:
+    """Read the baseline that was asked for, if any."""
+    from mothtrap.report.baseline import read_baseline
+
+    return read_baseline(Path(baseline)) if baseline else None
+
+
+def show(summary: RunSummary, form: str) -> None:
+    """Print what was found in one of the formats."""
+    from mothtrap.core import jsonable
+    from mothtrap.report import text
+    from mothtrap.report.style import Style
+
+    if form == "json":
+        click.echo(jsonable.encode(summary))
+        return
+    render = text.full if form == "full" else text.concise
+    click.echo(render(summary, Style.of(sys.stdout)), color=True)
+
+
+def fails(summary: RunSummary, fail_on: str | None) -> bool:
+    """Whether a finding is as severe as that."""
+    from mothtrap.core.findings import Severity
+
+    if fail_on in (None, NEVER):
+        return False
+    limit = Severity(fail_on).rank
+    return any(finding.severity.rank <= limit for finding in summary.findings)

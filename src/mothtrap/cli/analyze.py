@@ -1,0 +1,114 @@
+"""Judge a stored run again, with other thresholds or rules."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._findings import baseline_option, fail_on_option, fails, format_option, read, show
+from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
+
+
+@click.command(name="analyze")
+@click.argument("run", required=False)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="CODE.THRESHOLD=VALUE",
+    help="Another threshold, e.g. GRD101.ratio=50; may be given several times.",
+)
+@click.option(
+    "--rules",
+    "rule_files",
+    multiple=True,
+    metavar="FILE",
+    help="A Python file with further rules; may be given several times.",
+)
+@click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
+@click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
+@format_option
+@fail_on_option(default="error")
+@baseline_option
+@click.option("--strict", is_flag=True, help="Exit with 2 when a rule itself failed.")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str | None,
+    settings: tuple[str, ...],
+    rule_files: tuple[str, ...],
+    select: str | None,
+    ignore: str | None,
+    form: str,
+    fail_on: str,
+    baseline: str | None,
+    strict: bool,
+    runs_dir: str | None,
+) -> None:
+    """Judge a stored run again, with other thresholds or rules; without RUN, the latest.
+
+    The rules and their settings are those of now, not those of the run. They see what was
+    captured: what a rule needs beyond that is not there. Nothing is written.
+
+    \b
+    mothtrap analyze RUN --set GRD101.ratio=50
+    mothtrap analyze RUN --rules my_rules.py --select ZZZ --format json
+    """
+    from mothtrap.core.config import load_config, with_thresholds
+    from mothtrap.core.findings import RuleState
+    from mothtrap.core.quiet import Quiet
+    from mothtrap.monitor.afterwards import judge_again
+    from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
+    from mothtrap.reader.run import open_run
+    from mothtrap.report.summary import summarize
+
+    overrides = {
+        "runs_dir": runs_dir,
+        "rule_files": rule_files or None,
+        "select": _codes(select),
+        "ignore": _codes(ignore),
+    }
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    config = with_thresholds(config, _thresholds(settings))
+    rules = load_rules(config)
+    opened = open_run(run, config.runs_dir)
+    judged = judge_again(opened, rules, Quiet.of(config))
+    known = explains(rule_classes(config.rule_files))
+    summary = summarize(opened, known, judged=judged, baseline=read(baseline))
+    show(summary, form)
+    if strict and summary.in_state(RuleState.RULE_FAILED):
+        ctx.exit(USAGE_OR_OWN_ERROR)
+    if fails(summary, fail_on):
+        ctx.exit(1)
+
+
+def _codes(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(filter(None, text.split(",")))
+
+
+def _thresholds(settings: Iterable[str]) -> dict[str, dict[str, float | int | str | bool]]:
+    found: dict[str, dict[str, float | int | str | bool]] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        code, dot, name = key.strip().partition(".")
+        if not (equals and dot and code and name):
+            raise Refusal(
+                f"--set {setting!r} sets nothing; expected CODE.THRESHOLD=VALUE, "
+                "e.g. --set GRD101.ratio=50"
+            )
+        found.setdefault(code.upper(), {})[name] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> float | int | str | bool:
+    """A value as TOML writes it; what is none is a text."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, float | int | str | bool) else text

@@ -1,0 +1,92 @@
+"""Runs rules on what a run has stored, as they would have judged it while it went on."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mothtrap.core.quiet import Quiet
+from mothtrap.core.records import StepRecord
+from mothtrap.core.rule import Rule
+from mothtrap.core.runs import Judged
+from mothtrap.monitor.joined import JoinedWindows
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.reader.merging import merge_findings, merge_statuses
+from mothtrap.statistics.summary import WIDTH
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+MAX_WINDOWS = 500
+"""How many windows of a worker are judged at most, beside the first ones; chosen by hand:
+rules look back that far, so every step is in a judged window of up to 250,000 steps."""
+
+
+def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> Judged:
+    """Judge all stored records of a run; the same records always give the same findings.
+
+    While a job runs, the windows after the first 64 steps are judged as time allows; here
+    they are judged at even distances. Findings of relations are the same; `detected_step`,
+    `count` and the numbers of a trend may differ where other windows were judged.
+
+    Args:
+        run: an opened run, also one that goes on.
+        rules: in force.
+        quiet: what is not to be heard of.
+    """
+    monitors: list[Monitor] = []
+    for _, histories in groupby(run.histories(), key=itemgetter(0)):
+        workers = [(rank, count, records) for _, rank, count, records in histories]
+        comparing = [rule for rule in rules if rule.compares and len(workers) > 1]
+        alone = [rule for rule in rules if rule not in comparing]
+        joined: list[list[tuple[int, int, StepRecord]]] = []
+        for rank, count, records in workers:
+            every = max(1, math.ceil(count / MAX_WINDOWS))
+            monitor = Monitor(alone, rank, quiet=quiet, every=every)
+            monitors.append(monitor)
+            kept = _judged(monitor, records)
+            facts = [_facts(record) for record in kept if comparing and record.observations]
+            joined.append([(record.key.step, rank, record) for record in facts])
+        if comparing:
+            monitors.append(_compare(comparing, heapq.merge(*joined, key=itemgetter(0)), quiet))
+    return Judged(
+        findings=merge_findings(monitor.findings for monitor in monitors),
+        rules=merge_statuses(monitor.statuses() for monitor in monitors),
+    )
+
+
+def _judged(monitor: Monitor, records: Iterator[StepRecord]) -> Iterator[StepRecord]:
+    for record in records:
+        monitor.feed(record)
+        yield record
+    monitor.finish()
+
+
+def _compare(
+    rules: Sequence[Rule], records: Iterable[tuple[int, int, StepRecord]], quiet: Quiet | None
+) -> Monitor:
+    windows = JoinedWindows()
+    monitor = Monitor(rules, builder=windows, quiet=quiet, every=1)
+    for _, rank, record in records:
+        windows.add(rank, record)
+        monitor.feed(record)
+    monitor.finish()
+    return monitor
+
+
+def _facts(record: StepRecord) -> StepRecord:
+    """A record without numbers: rules that compare workers are given no more."""
+    return dataclasses.replace(
+        record,
+        defined=(),
+        scalars=(),
+        tensor_T=np.empty(0, np.uint32),
+        summary_TF=np.empty((0, WIDTH)),
+    )

@@ -1,0 +1,76 @@
+"""Findings that are known: kept in a file, and not told again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.findings import Finding, Severity
+
+VERSION = 1
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of a baseline; beside the fingerprint and severity it is for the reader."""
+
+    fingerprint: str
+    severity: Severity
+    code: str
+    name: str
+    layers: tuple[str, ...] = ()
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a baseline file: findings by code and layer."""
+
+    version: int = VERSION
+    findings: tuple[Known, ...] = ()
+
+    def holds(self, finding: Finding) -> bool:
+        """Whether a finding is known, and no worse than it was."""
+        return any(
+            known.fingerprint == finding.fingerprint
+            and known.severity.rank <= finding.severity.rank
+            for known in self.findings
+        )
+
+
+def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
+    """Keep findings in a file, one a line for a small difference; returns how many."""
+    known = [
+        Known(
+            fingerprint=f.fingerprint,
+            severity=f.severity,
+            code=f.code,
+            name=f.name,
+            layers=f.layers,
+        )
+        for f in sorted(findings, key=lambda f: (f.code, f.layers[:1], f.fingerprint))
+    ]
+    content = Baseline(findings=tuple(known))
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    return len(known)
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        ConfigError: there is no such file, or it is no baseline.
+    """
+    try:
+        content = msgspec.json.decode(path.read_bytes(), type=Baseline)
+    except OSError as err:
+        raise ConfigError(
+            f"no baseline {path}: {err.strerror}; make one with mothtrap show --save-baseline"
+        ) from err
+    except msgspec.DecodeError as err:
+        raise ConfigError(f"{path} is no baseline: {err}") from err
+    if content.version != VERSION:
+        raise ConfigError(
+            f"{path} is a baseline of version {content.version}; this mothtrap reads {VERSION}"
+        )
+    return content

@@ -1,0 +1,10 @@
+"""Tests for parts that others write: derive from the class for your part.
+
+`RuleTests` tests a rule; `windows` makes the windows for it. Needs pytest to be run.
+"""
+
+from __future__ import annotations
+
+from mothtrap.testing.rules import RuleTests as RuleTests
+
+__all__ = ["RuleTests"]

@@ -1,0 +1,134 @@
+"""What every rule must be, as tests to derive from."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from mothtrap.core.errors import CannotJudge
+from mothtrap.core.findings import Finding
+from mothtrap.core.rule import Rule
+from mothtrap.core.ruledoc import HEADINGS
+from mothtrap.core.window import Matrix, Series, Window
+from mothtrap.statistics.summary import STATISTICS
+from mothtrap.testing.windows import window
+
+
+class RuleTests:
+    """Tests of a rule; derive from it in a class that pytest collects.
+
+        class TestHeavyWeight(RuleTests):
+            rule = heavy_weight
+
+            def sick(self):
+                yield window(statistic("weight", "l2", {"head.weight": [1.0, 200.0]}))
+
+            def healthy(self):
+                yield window(statistic("weight", "l2", {"head.weight": [1.0, 1.1]}))
+
+    Attributes:
+        rule: the class that is tested.
+        headings: sections that its docstring must have, all of them by default.
+    """
+
+    rule: ClassVar[type[Rule]]
+    headings: ClassVar[tuple[str, ...]] = HEADINGS
+
+    def sick(self) -> Iterable[Window]:
+        """Return windows on which the rule, with its own thresholds, finds something."""
+        raise NotImplementedError("give windows on which the rule must find something")
+
+    def healthy(self) -> Iterable[Window]:
+        """Return windows on which it finds nothing, or says why it cannot judge."""
+        raise NotImplementedError("give windows on which the rule must find nothing")
+
+    def test_fires(self) -> None:
+        """Each sick window gives findings of the rule that say where and what."""
+        windows = list(self.sick())
+        assert windows, "sick() gives no window"
+        for number, seen in enumerate(windows):
+            found = self.rule().check(seen)
+            assert found, f"nothing was found in sick window {number}"
+            for finding in found:
+                self._is_whole(finding, seen)
+
+    def test_stays_quiet(self) -> None:
+        """No healthy window gives a finding."""
+        windows = list(self.healthy())
+        assert windows, "healthy() gives no window"
+        for number, seen in enumerate(windows):
+            found = self._judged(seen)
+            assert not found, f"found in healthy window {number}: {found}"
+
+    def test_is_silent_on_an_empty_window(self) -> None:
+        """A window without a step gives no finding; best it is said why (NotEnoughData)."""
+        found = self._judged(window(steps=0))
+        assert not found, f"found in an empty window: {found}"
+
+    def test_is_deterministic_and_leaves_the_window_as_it_was(self) -> None:
+        """The same window gives the same findings, and its arrays are not written to."""
+        for seen in (*self.sick(), *self.healthy()):
+            before = repr(seen)
+            first = self._judged(_read_only(seen))
+            again = self._judged(seen)
+            assert repr(again) == repr(first), f"once {first}, once {again}"
+            assert repr(seen) == before, "the window was changed"
+
+    def test_reads_nothing_beyond_its_needs(self) -> None:
+        """Statistics that it does not ask for make no difference."""
+        for seen in self.sick():
+            needed, everything = self._judged(self._needed(seen)), self._judged(seen)
+            assert repr(needed) == repr(everything), (
+                f"with what {self.rule.code} needs alone {needed}, else {everything}"
+            )
+
+    def test_is_documented(self) -> None:
+        """The docstring has a summary and every heading, with something below it."""
+        doc = self.rule.doc()
+        assert doc.summary.endswith("."), f"the first line is no sentence: {doc.summary!r}"
+        missing = [heading for heading in self.headings if not doc.sections.get(heading)]
+        assert not missing, f"the docstring lacks: {', '.join(missing)}"
+        if "What to do" in self.headings:
+            assert doc.fixes, "What to do has no bullet (a line that begins with `- `)"
+
+    def test_is_made_as_rules_are(self) -> None:
+        """It is frozen, makes itself, and has a code and statistics that can be."""
+        assert re.fullmatch(r"[A-Z]{2,}\d{3}", self.rule.code), self.rule.code
+        made = self.rule()
+        assert made == self.rule(), "no dataclass"
+        assert hash(made) == hash(self.rule()), "not a frozen dataclass"
+        unknown = {name for need in self.rule.needs for name in need.statistics} - set(STATISTICS)
+        assert not unknown, f"no statistics: {', '.join(sorted(unknown))}"
+
+    def _judged(self, seen: Window) -> list[Finding]:
+        try:
+            return list(self.rule().check(seen))
+        except CannotJudge:
+            return []
+
+    def _is_whole(self, finding: Finding, seen: Window) -> None:
+        assert finding.code == self.rule.code, f"the code is {finding.code}"
+        assert finding.message, "the finding says nothing"
+        assert finding.fingerprint, "the finding has no fingerprint; make it with self.finding()"
+        assert 0 <= finding.step <= finding.last_step, "it ends before it begins"
+        assert finding.step <= finding.detected_step == seen.last_step, "seen before it began"
+
+    def _needed(self, seen: Window) -> Window:
+        asked = {(k, s) for need in self.rule.needs for k in need.kinds for s in need.statistics}
+        kept = tuple(m for m in seen.matrices if (m.kind, m.statistic) in asked)
+        return dataclasses.replace(seen, matrices=kept)
+
+
+def _read_only(seen: Window) -> Window:
+    """A window whose arrays cannot be written to."""
+    parts: list[Window | Series | Matrix] = [seen, *seen.series, *seen.matrices]
+    for part in parts:
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+    return seen
