@@ -55,7 +55,7 @@ def rule(
     defaults; it returns, or yields, a `Found` for each illness, or raises `NotEnoughData`
     or `NotApplicable` with the reason. A class derives from `Rule` and has a `check`; it
     becomes a frozen dataclass. The name of the rule is that of the function, or that of
-    the class in small letters with underscores; the docstring is its page.
+    the class in small letters with underscores; the docstring is its page::
 
         @mothtrap.rule("ACT901", needs=[Need(kinds=("activation",), statistics=("abs_max",))])
         def huge_activation(window, *, limit: float = 1e4):
