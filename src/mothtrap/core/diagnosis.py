@@ -16,6 +16,10 @@ SLACK_SHARE = 1 / 3
 """Share of the time that it took to see an effect in which its cause may still begin;
 chosen by hand: what is judged over a long stretch is not dated better."""
 
+COMPUTED = ("NUM005", "NUM003", "NUM004", "NUM001", "NUM002")
+"""What is not finite spreads in this order within a step: from the inputs and the weights
+through the modules to the loss, and from there to the gradients."""
+
 EXACT_FAMILIES = ("NUM",)
 """Rule families whose onsets are exact to the step: no slack is given to their causes."""
 
@@ -104,7 +108,7 @@ def _effects(
 ) -> dict[int, list[int]]:
     """Return for every index the indices it explains; the graph has no cycle."""
     effects: dict[int, list[int]] = {i: [] for i in range(len(findings))}
-    by_onset = sorted(range(len(findings)), key=lambda i: (findings[i].step, findings[i].code))
+    by_onset = sorted(range(len(findings)), key=lambda i: _onset(findings[i]))
     for cause in by_onset:
         for effect in by_onset:
             if _explains(findings[cause], findings[effect], explains) and (
@@ -122,9 +126,14 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
     if cause.severity is Severity.INFO and effect.severity is not Severity.INFO:
         return False
     if cause.code in explains.get(effect.code, frozenset()):
-        # Either may cause the other: the earlier does; in the same step the order of codes.
-        return (cause.step, cause.code) < (effect.step, effect.code)
+        return _onset(cause) < _onset(effect)  # either may cause the other: the earlier does
     return cause.step <= effect.step + _slack_steps(effect)
+
+
+def _onset(finding: Finding) -> tuple[int, int, str]:
+    """Sorts by step, and within a step by the order of computation, then by code."""
+    place = COMPUTED.index(finding.code) if finding.code in COMPUTED else len(COMPUTED)
+    return finding.step, place, finding.code
 
 
 def _slack_steps(effect: Finding) -> float:

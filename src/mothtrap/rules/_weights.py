@@ -97,3 +97,57 @@ def chosen(matrix: Matrix, patterns: str) -> list[int]:
         for column, tensor in enumerate(matrix.tensors)
         if any(fnmatchcase(tensor.name, g) or fnmatchcase(tensor.identity, g) for g in globs)
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sizes:
+    """Norms of the weights with at least two axes, at sampled steps; NaN = not captured."""
+
+    tensors: tuple[TensorInfo, ...]
+    steps_S: Ints
+    values_ST: Floats
+
+    def joint(self) -> Floats:
+        """Return the norm of all of them together at each step; shape (S,)."""
+        total_S: Floats = np.sqrt(np.nansum(np.square(self.values_ST), axis=1))
+        return total_S
+
+
+def weight_sizes(window: Window) -> Sizes | None:
+    """Return the norms of weights at the steps that captured all; None when there are none.
+
+    Weights that were not there from the first step on are left out, and those that began
+    at 0: there is nothing to compare them with.
+    """
+    found = window.matrix("weight", "l2")
+    if found is None or not len(found):
+        return None
+    first_T = found.values_ST[0]
+    kept = [i for i, norm in enumerate(first_T) if np.isfinite(norm) and norm > 0]
+    kept = [i for i in kept if len(found.tensors[i].shape) > 1] or kept
+    values_ST = found.values_ST[:, kept]
+    rows = ~np.isnan(values_ST).any(axis=1)
+    if not kept or not rows.any():
+        return None
+    return Sizes(
+        tensors=tuple(found.tensors[i] for i in kept),
+        steps_S=found.steps_S[rows],
+        values_ST=values_ST[rows],
+    )
+
+
+def loss_level(window: Window, steps: int = 50) -> float | None:
+    """Return where the loss has come to, as a share of where it began.
+
+    Of several losses the one with most steps. None where that means nothing: fewer than
+    `steps` finite losses, negative ones, or a beginning at 0.
+    """
+    every = [series for series in window.scalars("loss") if len(series)]
+    if not every:
+        return None
+    series = max(every, key=lambda s: s.total)
+    values_S = series.values_S[np.isfinite(series.values_S)]
+    if len(values_S) < steps or values_S.min() < 0:
+        return None
+    began = float(np.median(values_S[:10])) if series.total <= len(series) else series.first
+    return float(np.median(values_S[-steps:])) / began if began > 0 else None

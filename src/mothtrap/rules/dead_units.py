@@ -68,7 +68,11 @@ class DeadUnits(Rule):
             steps=64,
         ),
     )
-    explains = ("stuck_at_chance", "loss_not_decreasing")
+    explains = (
+        "stuck_at_chance",
+        "loss_not_decreasing",
+        "learning_rate_too_low",
+    )
 
     warning_share: float = threshold(
         0.5, unit="share of a layer's units", source="chosen by hand, as is common in tools"

@@ -13,7 +13,8 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Bools, Floats, Ints, Window
+from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._gradient_norms import gradient_norms
 from mothtrap.rules._losses import has_players
 from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import stretches
@@ -82,6 +83,7 @@ class ExplodingGradient(Rule):
         "nonfinite_gradient",
         "nonfinite_activation",
         "dead_units",
+        "weight_growth",
     )
 
     ratio_limit: float = threshold(100.0, unit="times the own median", source="chosen by hand")
@@ -94,7 +96,7 @@ class ExplodingGradient(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the gradient norm of every optimizer."""
-        norms = _norms(window)
+        norms = gradient_norms(window)
         if not norms:
             raise NotEnoughData("no gradient norm was seen")
         if max(len(norm_S) for _, _, norm_S in norms) < 3:
@@ -215,33 +217,6 @@ class _Explosion:
     reference: float
     loss_ratio: float
     lasting: bool
-
-
-def _norms(window: Window) -> list[tuple[str, Ints, Floats]]:
-    """Return (optimizer, steps, norms) of the applied steps with a finite norm above 0."""
-    skipped = window.steps_S[window.skipped_S]
-    found = []
-    for series in window.scalars("gradient_norm"):
-        good = np.isfinite(series.values_S) & ~np.isin(series.steps_S, skipped)
-        if good.any():
-            found.append((series.of, series.steps_S[good], series.values_S[good]))
-    return found or _captured_norms(window)
-
-
-def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
-    """Return norms from captured gradients, apart for each set of tensors that steps."""
-    norms = window.matrix("gradient", "l2")
-    if norms is None or not len(norms):
-        return []
-    found = []
-    usable_S: Bools = norms.present_ST.any(axis=1) & ~norms.skipped_S
-    for pattern_T in np.unique(norms.present_ST[usable_S], axis=0):
-        rows = np.flatnonzero(usable_S & (norms.present_ST == pattern_T).all(axis=1))
-        norm_S = np.sqrt(np.square(norms.values_ST[rows][:, pattern_T]).sum(axis=1))
-        finite = np.isfinite(norm_S)
-        if finite.any():
-            found.append(("", norms.steps_S[rows][finite], norm_S[finite]))
-    return found
 
 
 def _certain(norm_S: Floats, index: int, reference: float) -> int:

@@ -69,6 +69,7 @@ class LossDiverging(Rule):
         "nonfinite_gradient",
         "nonfinite_activation",
         "loss_not_decreasing",
+        "weight_growth",
     )
 
     runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")

@@ -49,7 +49,12 @@ class NonfiniteActivation(Rule):
     """
 
     code = "NUM004"
-    explains = ("nonfinite_loss", "nonfinite_gradient", "loss_diverging")
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "loss_diverging",
+        "nonfinite_weight",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look for the first module that broke by itself."""

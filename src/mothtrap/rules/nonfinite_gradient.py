@@ -49,7 +49,10 @@ class NonfiniteGradient(Rule):
 
     code = "NUM002"
     needs = (Need(kinds=("gradient",), statistics=("nan", "inf")),)
-    explains = ("nonfinite_loss",)
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_weight",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look for the first applied step with a non-finite gradient."""

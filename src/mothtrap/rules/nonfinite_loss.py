@@ -50,7 +50,11 @@ class NonfiniteLoss(Rule):
     """
 
     code = "NUM001"
-    explains = ("nonfinite_gradient", "loss_diverging")
+    explains = (
+        "nonfinite_gradient",
+        "loss_diverging",
+        "nonfinite_weight",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look at every loss series in training and evaluation."""

@@ -55,7 +55,11 @@ class SoftmaxBeforeCrossEntropy(Rule):
     """
 
     code = "STR701"
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "learning_rate_too_low",
+    )
 
     calls: int = threshold(
         2,

@@ -58,6 +58,8 @@ class StaleGradient(Rule):
         "nonfinite_loss",
         "nonfinite_gradient",
         "nonfinite_activation",
+        "learning_rate_too_high",
+        "weight_growth",
     )
 
     own_steps: int = threshold(

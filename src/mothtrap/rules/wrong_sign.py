@@ -69,6 +69,8 @@ class WrongSign(Rule):
         "nonfinite_activation",
         "exploding_gradient",
         "dead_units",
+        "weight_growth",
+        "learning_rate_too_high",
     )
 
     steps: int = threshold(8, unit="losses below 0 running", source="chosen by hand")

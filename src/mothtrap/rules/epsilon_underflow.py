@@ -1,0 +1,106 @@
+"""OPT609: the optimizer's epsilon is 0 in the type that it computes with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._weights import optimizer_facts, optimizer_location
+
+SMALLEST = {
+    "float16": 2.0**-24,
+    "bfloat16": 2.0**-133,
+    "float32": 2.0**-149,
+    "float8_e4m3fn": 2.0**-9,
+    "float8_e5m2": 2.0**-16,
+}
+"""The smallest number above 0 of each type; half of it and less rounds to 0."""
+
+
+@dataclass(frozen=True)
+class EpsilonUnderflow(Rule):
+    """The optimizer's epsilon is 0 in the type that it computes with.
+
+    What it detects:
+        Adam, RMSprop and their kin that keep their averaged squares in a type in which
+        their epsilon rounds to 0, such as 1e-8 in float16, whose smallest number is 6e-8.
+
+    Why it matters:
+        Epsilon keeps the update finite where the gradient is 0 or its square underflows.
+        At 0 the step divides 0 by 0, and the weight is NaN.
+
+    Fires:
+        Error at the first step when epsilon is at most `rounds_to_zero` times the smallest
+        number of the type of the averaged squares.
+
+    Stays quiet:
+        Float32 state, also beside weights of 16 bits, bfloat16 (its exponents are those
+        of float32), fused optimizers, which compute in float32, and optimizers without
+        an epsilon.
+
+    What to do:
+        - Keep the weights in float32 and compute under `torch.autocast`: then state is
+          float32 too.
+        - Give the optimizer an epsilon that the type holds: `eps=1e-4` in float16.
+        - Use `bfloat16`, which holds 1e-8.
+
+    Example:
+        optimizer = torch.optim.Adam(model.half().parameters(), eps=1e-8)    # is 0
+        optimizer = torch.optim.Adam(model.half().parameters(), eps=1e-4)
+
+    References:
+        Micikevicius et al. 2018, Mixed precision training,
+        https://arxiv.org/abs/1710.03740
+    """
+
+    code = "OPT609"
+    explains = (
+        "nonfinite_weight",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+    )
+
+    rounds_to_zero: float = threshold(
+        0.5, unit="of the smallest number", source="rounding to the nearest, ties to even"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every optimizer that divides by averaged squares."""
+        known = list(optimizer_facts(window).values())
+        if not known:
+            raise NotEnoughData("no optimizer was seen")
+        dividing = [facts for facts in known if facts.second_moments and facts.epsilon is not None]
+        if not dividing:
+            raise NotApplicable("no optimizer divides by averaged squares")
+        return [self._finding(window, facts) for facts in dividing if self._underflows(facts)][:1]
+
+    def _underflows(self, facts: OptimizerFacts) -> bool:
+        smallest = SMALLEST.get(facts.state_dtype)
+        if facts.fused or smallest is None or facts.epsilon is None:
+            return False
+        return facts.epsilon <= self.rounds_to_zero * smallest
+
+    def _finding(self, window: Window, facts: OptimizerFacts) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=facts.step,
+            last_step=max(facts.step, window.last_step),
+            message=(
+                f"{facts.optimizer} keeps its averaged squares in {facts.state_dtype}, in which "
+                f"its epsilon of {facts.epsilon:g} is 0"
+            ),
+            evidence={
+                "value": facts.epsilon,
+                "smallest": SMALLEST[facts.state_dtype],
+                "type": facts.state_dtype,
+                "optimizer": facts.optimizer,
+            },
+            location=optimizer_location(window, facts.optimizer),
+        )

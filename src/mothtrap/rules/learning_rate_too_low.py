@@ -1,0 +1,132 @@
+"""OPT603: steps are so small that all of them together lead nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._losses import finite_part, has_players, learning_rates, loss_series
+from mothtrap.rules._stretches import last_stretch
+from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
+
+STEADY = 0.3
+"""Share of the largest rate above which a rate counts as in force; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class LearningRateTooLow(Rule):
+    """Steps are so small that all of them together lead nowhere.
+
+    What it detects:
+        A training that has gone on for hundreds of steps and has hardly changed any
+        weight, while the loss is where it began.
+
+    Why it matters:
+        The loop runs for hours and ends where initialisation put it. It looks like a
+        model that cannot learn the task.
+
+    Fires:
+        Warning when for `steps` steps at a steady rate the way of every weight (its
+        update ratios, added up) was below `moved_share` of its norm, and the loss is
+        within `fallen_share` of its beginning.
+
+    Stays quiet:
+        Warm-up, rates that have decayed, a rate of 0 (see OPT601), losses that fall,
+        fine-tuning whose loss is as low as it gets only if the weights do move.
+
+    What to do:
+        - Raise the learning rate, by 10 to 1000: 1e-3 is usual for Adam, 0.01 to 0.1 for
+          SGD; try steps until the loss rises, and take a third of that.
+        - Look for a factor that scales it down: a schedule, a division by the number of
+          batches, a multiplier of the parameter group.
+        - Check that the gradient is not scaled down: a mean over too much, clipping to a
+          tiny norm.
+
+    Example:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    References:
+        Smith 2017, Cyclical learning rates for training neural networks,
+        https://arxiv.org/abs/1506.01186
+    """
+
+    code = "OPT603"
+    needs = (WEIGHTS,)
+    passes = True
+    explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
+
+    steps: int = threshold(200, unit="steps at a steady rate", source="chosen by hand")
+    moved_share: float = threshold(
+        0.05, unit="of the norm, over all steps", source="measured: 0.2 and more where it learns"
+    )
+    fallen_share: float = threshold(0.05, unit="of the first losses", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every loss with the steps of its optimizers."""
+        every = loss_series(window)
+        if has_players(window):
+            raise NotApplicable("several losses are minimised in turn by different optimizers")
+        ratios = update_ratios(window)
+        if ratios is None:
+            raise NotEnoughData("no change of a weight was seen")
+        if max(series.total for series in every) < self.steps:
+            raise NotEnoughData(f"fewer than {self.steps} losses were seen")
+        found = [finding for s in every if (finding := self._judge(window, s, ratios))]
+        return found[:1]
+
+    def _judge(self, window: Window, series: Series, ratios: Ratios) -> Finding | None:
+        _, loss_S = finite_part(series)
+        rated_S, rate_S = learning_rates(window, series)
+        if len(loss_S) < self.steps or len(rate_S) < self.steps or rate_S.max() <= 0:
+            return None
+        steady = rate_S >= STEADY * rate_S.max()
+        stretch = last_stretch(steady)
+        if stretch is None or stretch[1] - stretch[0] < self.steps or loss_S.min() < 0:
+            return None
+        whole = series.total <= len(series)
+        first = float(np.median(loss_S[:20])) if whole else series.first
+        last = float(np.median(loss_S[-50:]))
+        if first <= 0 or last < (1 - self.fallen_share) * first:
+            return None
+        since = int(rated_S[stretch[0]])
+        sampled = ratios.largest()[ratios.steps_S >= since]
+        if not len(sampled):
+            return None
+        largest = float(np.median(sampled))
+        moved = largest * series.total
+        if not 0 < moved < self.moved_share:
+            return None
+        rate = float(rate_S[-1])
+        factor = min(1e4, 10.0 ** np.floor(np.log10(self.moved_share * 10 / moved)))
+        optimizer = series.optimizers[0] if series.optimizers else ""
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(series.steps_S[0]) if whole else 0,
+            last_step=int(series.steps_S[-1]),
+            count=series.total,
+            message=(
+                f"with a learning rate of {rate:.3g} no weight has moved by more than "
+                f"{100 * moved:.2g} % of its norm in {series.total} steps, and the loss is "
+                f"{last:.4g} after {first:.4g}"
+            ),
+            evidence={
+                "value": largest,
+                "moved_share": moved,
+                "limit": self.moved_share,
+                "learning_rate": rate,
+                "optimizer": optimizer,
+            },
+            fixes=(
+                f"Raise the learning rate from {rate:.3g} to about {rate * max(10.0, factor):.0e}.",
+                *self.doc().fixes[1:],
+            ),
+            location=optimizer_location(window, optimizer),
+        )

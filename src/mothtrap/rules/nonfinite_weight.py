@@ -1,0 +1,130 @@
+"""NUM003: a parameter holds NaN or infinite values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import NonfiniteModule
+from mothtrap.core.rule import Rule
+from mothtrap.core.tensors import Kind
+from mothtrap.core.window import Window
+from mothtrap.rules._weights import WEIGHTS
+
+KINDS: tuple[Kind, ...] = ("weight", "bias")
+LAYERS_NAMED = 10
+"""Parameters that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class NonfiniteWeight(Rule):
+    """A parameter holds NaN or infinite values.
+
+    What it detects:
+        Weights and biases that are not finite: from the beginning, because of an
+        initialisation that divides by 0 or memory that was never filled, or since an
+        update that was not finite.
+
+    Why it matters:
+        Whatever the layer computes is NaN from then on, and the next step spreads it to
+        all other weights. Only a checkpoint from before brings them back.
+
+    Fires:
+        Error when a parameter holds NaN, or holds infinite values and the loss is not
+        finite either. Warning for infinite values beside a finite loss.
+
+    Stays quiet:
+        Nothing that is finite is judged, however large it is. Buffers are not looked at.
+
+    What to do:
+        - Where it is so from step 0: look at how the parameter is initialised
+          (`torch.empty`, a standard deviation of 0, a division by the number of inputs).
+        - Where it became so: find the gradient that was not finite, see NUM002 and
+          NUM004, and go back to a checkpoint from before that step.
+        - Check values that code writes into weights by hand: normalisation, pruning,
+          averaging.
+
+    Example:
+        scale = nn.Parameter(torch.empty(64))      # whatever was in memory
+        scale = nn.Parameter(torch.ones(64))
+
+    References:
+        https://docs.pytorch.org/docs/stable/nn.init.html
+    """
+
+    code = "NUM003"
+    needs = (
+        WEIGHTS,
+        Need(kinds=KINDS, statistics=("l2", "nan", "inf"), schedule=WEIGHTS.schedule),
+    )
+    explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation", "constant_output")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the counts of values that are not finite."""
+        bad = _bad_parameters(window)
+        modules = [m for m in window.seen(NonfiniteModule) if not m.parameters_finite]
+        looked = any(window.matrix(kind, "nan") for kind in KINDS)
+        if not bad and not modules:
+            if not looked:
+                raise NotEnoughData("no parameter was looked at")
+            return []
+        seen = min([step for step, _ in bad.values()] + [m.step for m in modules])
+        broken = any(not np.isfinite(s.values_S).all() for s in window.scalars("loss"))
+        nan = sum(count for _, count in bad.values()) + sum(m.nan for m in modules)
+        severity = Severity.ERROR if nan or broken or modules else Severity.WARNING
+        since = _destroyed(window, seen)
+        names = [name for name, (step, _) in bad.items() if step == seen][:LAYERS_NAMED]
+        names = names or [m.module for m in modules][:LAYERS_NAMED]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        when = "from the beginning" if since == 0 else f"since step {since}"
+        found = self.finding(
+            window,
+            severity=severity,
+            step=since,
+            last_step=max(window.last_step, since),
+            layers=tuple(names),
+            message=f"{names[0]}{more} held {'NaN' if nan else 'infinite values'} {when}",
+            evidence={"parameters": len(bad) or len(modules), "seen_at": seen},
+            location=_location(window, names[0]) or next((m.location for m in modules), None),
+        )
+        return [found]
+
+
+def _bad_parameters(window: Window) -> dict[str, tuple[int, int]]:
+    """Return for each parameter that is not finite when that was seen first, and its NaN."""
+    found: dict[str, tuple[int, int]] = {}
+    for kind in KINDS:
+        nan, inf = window.matrix(kind, "nan"), window.matrix(kind, "inf")
+        if nan is None or inf is None:
+            continue
+        bad_ST = np.nan_to_num(nan.values_ST) + np.nan_to_num(inf.values_ST) > 0
+        for column in np.flatnonzero(bad_ST.any(axis=0)).tolist():
+            row = int(np.argmax(bad_ST[:, column]))
+            found[nan.tensors[column].name] = (
+                int(nan.steps_S[row]),
+                int(np.nan_to_num(nan.values_ST[row, column])),
+            )
+    return found
+
+
+def _destroyed(window: Window, seen: int) -> int:
+    """Return the first step that began with such weights: parameters are looked at rarely."""
+    nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
+    if nan is None or inf is None:
+        return seen
+    bad_ST = np.nan_to_num(nan.values_ST) + np.nan_to_num(inf.values_ST) > 0
+    applied = nan.steps_S[bad_ST.any(axis=1) & ~nan.skipped_S & (nan.steps_S < seen)]
+    return int(applied[0]) + 1 if len(applied) else seen
+
+
+def _location(window: Window, name: str) -> str | None:
+    for kind in KINDS:
+        matrix = window.matrix(kind, "nan")
+        for tensor in matrix.tensors if matrix else ():
+            if tensor.name == name:
+                return tensor.location
+    return None

@@ -1,0 +1,115 @@
+"""WGT305: weights shrink to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
+
+
+@dataclass(frozen=True)
+class WeightCollapse(Rule):
+    """Weights shrink to nothing.
+
+    What it detects:
+        Norms of weights that fall, sample by sample, to a small part of what they were,
+        while the loss does not fall.
+
+    Why it matters:
+        A layer with weights near 0 passes nothing on, forward or backward: the output is
+        constant, and gradients vanish with the weights.
+
+    Fires:
+        Error when the norm of all weights together is below `collapsed_share` of the
+        first one captured and the loss is above `lost_share` of its beginning. Warning
+        when that holds of single layers alone.
+
+    Stays quiet:
+        Weights that shrink while the loss falls (sparsity, normalised layers in balance
+        with their decay), weights that began at 0, vectors such as the scales of
+        normalisation layers.
+
+    What to do:
+        - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.
+        - Check penalties that are added to the loss by hand, and their factor.
+        - Check code that scales or clips weights after the step.
+
+    Example:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.5)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=5e-4)
+
+    References:
+        Loshchilov, Hutter 2019, Decoupled weight decay regularization,
+        https://arxiv.org/abs/1711.05101
+    """
+
+    code = "WGT305"
+    needs = (WEIGHTS,)
+    passes = True
+    explains = (
+        "constant_output",
+        "dead_units",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "vanishing_gradient",
+    )
+
+    collapsed_share: float = threshold(
+        0.1, unit="of the first norm", source="chosen by hand: usual decay leaves half or more"
+    )
+    lost_share: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
+    samples: int = threshold(4, unit="captured steps", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the norms of weights with those captured first."""
+        sizes = weight_sizes(window)
+        if sizes is None or len(sizes.steps_S) < self.samples:
+            raise NotEnoughData(f"fewer than {self.samples} looks at the weights")
+        level = loss_level(window)
+        if level is None:
+            raise NotEnoughData("the course of the loss is not known")
+        if level < self.lost_share:
+            return []
+        share_ST = sizes.values_ST / sizes.values_ST[0]
+        joint_S = sizes.joint() / sizes.joint()[0]
+        fallen = np.flatnonzero(share_ST[-1] <= self.collapsed_share)
+        whole = joint_S[-1] <= self.collapsed_share
+        if not len(fallen) and not whole:
+            return []
+        order = fallen[np.argsort(share_ST[-1][fallen])] if len(fallen) else np.arange(0)
+        course_S = joint_S if whole else share_ST[:, order[0]]
+        onset = _begins(course_S)
+        value = float(course_S[-1])
+        found = self.finding(
+            window,
+            severity=Severity.ERROR if whole else Severity.WARNING,
+            step=int(sizes.steps_S[onset]),
+            last_step=int(sizes.steps_S[-1]),
+            count=len(sizes.steps_S) - onset,
+            layers=tuple(sizes.tensors[i].name for i in order[:10]),
+            message=(
+                f"the norm of {'all weights' if whole else sizes.tensors[order[0]].name} has "
+                f"fallen to {100 * value:.2g} % of what it was at step {sizes.steps_S[0]}"
+            ),
+            evidence={
+                "value": value,
+                "limit": self.collapsed_share,
+                "layers": len(fallen),
+                "loss_level": level,
+            },
+            location=sizes.tensors[order[0]].location if len(order) else None,
+        )
+        return [found]
+
+
+def _begins(course_S: np.ndarray) -> int:
+    """Return the index of the last sample before the norm left its level."""
+    near = np.flatnonzero(course_S >= 0.9 * course_S.max())
+    return int(near[-1])

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.weights import tensors
+from tests.rules.windows import loss, noise, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Matrix
+from mothtrap.rules.weight_collapse import WeightCollapse
+
+FLAT = 2.3 + noise(200, scale=0.02)
+FALLING = 2.3 * np.exp(-np.arange(200) / 50) + 0.05
+SHRINKING = [10.0, 9.9, 9.5, 8.0, 6.0, 3.0, 1.0, 0.3]
+STEADY = [10.0] * 8
+
+
+def sizes(first: list[float], second: list[float], shape: tuple[int, ...] = (8, 8)) -> Matrix:
+    return tensors("l2", {"0.weight": first, "2.weight": second}, shape=shape)
+
+
+def check(norms: Matrix, values: np.ndarray = FLAT) -> list[Finding]:
+    return WeightCollapse().check(window(loss(values), norms))
+
+
+def test_fires_when_all_weights_have_shrunk_to_nothing() -> None:
+    [finding] = check(sizes(SHRINKING, SHRINKING))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 2)
+    assert finding.evidence["value"] == pytest.approx(0.03)
+
+
+def test_warns_of_a_single_layer_and_names_it() -> None:
+    [finding] = check(sizes(STEADY, SHRINKING))
+    assert (finding.severity, finding.layers) == (Severity.WARNING, ("2.weight",))
+    assert finding.location == "model.py:2"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "values"),
+    [
+        pytest.param(SHRINKING, SHRINKING, FALLING, id="the loss falls"),
+        pytest.param(STEADY, [8.0] * 8, FLAT, id="weights stay"),
+        pytest.param([10.0] + [5.0] * 7, STEADY, FLAT, id="usual decay"),
+        pytest.param([0.0] * 8, STEADY, FLAT, id="weights that are 0 from the start"),
+    ],
+)
+def test_stays_quiet(first: list[float], second: list[float], values: np.ndarray) -> None:
+    assert check(sizes(first, second), values) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData, match="looks at the weights"):
+        check(sizes(SHRINKING[:3], SHRINKING[:3]))
+    with pytest.raises(NotEnoughData, match="course of the loss"):
+        check(sizes(SHRINKING, SHRINKING), -FLAT)
