@@ -117,6 +117,40 @@ def test_softmax_is_seen_before_a_cross_entropy(
     assert (term.operation, term.chain[:2]) == ("cross_entropy", ("softmax", "linear"))
 
 
+@pytest.mark.parametrize(
+    ("loss", "sizes"),
+    [
+        (lambda x: functional.cross_entropy(x, LABELS), (3,)),
+        (lambda x: functional.cross_entropy(x.softmax(dim=0), LABELS), (3, 4)),
+        (lambda x: functional.nll_loss(functional.log_softmax(x, dim=0), LABELS), (4,)),
+        (lambda x: functional.nll_loss(x.softmax(dim=0).log(), LABELS), (4,)),
+        (lambda x: functional.nll_loss((x.softmax(dim=-1) + 1e-8).log(), LABELS), (3,)),
+        (lambda x: functional.mse_loss(x.softmax(dim=0), SOFT), (4,)),
+        (lambda x: functional.cross_entropy(x.softmax(dim=0)[:, :2], LABELS % 2), (2,)),
+        (lambda x: functional.mse_loss(x, SOFT), ()),
+    ],
+)
+def test_axes_of_softmaxes_under_a_loss_have_sizes(
+    logits: Tensor, loss: Callable[[Tensor], Tensor], sizes: tuple[int, ...]
+) -> None:
+    assert only(loss(logits)).softmax_sizes == sizes
+
+
+def test_classes_are_those_of_the_labels_where_a_softmax_runs_over_another_axis(
+    logits: Tensor,
+) -> None:
+    term = only(functional.nll_loss(functional.log_softmax(logits, dim=0), LABELS))
+    assert (term.classes, term.prediction_shape) == (3, (4, 3))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_reductions_have_their_names(logits: Tensor, reduction: str) -> None:
+    labelled = functional.cross_entropy(logits, LABELS, reduction=reduction)
+    binary = functional.binary_cross_entropy_with_logits(logits, SOFT, reduction=reduction)
+    assert [only(loss.sum()).reduction for loss in (labelled, binary)] == [reduction] * 2
+    assert only(((logits - SOFT) ** 2).mean()).reduction is None
+
+
 def test_softmax_is_seen_through_the_casts_of_autocast() -> None:
     model = nn.Sequential(nn.Linear(6, 3), nn.Softmax(dim=1))
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.adapters.torch.watched import DEFAULT, classifier, sgd, watched
+from torch import nn
+from torch.nn import functional
+
+from mothtrap.core.observations import LossCall, TokenShares
+
+TOKENS = torch.arange(48).reshape(4, 12) % 7
+
+
+class LanguageModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(8, 6)
+        self.layer = nn.GRU(6, 6, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(12, 8)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(self.embedding(tokens))[0])
+
+
+def trained(steps: int, target: Callable[[torch.Tensor], torch.Tensor]) -> list[LossCall]:
+    model = LanguageModel()
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        for _ in range(steps):
+            logits = model(TOKENS[:, :-1])
+            functional.cross_entropy(logits.flatten(0, 1), target(TOKENS).flatten()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return seen.observed(LossCall)
+
+
+def test_targets_are_looked_at_on_sampled_steps() -> None:
+    calls = trained(26, lambda tokens: tokens[:, :-1])
+    looked = [call for call in calls if call.targets is not None]
+    assert [call.step for call in looked] == [0, 8, 16, 24]
+    assert all(call.targets.input_offsets == (0,) for call in looked)
+    assert all(call.model_inputs == ("int64",) for call in looked)
+    assert {call.reduction for call in calls} == {"mean"}
+    assert {call.softmax_sizes for call in calls} == {(8,)}
+
+
+def test_what_lets_the_model_look_ahead_is_asked_a_few_times() -> None:
+    calls = trained(34, lambda tokens: tokens[:, 1:])
+    assert [call.looks_ahead for call in calls if call.targets is not None] == [
+        "recurrent",
+        "recurrent",
+        "recurrent",
+        None,
+        None,
+    ]
+
+
+def test_tokens_are_counted_now_and_then() -> None:
+    model = LanguageModel()
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        for _ in range(9):
+            logits = model(TOKENS)
+            functional.cross_entropy(logits.flatten(0, 1), TOKENS.flatten()).backward()
+            optimizer.step()
+    first, second = seen.observed(TokenShares)
+    assert (first.step, second.step, first.count, first.argument) == (0, 8, 48, "0")
+    assert sum(first.shares.values()) == pytest.approx(1)
+    assert first.shares[0] == pytest.approx(7 / 48)
+
+
+def test_a_loss_that_is_not_finite_is_looked_at_out_of_turn() -> None:
+    model = classifier()
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        for step in range(6):
+            target = torch.full((4,), -100) if step == 5 else torch.tensor([0, 1, 2, 0])
+            functional.cross_entropy(model(torch.randn(4, 6)), target).backward()
+            optimizer.step()
+    looked = [call for call in seen.observed(LossCall) if call.targets is not None]
+    assert [(call.step, call.targets.ignored_share) for call in looked] == [(0, 0.0), (5, 1.0)]
+
+
+def test_a_prediction_that_has_no_name_is_known() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.ReLU())
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        ((model(torch.randn(8, 6)) - (-torch.ones(8, 4))) ** 2).mean().backward()
+        optimizer.step()
+    shares = [c.targets.outside_share for c in seen.observed(LossCall) if c.targets is not None]
+    assert shares == [1.0]
+
+
+def test_looking_draws_no_random_numbers_and_changes_no_gradient() -> None:
+    model = classifier()
+    x, y = torch.randn(32, 6), torch.arange(32) % 3
+    functional.cross_entropy(model(x), y).backward()
+    own = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    state = torch.random.get_rng_state()
+    with watched(capture=DEFAULT):
+        optimizer = sgd(model, rate=0.0)
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), own, strict=True))
