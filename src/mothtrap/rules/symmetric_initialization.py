@@ -65,6 +65,7 @@ class SymmetricInitialization(Rule):
         "loss_diverging",
         "stuck_at_chance",
         "vanishing_gradient",
+        "learning_rate_too_low",
     )
 
     looks: int = threshold(
