@@ -104,6 +104,15 @@ def test_stays_quiet(norms: np.ndarray, losses: np.ndarray) -> None:
     assert check(norm(norms), loss(falling_at_60)) == []
 
 
+def test_a_single_bad_batch_that_ebbs_away_is_a_spike() -> None:
+    ebb = 1e3 * 0.85 ** np.arange(30.0)
+    norms = np.concatenate([STEADY[:60], ebb])
+    losses = np.concatenate([FALLING[:60], [1e4], 1e3 * 0.7 ** np.arange(29.0)])
+    assert check(norm(norms), loss(losses)) == []
+    [finding] = check(norm(np.concatenate([STEADY[:60], ebb[::-1]])), loss(losses))
+    assert finding.severity is Severity.ERROR
+
+
 def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:
     norms = replaced(slice(60, 64), 1e6)
     assert check(norm(norms), loss(FALLING), skipped=(60, 61, 62, 63)) == []

@@ -20,9 +20,11 @@ class Scalar(msgspec.Struct, frozen=True):
     its groups), `gradient_norm` (of an optimizer, before clipping where that was
     seen), `gradient_state` (of an optimizer: see `GradientState`), `stale_gradient`
     (of an optimizer: 1 when no backward since its last step began with clean
-    gradients), `loss_scale`, `skipped` (1 when no optimizer applied the step),
+    gradients), `clip_limit` (the norm to which gradients were clipped), `loss_scale`,
+    `skipped` (1 when no optimizer applied the step),
     `micro_batches`, `step_s` (wall seconds since the step before), `own_s` (seconds
-    that mothtrap took of it on the training thread); beside them what users log.
+    that mothtrap took of it on the training thread), `memory_bytes` (in use, now and then,
+    of the `process` or a device); beside them what users log.
     """
 
     name: str

@@ -22,6 +22,9 @@ from mothtrap.rules._stretches import stretches
 HISTORY_STEPS = 10
 """Steps of an optimizer that make a history to compare with; chosen by hand."""
 
+EBB_STEPS, EBB_JUMP = 10, 10.0
+"""Steps in which a gradient that jumped up by so much falls again, if one batch did it; by hand."""
+
 FLOOR_RATIO = 0.01
 """A history below this share of the first steps' norm counts as the floor; by hand."""
 
@@ -138,11 +141,10 @@ class ExplodingGradient(Rule):
         reaching = np.flatnonzero(lasting_S >= self.ratio_limit * lowest)
         for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
             reference = max(float(np.median(norm_S[:index])), floor)
-            if lasting_S[index] >= self.ratio_limit * reference:
+            certain = _certain(norm_S, index, reference)
+            if lasting_S[index] >= self.ratio_limit * reference and not _ebbs(norm_S, certain):
                 return _Explosion(
-                    onset=rise_begins(
-                        np.maximum(norm_S, floor), _certain(norm_S, index, reference)
-                    ),
+                    onset=rise_begins(np.maximum(norm_S, floor), certain),
                     last=index + self.persisting_steps - 1,
                     reference=reference,
                     loss_ratio=1.5,
@@ -217,6 +219,14 @@ class _Explosion:
     reference: float
     loss_ratio: float
     lasting: bool
+
+
+def _ebbs(norm_S: Floats, index: int) -> bool:
+    """Whether a norm that jumped in a single step does nothing but fall since: a spike."""
+    tail_S = norm_S[index : index + EBB_STEPS]
+    jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]
+    falls = np.median(tail_S[-3:]) < tail_S[0] and tail_S.max() <= 1.05 * tail_S[0]
+    return bool(jumped and falls)
 
 
 def _certain(norm_S: Floats, index: int, reference: float) -> int:

@@ -273,10 +273,22 @@ def test_the_norm_before_clipping_is_that_of_the_step() -> None:
             norms.append(float(nn.utils.clip_grad_norm_(model.parameters(), 1e-3)))
             optimizer.step()
     assert seen.scalars("gradient_norm") == norms
+    assert seen.scalars("clip_limit") == [1e-3, 1e-3]
     clipped = sum(
         seen.rows(f"gradient:{name}", "l2")[0] ** 2 for name, _ in model.named_parameters()
     )
     assert clipped**0.5 == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_a_call_that_only_asks_for_the_norm_does_not_clip() -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        backward(model)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=float("inf"))
+        optimizer.step()
+    assert len(seen.scalars("gradient_norm")) == 1
+    assert seen.scalars("clip_limit") == []
 
 
 def test_sparse_gradients_are_read_and_told_clean_from_dirty() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ class OptimizerWatch:
         self._kinds: ByIdentity[torch.Tensor, Kind] = ByIdentity()
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
+        self._clip_limit = math.inf
         self.distributed = DistributedWatch(job, self)
 
     # Who is there
@@ -168,8 +170,9 @@ class OptimizerWatch:
         if rates:
             self._recorder.scalar("lr", self.add(optimizer).name, max(rates))
 
-    def clipped(self, norm: Any) -> None:
-        """Note a gradient norm before clipping, as `clip_grad_norm_` returned it."""
+    def clipped(self, norm: Any, limit: Any = math.inf) -> None:
+        """Note a gradient norm before clipping, as `clip_grad_norm_` returned it, and the limit."""
+        self._clip_limit = limit
         self._clipped_norm = own_value(norm) if isinstance(norm, torch.Tensor) else norm
 
     def _reduce(self, kind: str, pairs: Iterable[tuple[int | None, torch.Tensor | None]]) -> None:
@@ -209,7 +212,9 @@ class OptimizerWatch:
         """Forget what was captured in the step that closed."""
         if self._clipped_norm is not None:
             self._recorder.scalar("gradient_norm", "", float(self._clipped_norm))
-            self._clipped_norm = None
+            limit, self._clipped_norm = float(self._clip_limit), None
+            if math.isfinite(limit):  # infinite: only the norm was asked for
+                self._recorder.scalar("clip_limit", "", limit)
         self._captured.clear()
 
     def _state(self, known: Known, optimizer: Optimizer) -> float:

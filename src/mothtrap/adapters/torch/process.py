@@ -7,6 +7,7 @@ replaced function takes its own frame out of the traceback of what passes throug
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -203,7 +204,8 @@ class ProcessWitness:
                 except BaseException as err:
                     _drop_own_frame(err)
                     raise
-                tracer.contain(tracer.optimizers.clipped, norm)
+                limit = args[1] if len(args) > 1 else kwargs.get("max_norm", math.inf)
+                tracer.contain(tracer.optimizers.clipped, norm, limit)
                 return norm
 
             return clip_grad_norm_
@@ -219,7 +221,6 @@ class ProcessWitness:
                 name,
                 lambda original: losscalls.observed(original, tell, _drop_own_frame),
             )
-
 
     def _hook_loaders(self) -> None:
         """Stand around the iteration of loaders (in part private; a test pins it)."""

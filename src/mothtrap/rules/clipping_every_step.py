@@ -1,0 +1,121 @@
+"""GRD106: clipping cuts nearly every gradient to a small part of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._stretches import last_stretch
+
+BLOCK_STEPS = 20
+"""Steps of which a share is taken at a time; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class ClippingEveryStep(Rule):
+    """Clipping cuts nearly every gradient to a small part of itself.
+
+    What it detects:
+        A limit of `clip_grad_norm_` that lies far below the norm which gradients have in
+        most steps.
+
+    Why it matters:
+        Clipping is there for the rare outlier. Where it cuts every step, all steps have
+        the same length, whatever the gradient: with SGD the learning rate is in effect
+        lowered by the factor of the cut, and does not fall as the loss does.
+
+    Fires:
+        Warning when in the last `num_steps` steps the norm was more than `cut_ratio` times
+        the limit in at least `cut_share` of them.
+
+    Stays quiet:
+        Clipping that cuts less, clipping in the first steps only, calls that only ask for
+        the norm, and optimizers of the Adam family while they learn: the length of their
+        gradients does not count. There it is a note.
+
+    What to do:
+        - Raise the limit to about the median norm (the evidence has it), so that only
+          outliers are cut.
+        - Unscale before clipping when a gradient scaler is in use:
+          `scaler.unscale_(optimizer)`.
+        - Look for why the gradient is large: the sum in place of the mean as the
+          reduction of the loss, targets or inputs that are not normalised.
+
+    Example:
+        clip_grad_norm_(model.parameters(), 0.01)     # the norm is about 2
+        clip_grad_norm_(model.parameters(), 5.0)
+
+    References:
+        Pascanu, Mikolov, Bengio 2013, On the difficulty of training recurrent neural
+        networks, https://arxiv.org/abs/1211.5063
+    """
+
+    code = "GRD106"
+    explains = ("learning_rate_too_low", "loss_not_decreasing")
+    passes = True
+
+    cut_ratio: float = threshold(10.0, unit="times the limit", source="chosen by hand")
+    cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most")
+    num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare norms before clipping with the limit."""
+        steps_S, ratio_S, norm_S = _cuts(window)
+        if len(steps_S) < self.num_steps:
+            raise NotEnoughData(f"{len(steps_S)} clipped steps were seen, {self.num_steps} needed")
+        recent_S = ratio_S[-self.num_steps :] > self.cut_ratio
+        if recent_S.mean() < self.cut_share:
+            return []
+        onset = self._onset(ratio_S)
+        ratio, norm = float(np.median(ratio_S[onset:])), float(np.median(norm_S[onset:]))
+        limit = norm / ratio
+        adaptive = all("Adam" in rate.of for rate in window.scalars("lr"))
+        return [
+            self.finding(
+                window,
+                severity=Severity.INFO if adaptive else Severity.WARNING,
+                step=int(steps_S[onset]),
+                last_step=int(steps_S[-1]),
+                count=int((ratio_S > self.cut_ratio).sum()),
+                message=(
+                    f"clipping to {limit:.3g} cuts the gradient norm by {ratio:.3g} (median) in "
+                    f"{100 * recent_S.mean():.0f} % of the steps; it is {norm:.3g}"
+                ),
+                evidence={
+                    "value": ratio,
+                    "limit": self.cut_ratio,
+                    "clip_limit": limit,
+                    "norm": norm,
+                    "share": float(recent_S.mean()),
+                },
+                location=next((s.location for s in window.scalars("loss") if s.location), None),
+            )
+        ]
+
+    def _onset(self, ratio_S: Floats) -> int:
+        """Return the first step of the blocks up to the end in which most steps are cut."""
+        count = len(ratio_S) // BLOCK_STEPS
+        blocks = (ratio_S[-count * BLOCK_STEPS :] > self.cut_ratio).reshape(count, BLOCK_STEPS)
+        stretch = last_stretch(blocks.mean(axis=1) >= self.cut_share)
+        first = stretch[0] if stretch else count - 1
+        return 0 if first == 0 else len(ratio_S) - (count - first) * BLOCK_STEPS
+
+
+def _cuts(window: Window) -> tuple[Ints, Floats, Floats]:
+    """Return steps, norm relative to the limit, and norm of clipped steps."""
+    norms = [s for s in window.scalars("gradient_norm") if s.of == "" and len(s)]
+    limits = [s for s in window.scalars("clip_limit") if len(s)]
+    if not norms or not limits:
+        raise NotApplicable("no call of clip_grad_norm_ with a limit was seen")
+    shared, at_norm, at_limit = np.intersect1d(
+        norms[0].steps_S, limits[0].steps_S, return_indices=True
+    )
+    norm_S, limit_S = norms[0].values_S[at_norm], limits[0].values_S[at_limit]
+    good = np.isfinite(norm_S) & (limit_S > 0)
+    return shared[good], norm_S[good] / limit_S[good], norm_S[good]

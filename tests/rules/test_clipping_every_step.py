@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import loss, noise, series, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.clipping_every_step import ClippingEveryStep
+
+N = 120
+
+
+def check(
+    ratio: np.ndarray | float, *, limit: float = 0.1, optimizer: str = "SGD"
+) -> list[Finding]:
+    norm = np.broadcast_to(ratio, N) * limit * np.exp(noise(N, scale=0.1))
+    return ClippingEveryStep().check(
+        window(
+            series("gradient_norm", norm, of=""),
+            series("clip_limit", np.full(N, limit), of=""),
+            series("lr", np.full(N, 0.1), of=optimizer),
+            loss(np.linspace(1.0, 0.5, N)),
+        )
+    )
+
+
+def test_fires_when_most_steps_are_cut_by_far() -> None:
+    [finding] = check(40.0)
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 0, N)
+    assert float(finding.evidence["value"]) == pytest.approx(40.0, rel=0.1)
+    assert float(finding.evidence["clip_limit"]) == pytest.approx(0.1, rel=0.1)
+    assert "clipping to 0.1" in finding.message
+
+
+def test_dates_where_it_began() -> None:
+    [finding] = check(np.where(np.arange(N) < 20, 1.0, 40.0))
+    assert finding.step == 20
+
+
+def test_the_length_of_adams_gradients_does_not_count() -> None:
+    [finding] = check(40.0, optimizer="AdamW")
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "ratio",
+    [0.5, 5.0, np.where(np.arange(N) % 2 == 0, 40.0, 1.0), np.where(np.arange(N) < 60, 40.0, 1.0)],
+    ids=["below", "a little", "every other step", "at first"],
+)
+def test_stays_quiet(ratio: np.ndarray | float) -> None:
+    assert check(ratio) == []
+
+
+def test_without_clipping_it_does_not_apply() -> None:
+    with pytest.raises(NotApplicable, match="no call of clip_grad_norm_"):
+        ClippingEveryStep().check(window(series("gradient_norm", np.ones(N))))
+    short = series("gradient_norm", np.ones(9), of=""), series("clip_limit", np.ones(9), of="")
+    with pytest.raises(NotEnoughData, match="9 clipped steps"):
+        ClippingEveryStep().check(window(*short))
