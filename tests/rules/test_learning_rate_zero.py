@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.rules.weights import MADE, facts
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
@@ -39,14 +40,14 @@ def test_names_the_step_at_which_it_became_0() -> None:
 def test_fires_on_a_schedule_for_epochs_that_is_stepped_per_batch() -> None:
     [finding] = check(lr(0.05 * 0.9 ** np.arange(360)), loss(FALLING[:360]))
     assert finding.severity is Severity.ERROR
-    assert finding.step == 66  # 0.9^66 is the first below 1/1000
+    assert finding.step == 44  # 0.9^44 is the first below 1/100
     assert "schedule has run out" in finding.message
 
 
 def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:
     [finding] = check(lr(0.1 ** (np.arange(500) // 20 + 1.0)), loss(FALLING))
     assert finding.severity is Severity.ERROR
-    assert finding.step == 80
+    assert finding.step == 60  # at 40 it is 1/100 of the first
 
 
 @pytest.mark.parametrize(
@@ -59,10 +60,23 @@ def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:
         pytest.param(0.05 * (1 + np.cos(np.pi * (np.arange(400) % 100) / 100)), id="restarts"),
         pytest.param(0.1 * 0.95 ** (np.arange(500) // 45), id="decay per epoch"),
         pytest.param([1e-8] * 100, id="tiny but constant"),
+        pytest.param(0.1 * 0.1 ** (np.arange(450) // 150), id="two reductions by 10"),
+        pytest.param(0.1 * 0.1 ** (np.arange(400) // 100), id="a reduction in each quarter"),
     ],
 )
 def test_stays_quiet_on_usual_schedules(rate: np.ndarray | list[float]) -> None:
     assert check(lr(rate), loss(FALLING[: len(rate)])) == []
+
+
+def test_warns_of_a_schedule_that_ended_halfway() -> None:
+    rate = np.concatenate([np.geomspace(0.1, 5e-4, 100), np.full(150, 5e-4)])
+    [finding] = check(lr(rate), loss(np.linspace(2.3, 2.2, 250)))
+    assert finding.severity is Severity.WARNING
+
+
+def test_the_line_is_that_of_the_optimizer_where_it_is_known() -> None:
+    [finding] = LearningRateZero().check(window(lr([0.0] * 60), facts()))
+    assert finding.location == MADE
 
 
 def test_stays_quiet_on_reductions_after_the_loss_had_settled() -> None:

@@ -11,8 +11,9 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._losses import finite_part, loss_location
+from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
+from mothtrap.rules._weights import optimizer_location
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,10 @@ class LearningRateZero(Rule):
 
     Fires:
         Zero: warning after `zero_steps` steps running, error when it lasts
-        `broken_steps` and half of the steps so far. Run out: error when the rate fell
-        below `vanished_ratio` of its peak in at most `fall_steps` steps and training
-        has gone on `waited_ratio` times as long as the schedule lasted, unless the
-        loss had fallen and settled by then.
+        `broken_steps` and half of the steps so far. Run out: when the rate fell below
+        `vanished_ratio` of its peak in at most `fall_steps` steps, and training has gone
+        on as long as the schedule lasted (warning) or `waited_ratio` times as long
+        (error), unless the loss had fallen and settled by then.
 
     Stays quiet:
         Warm-up from 0, a first step or a handful at 0, decay to 0 at the end of
@@ -56,14 +57,21 @@ class LearningRateZero(Rule):
     """
 
     code = "OPT601"
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "learning_rate_too_low",
+        "overtraining",
+        "update_ratio",
+        "unchanged_tensor",
+    )
 
     zero_steps: int = threshold(
         20, unit="steps running", source="chosen by hand: longer than a priming handful"
     )
     broken_steps: int = threshold(50, unit="steps running", source="chosen by hand")
     vanished_ratio: float = threshold(
-        1e-3, unit="of the peak rate", source="chosen by hand: usual schedules end at 1e-2"
+        1e-2, unit="of the peak rate", source="chosen by hand: usual schedules end there"
     )
     fall_steps: int = threshold(
         500, unit="steps from peak to vanished", source="chosen by hand: a few epochs' worth"
@@ -102,7 +110,7 @@ class LearningRateZero(Rule):
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
             # Never above 0: no schedule has brought it there.
             fixes=self.doc().fixes[::-1] if whole and series.first == 0 else None,
-            location=loss_location(window, series.of),
+            location=optimizer_location(window, series.of),
         )
 
     def _gone(self, window: Window, series: Series) -> Finding | None:
@@ -110,17 +118,20 @@ class LearningRateZero(Rule):
         if not len(rate_S) or series.total > len(series) or rate_S.max() <= 0:
             return None
         peak = len(rate_S) - 1 - int(np.argmax(rate_S[::-1]))
-        stretch = last_stretch(rate_S < self.vanished_ratio * rate_S[peak])
+        # Two reductions by 10 end at the limit, which rounding must not decide.
+        stretch = last_stretch(rate_S < (1 - 1e-6) * self.vanished_ratio * rate_S[peak])
         if stretch is None:
             return None
         gone = stretch[0]
         fell = gone - peak
-        waited = len(rate_S) - gone >= max(self.waited_ratio * gone, self.broken_steps)
-        if fell > self.fall_steps or not waited or _had_settled(window, series, gone):
+        waited = len(rate_S) - gone
+        if fell > self.fall_steps or waited < max(gone, self.broken_steps):
+            return None
+        if _had_settled(window, series, gone):
             return None
         return self.finding(
             window,
-            severity=Severity.ERROR,
+            severity=Severity.ERROR if waited >= self.waited_ratio * gone else Severity.WARNING,
             step=int(steps_S[gone]),
             last_step=int(steps_S[-1]),
             count=len(rate_S) - gone,
@@ -136,7 +147,7 @@ class LearningRateZero(Rule):
                 "fall_steps": fell,
                 "limit": self.vanished_ratio,
             },
-            location=loss_location(window, series.of),
+            location=optimizer_location(window, series.of),
         )
 
 
