@@ -15,6 +15,9 @@ from mothtrap.adapters.torch.graph import LossTerm, operation
 
 MAX_ROWS = 1024
 """Rows of a batch that are looked at."""
+MAX_SPREAD = 65536
+"""Probabilities over whose rows the spread is taken, of 64 rows at least: with more the look
+costs as much as a small model's step, and tells no more."""
 MAX_CLASSES = 65536
 
 
@@ -80,7 +83,9 @@ def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
     if saved.ndim < 2:
         return None
     by_class = saved.detach().movedim(1, -1)
-    flat = by_class.reshape(-1, by_class.shape[-1])[:MAX_ROWS].float()
+    classes = by_class.shape[-1]
+    rows = min(MAX_ROWS, max(64, MAX_SPREAD // max(1, classes)))
+    flat = by_class.reshape(-1, classes)[:rows].float()
     return flat.exp() if operation(term.node).startswith("nll") else flat.softmax(-1)
 
 
