@@ -28,6 +28,7 @@ def test_select_and_ignore_work_by_family_and_code() -> None:
         "NUM003",
         "NUM004",
         "NUM005",
+        "NUM008",
         "NUM009",
     ]
 

@@ -69,6 +69,7 @@ ILLNESSES = (
     near("weight_collapse", "WGT305", 2),
     Illness("weight_growth", "WGT306", 16, 64, layer="0", severity="warning"),
     exactly("nonfinite_weight", "NUM003", 0, layer="0"),
+    near("update_lost_to_rounding", "NUM008", 2, layer="0"),
     near("wrong_initial_loss", "LOS408", 0, severity="warning"),
     near("too_good_to_be_true", "LOS409", 0, severity="warning"),
     near("class_imbalance", "DAT503", 0, severity="warning"),
@@ -89,4 +90,8 @@ ILLNESSES = (
     near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),
     near("correlated_features", "DAT513", 0, layer="0", severity="info"),
     near("saturated_activation", "ACT202", 0, layer="1", severity="warning"),
+    Illness("constant_output", "ACT203", 5, 300, layer="Sequential", severity="warning"),
+    near("activation_growth", "ACT204", 0, layer="16", severity="warning"),
+    near("poor_initialization", "WGT301", 0, layer="2", severity="warning"),
+    near("memory_growth", "RUN903", 0, severity="warning"),
 )

@@ -32,6 +32,7 @@ from mothtrap.core.layer_observations import UnitInputs as UnitInputs
 from mothtrap.core.loss_observations import FailedLoss as FailedLoss
 from mothtrap.core.loss_observations import TargetSample as TargetSample
 from mothtrap.core.loss_observations import TokenShares as TokenShares
+from mothtrap.core.memory_observations import LossesKept as LossesKept
 from mothtrap.core.observation import Observation as Observation
 from mothtrap.core.reach_observations import FrozenParameters as FrozenParameters
 from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
@@ -167,6 +168,24 @@ class OptimizerFacts(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RoundedUpdates(Observation, frozen=True, kw_only=True, tag=True):
+    """How many elements of 16-bit weights are what they were, after a stretch of steps.
+
+    The stretch began with the step `since` and ended with `step`. Of the elements looked
+    at, `elements` got a gradient that is not 0 in it, `unchanged` of these have the value
+    that they had before. `learning_rate` is the smallest of the stretch. `layers` are the
+    parameters with the largest share of such elements.
+    """
+
+    since: int
+    optimizer: str
+    dtypes: tuple[str, ...]
+    elements: int
+    unchanged: int
+    learning_rate: float
+    layers: tuple[str, ...] = ()
+
+
 class ReplicaDigests(Observation, frozen=True, kw_only=True, tag=True):
     """Digests of the parameters that must be the same on every worker, after a step.
 
@@ -293,6 +312,7 @@ AnyObservation = (
     | TokenShares
     | NonfiniteModule
     | FiniteOutputs
+    | LossesKept
     | UnownedParameter
     | UnreachedModule
     | IdleOptimizer
@@ -300,6 +320,7 @@ AnyObservation = (
     | FrozenParameters
     | HalfPrecision
     | OptimizerFacts
+    | RoundedUpdates
     | Evaluation
     | EvaluationPhase
     | NormBatches

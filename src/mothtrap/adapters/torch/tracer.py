@@ -12,16 +12,18 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.backwards import LossWatch
-from mothtrap.adapters.torch.failedloss import failed_loss
+from mothtrap.adapters.torch.failedloss import failed_loss, told
 from mothtrap.adapters.torch.forwards import ForwardWatch
 from mothtrap.adapters.torch.initialweights import InitialWeightsWatch
 from mothtrap.adapters.torch.inventory import InventoryWatch
 from mothtrap.adapters.torch.job import Job
+from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizerfacts import OptimizerFactsWatch
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
+from mothtrap.adapters.torch.rounding import RoundingWatch
 from mothtrap.adapters.torch.saved_weights import SavedWeights
 from mothtrap.adapters.torch.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.updates import UpdateWatch
@@ -62,6 +64,8 @@ class Tracer(Job):
         self._updates = UpdateWatch(self, self.optimizers)
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
+        self._rounding = RoundingWatch(self, self.optimizers)
+        self._memory = MemoryWatch(self)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
@@ -144,7 +148,7 @@ class Tracer(Job):
         if found is not None:
             key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
             self.recorder.evaluation(key, (), (found,))
-            self.recorder.never_stepped(f"{found.operation} failed: {found.error}")
+            self.recorder.never_stepped(told(found))
 
     def _backward_began(self, tensors: Any) -> None:
         self._backward_depth += 1
@@ -161,6 +165,7 @@ class Tracer(Job):
         if root is not None:
             self.contain_part("loss graph", self.losses.read_graph, event.site, root)
             self.contain_part("labels", self.losses.read_labels, event.site, root)
+            self.contain_part("memory", self._memory.loss, root, self.losses.place(event.site))
             self.contain_part("data", self._look_at_data, event.site, root)
             if root.device.type == "cpu" and self.losses.nonfinite():
                 self._find_nonfinite()
@@ -202,6 +207,7 @@ class Tracer(Job):
         self.feed(StepBegan(known.name))
         self.contain_part("gradients", self.optimizers.rates, optimizer)
         self.contain_part("updates", self._updates.step_began, optimizer)
+        self.contain_part("rounding", self._rounding.step_began, optimizer)
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
@@ -243,6 +249,7 @@ class Tracer(Job):
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("updates", self._updates.step_ended, optimizer)
         self.contain_part("optimizer facts", self._facts.stepped, optimizer)
+        self.contain_part("rounding", self._rounding.step_ended, optimizer)
         self.contain_part("gradients", self._after_step, optimizer, closure)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
@@ -277,6 +284,7 @@ class Tracer(Job):
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("updates", self._updates.new_step)
+        self.contain_part("memory", self._memory.close, closed.step)
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)
