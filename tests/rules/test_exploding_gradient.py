@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.rules.test_vanishing_gradient import layers
 from tests.rules.windows import gradients, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
@@ -111,6 +112,33 @@ def test_a_single_bad_batch_that_ebbs_away_is_a_spike() -> None:
     assert check(norm(norms), loss(losses)) == []
     [finding] = check(norm(np.concatenate([STEADY[:60], ebb[::-1]])), loss(losses))
     assert finding.severity is Severity.ERROR
+
+
+def test_a_gradient_out_of_proportion_to_the_first_loss_is_told_when_the_loss_breaks() -> None:
+    norms = np.concatenate([[5e4], STEADY[:40]])
+    thrown = np.concatenate([[2.0], np.full(40, 60.0)])
+    [finding] = check(norm(norms), loss(thrown))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert "before the first step" in finding.message
+    assert check(norm(norms), loss(np.concatenate([[2.0], np.full(40, 1.0)]))) == []
+    assert check(norm(norms / 100), loss(thrown)) == []
+
+
+@pytest.mark.parametrize(("factor", "fires"), [(0.2, True), (0.5, False), (5.0, False)])
+def test_warns_when_the_gradient_grows_through_depth(factor: float, fires: bool) -> None:
+    rows = layers(factor ** np.arange(7.0), steps=N)
+    found = check(rows, loss(FALLING))
+    assert [(f.severity, f.step, f.layers) for f in found] == (
+        [(Severity.WARNING, 0, ("body.0",))] if fires else []
+    )
+
+
+def test_does_not_advise_to_clip_what_is_clipped() -> None:
+    norms, losses = late_explosion()
+    [plain] = check(norm(norms), loss(losses))
+    [clipped] = check(norm(norms), loss(losses), series("clip_limit", np.ones(N), of=""))
+    assert "Clip" in plain.fixes[0]
+    assert "Clip" not in clipped.fixes[0]
 
 
 def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:

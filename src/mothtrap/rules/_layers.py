@@ -83,3 +83,17 @@ def _layers(
 
 def _is_bias(tensor: TensorInfo) -> bool:
     return len(tensor.shape) == 1 and tensor.name.rpartition(".")[2].startswith("bias")
+
+
+def front_to_back(rms_SL: Floats) -> Floats:
+    """Return the first quarter's largest gradient relative to the last quarter's, shape (S,)."""
+    quarter = max(1, rms_SL.shape[1] // 4)
+    last_S = np.maximum(rms_SL[:, -quarter:].max(axis=1), 1e-300)
+    ratio_S: Floats = rms_SL[:, :quarter].max(axis=1) / last_S
+    return ratio_S
+
+
+def rank_correlation(values_L: Floats) -> float:
+    """Return Spearman's correlation of values and their place."""
+    ranks = np.argsort(np.argsort(values_L)).astype(np.float64)
+    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])

@@ -14,13 +14,25 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
-from mothtrap.rules._gradient_norms import gradient_norms
+from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
+from mothtrap.rules._layers import (
+    LayerGradients,
+    front_to_back,
+    layer_gradients,
+    rank_correlation,
+)
 from mothtrap.rules._losses import has_players
 from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import stretches
 
 HISTORY_STEPS = 10
 """Steps of an optimizer that make a history to compare with; chosen by hand."""
+
+START_STEPS, START_RISE, START_BREAK = 20, 2.0, 10.0
+"""Steps after the first in which the loss rises by so much (warning, error); by hand."""
+
+DEEP_LAYERS = 4
+"""Layers through which a gradient can be said to grow; chosen by hand."""
 
 EBB_STEPS, EBB_JUMP = 10, 10.0
 """Steps in which a gradient that jumped up by so much falls again, if one batch did it; by hand."""
@@ -52,7 +64,10 @@ class ExplodingGradient(Rule):
         Error when the norm is at least `ratio_limit` times its own median in
         `persisting_steps` steps running, or grows by `growth_factor` or more in each of
         `growth_steps` steps running and `growth_total` times in all, and the loss rises
-        too. Warning when the loss is not known or stays where it was, and in a game.
+        too; or when it is `start_ratio` times the loss before the first step, and the loss
+        rises to 10 times after it. Warning when the loss is not known or stays where it
+        was, in a game, and when the first layers of at least four get `depth_ratio` times
+        the gradient of the last ones from the start.
 
     Stays quiet:
         A spike of one or two steps, the rise of the norm in early training, a gradient
@@ -96,6 +111,14 @@ class ExplodingGradient(Rule):
     growth_factor: float = threshold(2.0, unit="times the step before", source="chosen by hand")
     growth_steps: int = threshold(2, unit="own steps running", source="chosen by hand")
     growth_total: float = threshold(1e3, unit="times over the growth", source="chosen by hand")
+    start_ratio: float = threshold(
+        1e4, unit="times the loss", source="measured: healthy networks begin with 0.1 to 100"
+    )
+    depth_ratio: float = threshold(
+        1e3,
+        unit="times the last layers' gradient",
+        source="measured: nets of 4 to 20 layers that learn are below 10",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the gradient norm of every optimizer."""
@@ -104,7 +127,8 @@ class ExplodingGradient(Rule):
             raise NotEnoughData("no gradient norm was seen")
         if max(len(norm_S) for _, _, norm_S in norms) < 3:
             raise NotEnoughData("fewer than 3 steps with a finite gradient were seen")
-        found = [self._judge(window, *norm) for norm in norms]
+        found = [self._judge(window, *norm) or self._at_start(window, *norm) for norm in norms]
+        found += [self._through_depth(window, group) for group in layer_gradients(window)]
         judged = [finding for finding in found if finding]
         return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
 
@@ -171,6 +195,54 @@ class ExplodingGradient(Rule):
                 )
         return None
 
+    def _at_start(
+        self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
+    ) -> Finding | None:
+        """Find a gradient that is out of proportion to the loss before anything was learned."""
+        for series in window.scalars("loss"):
+            other = optimizer and series.optimizers and optimizer not in series.optimizers
+            if other or series.total > len(series) or not len(series) or has_players(window):
+                continue
+            first, later_S = series.values_S[0], series.values_S[1 : START_STEPS + 1]
+            if steps_S[0] != series.steps_S[0] or not len(later_S) or not first > 0:
+                continue
+            ratio = float(norm_S[0] / first)
+            rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
+            if ratio >= self.start_ratio and rise >= START_RISE:
+                start = _Explosion(
+                    onset=0, last=0, reference=float(first), loss_ratio=0.0, lasting=False
+                )
+                severity = Severity.ERROR if rise >= START_BREAK else Severity.WARNING
+                return self._finding(
+                    window, optimizer, steps_S, norm_S, start, severity, against="the loss"
+                )
+        return None
+
+    def _through_depth(self, window: Window, group: LayerGradients) -> Finding | None:
+        """Find a gradient that grows from layer to layer on its way back, from the start."""
+        count = len(group.steps_S)
+        begins = count > 0 and group.steps_S[0] < START_STEPS
+        if len(group.modules) < DEEP_LAYERS or not begins or count < HISTORY_STEPS:
+            return None
+        level_L = np.median(group.rms_SL[:HISTORY_STEPS], axis=0)
+        ratio = float(np.median(front_to_back(group.rms_SL[:HISTORY_STEPS])))
+        if not ratio >= self.depth_ratio or rank_correlation(level_L) > -0.7:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(group.steps_S[0]),
+            last_step=int(group.steps_S[HISTORY_STEPS - 1]),
+            count=HISTORY_STEPS,
+            layers=group.modules[: max(1, len(group.modules) // 4)],
+            message=(
+                f"the first layers get {ratio:.3g} times the gradient of the last ones (limit "
+                f"{self.depth_ratio:g}): it grows on its way back through {len(level_L)} layers"
+            ),
+            evidence={"ratio": ratio, "limit": self.depth_ratio, "layers": len(level_L)},
+            location=group.tensors[0].location,
+        )
+
     def _finding(
         self,
         window: Window,
@@ -179,6 +251,7 @@ class ExplodingGradient(Rule):
         norm_S: Floats,
         explosion: _Explosion,
         severity: Severity,
+        against: str = "",
     ) -> Finding:
         after_S = norm_S[explosion.onset :]
         value = float(after_S[: explosion.last - explosion.onset + 1].max())
@@ -186,14 +259,18 @@ class ExplodingGradient(Rule):
         held_S = after_S >= explosion.reference * min(self.ratio_limit, ratio)
         since, until = int(steps_S[explosion.onset]), int(steps_S[explosion.last])
         layers = _layers(window, since, until)
-        against = (
-            f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
-            if explosion.lasting
-            else f"{ratio:.3g}x within {explosion.last - explosion.onset + 1} steps"
-        )
+        if against:
+            against = f"{ratio:.3g}x {against}, before the first step"
+        elif explosion.lasting:
+            against = f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
+        else:
+            against = f"{ratio:.3g}x within {explosion.last - explosion.onset + 1} steps"
+        fixes = self.doc().fixes
+        clipped = clipping_limit(window) is not None
         return self.finding(
             window,
             severity=severity,
+            fixes=(*fixes[1:], fixes[0]) if clipped else None,
             step=since,
             last_step=int(steps_S[explosion.onset + np.flatnonzero(held_S)[-1]]),
             count=int(held_S.sum()),

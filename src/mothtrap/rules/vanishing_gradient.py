@@ -11,8 +11,13 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Window
-from mothtrap.rules._layers import LayerGradients, layer_gradients
+from mothtrap.core.window import Window
+from mothtrap.rules._layers import (
+    LayerGradients,
+    front_to_back,
+    layer_gradients,
+    rank_correlation,
+)
 from mothtrap.rules._losses import finite_part, has_players
 
 MIN_LAYERS = 4
@@ -72,7 +77,11 @@ class VanishingGradient(Rule):
         Need(kinds=("gradient",), statistics=("l2",)),
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
     )
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "learning_rate_too_low",
+    )
     passes = True
 
     ratio_limit: float = threshold(
@@ -115,10 +124,10 @@ class VanishingGradient(Rule):
     def _through_depth(self, window: Window, group: LayerGradients) -> Finding | None:
         if len(group.modules) < MIN_LAYERS:
             return None
-        ratio_S = _front_to_back(group.rms_SL)
+        ratio_S = front_to_back(group.rms_SL)
         level_L = np.median(group.rms_SL[-self.num_steps :], axis=0)
         ratio = float(np.median(ratio_S[-self.num_steps :]))
-        if not 0 < ratio < self.ratio_limit or _rank_correlation(level_L) < ORDERED:
+        if not 0 < ratio < self.ratio_limit or rank_correlation(level_L) < ORDERED:
             return None
         if self._learns(window, int(group.steps_S[0])):
             return None
@@ -197,17 +206,3 @@ class VanishingGradient(Rule):
             if fell and (falls or last <= 0.01 * first):
                 return True
         return False
-
-
-def _front_to_back(rms_SL: Floats) -> Floats:
-    """Return the first quarter's largest gradient relative to the last quarter's, shape (S,)."""
-    quarter = max(1, rms_SL.shape[1] // 4)
-    last_S = np.maximum(rms_SL[:, -quarter:].max(axis=1), 1e-300)
-    ratio_S: Floats = rms_SL[:, :quarter].max(axis=1) / last_S
-    return ratio_S
-
-
-def _rank_correlation(values_L: Floats) -> float:
-    """Return Spearman's correlation of values and their place."""
-    ranks = np.argsort(np.argsort(values_L)).astype(np.float64)
-    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
