@@ -63,7 +63,11 @@ class CausalLeak(Rule):
     """
 
     code = "STR712"
-    explains = ("loss_not_decreasing", "too_good_to_be_true")
+    explains = (
+        "loss_not_decreasing",
+        "too_good_to_be_true",
+        "learning_rate_too_low",
+    )
 
     calls: int = threshold(
         2, unit="looks at the targets", source="chosen by hand: one batch may agree by chance"

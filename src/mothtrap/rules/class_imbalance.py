@@ -57,7 +57,12 @@ class ClassImbalance(Rule):
     """
 
     code = "DAT503"
-    explains = ("stuck_at_chance", "too_good_to_be_true")
+    explains = (
+        "stuck_at_chance",
+        "too_good_to_be_true",
+        "constant_output",
+        "labels_unrelated",
+    )
 
     threshold_imbalance: float = threshold(
         10.0, unit="times the labels of the rarest class", source="SageMaker Debugger"

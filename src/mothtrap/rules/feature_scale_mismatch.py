@@ -60,6 +60,7 @@ class FeatureScaleMismatch(Rule):
         "loss_diverging",
         "loss_not_decreasing",
         "stuck_at_chance",
+        "wrong_initial_loss",
     )
 
     scale_ratio: float = threshold(

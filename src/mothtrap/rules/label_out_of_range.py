@@ -66,6 +66,16 @@ class LabelOutOfRange(Rule):
         "exploding_gradient",
         "dead_units",
         "too_good_to_be_true",
+        "weight_growth",
+        "learning_rate_too_high",
+        "stuck_at_chance",
+        "constant_output",
+        "labels_unrelated",
+        "gradient_spike",
+        "loss_spike",
+        "nonfinite_weight",
+        "unshuffled_batches",
+        "class_imbalance",
     )
 
     tolerance: float = threshold(

@@ -72,6 +72,14 @@ class MissingActivationRange(Rule):
         "dead_units",
         "exploding_gradient",
         "nonfinite_loss",
+        "learning_rate_too_high",
+        "saturated_activation",
+        "vanishing_gradient",
+        "stuck_at_chance",
+        "constant_output",
+        "weight_growth",
+        "labels_unrelated",
+        "learning_rate_too_low",
     )
 
     error_share: float = threshold(

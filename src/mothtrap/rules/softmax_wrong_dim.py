@@ -53,6 +53,11 @@ class SoftmaxWrongDim(Rule):
         "softmax_before_cross_entropy",
         "stuck_at_chance",
         "wrong_initial_loss",
+        "constant_output",
+        "labels_unrelated",
+        "train_eval_shift",
+        "vanishing_gradient",
+        "learning_rate_too_low",
     )
 
     def check(self, window: Window) -> list[Finding]:

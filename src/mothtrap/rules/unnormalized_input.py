@@ -76,6 +76,7 @@ class UnnormalizedInput(Rule):
         "nonfinite_loss",
         "stuck_at_chance",
         "vanishing_gradient",
+        "wrong_initial_loss",
     )
 
     large_rms: float = threshold(

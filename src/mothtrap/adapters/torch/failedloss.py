@@ -56,6 +56,18 @@ def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
     )
 
 
+def told(found: FailedLoss) -> str:
+    """Say in words what failed: all that a job without a step leaves behind."""
+    text = f"{found.operation} failed ({found.error})"
+    if found.least is not None:
+        text += f"; its targets go from {found.least:g} to {found.greatest:g}"
+    if found.classes is not None:
+        text += f", its classes from 0 to {found.classes - 1}"
+    if found.predicted_least is not None and found.operation == "binary_cross_entropy":
+        text += f", its predictions from {found.predicted_least:g} to {found.predicted_greatest:g}"
+    return text
+
+
 def _loss_frame(
     traceback: TracebackType | None,
 ) -> tuple[FrameType | None, tuple[str, int] | None]:
