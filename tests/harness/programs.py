@@ -53,6 +53,7 @@ PROGRAMS = {
         Program("jit_script", steps=64),
         Program("language_model", steps=150),
         Program("lbfgs", steps=15),
+        Program("loader_kinds", steps=38),
         Program("main_guard", steps=64),
         Program("optimizer_in_backward", steps=96),
         Program("plain_loop", steps=128),

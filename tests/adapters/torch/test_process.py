@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.nn.modules import module as nn_module
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
+from torch.utils.data import dataloader
 
 import mothtrap
 
@@ -32,6 +33,9 @@ REPLACED: dict[str, tuple[Any, str]] = {
     "scaler step": (torch.amp.GradScaler, "step"),
     "clip": (nn.utils, "clip_grad_norm_"),
     "clip in its module": (nn.utils.clip_grad, "clip_grad_norm_"),
+    "loader": (dataloader.DataLoader, "__iter__"),
+    "loader's iterator": (dataloader._BaseDataLoaderIter, "__next__"),
+    "loader's sampler": (dataloader._BaseDataLoaderIter, "_next_index"),
 }
 HOOKS = (
     optim_optimizer._global_optimizer_pre_hooks,

@@ -202,7 +202,8 @@ def _arguments(
     module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[Argument]:
     """Every tensor that a module is called with, by the name of its argument."""
-    names = _names(type(wrapped(module) or module))
+    kind: type = type(wrapped(module) or module)
+    names = _names(kind)
     for place, value in enumerate(args):
         name = names[place] if place < len(names) else str(place)
         yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
@@ -226,11 +227,11 @@ def _made_by_models(held: Iterable[Held]) -> set[int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _names(kind: type[nn.Module]) -> tuple[str, ...]:
+def _names(kind: type) -> tuple[str, ...]:
     """Names of the positional arguments of a module's forward."""
-    try:
-        found = inspect.signature(kind.forward).parameters.values()
-    except (TypeError, ValueError):
+    forward = inspect.getattr_static(kind, "forward", None)
+    if not inspect.isfunction(forward):  # that of a scripted module is made when asked for
         return ()
+    found = inspect.signature(forward).parameters.values()
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return tuple(p.name for p in found if p.kind in places)[1:]

@@ -24,7 +24,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.adapters.torch.samplers import Plan, data_of, plan_of, samples_of
+from mothtrap.adapters.torch.samplers import Indices, Plan, data_of, plan_of, samples_of
 from mothtrap.core.data_observations import (
     BatchesLoaded,
     IndicesShared,
@@ -46,6 +46,8 @@ CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
 being asked; beyond them where a loss is not finite. Chosen by hand: bounds the cost."""
 TOLD = 16
 """Facts of one kind about one loader."""
+COMPARED = 4
+"""Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
 LOADERS = 64
 """Loaders that are followed: who makes one an iteration is not."""
 
@@ -100,6 +102,15 @@ class Batch:
         return tuple(samples[row] for row in rows) if len(samples) == size else ()
 
 
+@dataclass(slots=True, eq=False)
+class _Draws:
+    """Which samples of which data a loader draws."""
+
+    source: Source
+    data: Callable[[], object]
+    index_N: Indices
+
+
 class LoaderWatch:
     """Called around what loaders do.
 
@@ -112,6 +123,9 @@ class LoaderWatch:
         self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
+        self._trained: deque[_Draws] = deque(maxlen=COMPARED)
+        self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
+        self._shared: set[tuple[int, int, int]] = set()
         self._made = 0
         self.latest: Batch | None = None
 
@@ -311,32 +325,49 @@ class LoaderWatch:
 
     def _compare_indices(self, source: Source) -> None:
         """Compare what is trained on and what is evaluated on, once both are known."""
-        own = source.loader()
-        own_data = data_of(own) if own is not None and source.trained != source.evaluated else None
-        if own_data is None:
+        loader = source.loader()
+        drawn = data_of(loader) if loader is not None else None
+        if drawn is None or source.trained == source.evaluated:
             return
-        for loader, other in self._sources.items():
-            if other is source or other.trained == other.evaluated:
-                continue
-            if other.trained == source.trained:
-                continue
-            data = data_of(loader)
-            if data is not None and data[0] is own_data[0]:
-                pair = ((source, own_data[1]), (other, data[1]))
-                (train, train_N), (held_out, eval_N) = pair if source.trained else pair[::-1]
-                shared = len(np.intersect1d(train_N, eval_N, assume_unique=True))
-                self._job.recorder.observe(
-                    IndicesShared(
-                        step=self._job.grouper.step,
-                        train_loader=train.label,
-                        eval_loader=held_out.label,
-                        train_samples=len(train_N),
-                        eval_samples=len(eval_N),
-                        shared=shared,
-                        location=held_out.location,
-                    )
-                )
+        data, own_N = drawn
+        if not source.trained:
+            self._held_out.append(_Draws(source, _reference(data), own_N))
+        else:
+            self._trained.append(_Draws(source, _reference(data), own_N))
+        for train in self._trained:
+            for held_out in self._held_out:
+                apart = not train.source.evaluated and not held_out.source.trained
+                is_new = source in (train.source, held_out.source)
+                if apart and is_new and train.data() is held_out.data() is data:
+                    self._tell_shared(train, held_out)
+
+    def _tell_shared(self, train: _Draws, held_out: _Draws) -> None:
+        shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
+        numbers = len(train.index_N), len(held_out.index_N), shared
+        if numbers in self._shared:  # loaders that are made anew in each epoch
+            return
+        self._shared.add(numbers)
+        self._job.recorder.observe(
+            IndicesShared(
+                step=self._job.grouper.step,
+                train_loader=train.source.label,
+                eval_loader=held_out.source.label,
+                train_samples=len(train.index_N),
+                eval_samples=len(held_out.index_N),
+                shared=shared,
+                location=held_out.source.location,
+            )
+        )
 
 
 def _size(tensor: torch.Tensor) -> tuple[int, int]:
     return (tensor.shape[0] if tensor.ndim else 1), tensor.numel()
+
+
+def _reference(data: object) -> Callable[[], object]:
+    """Data that are held by nobody else, or such as a list that cannot be referred to, are
+    equal to no others."""
+    try:
+        return weakref.ref(data)
+    except TypeError:
+        return object

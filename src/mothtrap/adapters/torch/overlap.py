@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -40,11 +41,13 @@ KNOWN_SHARE = 0.8
 class _Trained:
     """Rows that a module was trained on. `complete`: most of those that there are.
 
-    `seen` and `new` count rows of the stretch in progress, `total` all.
+    `latest` has rows, and new ones among them, of the latest calls; `seen` and `new` are
+    their sums, `total` counts all rows.
     """
 
     rows: set[int] = field(default_factory=set)
     calls: int = 0
+    latest: deque[tuple[int, int]] = field(default_factory=deque)
     seen: int = 0
     new: int = 0
     total: int = 0
@@ -135,6 +138,7 @@ class OverlapWatch:
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
             return
         trained.calls += 1
+        trained.source = source
         rows = row_digests(tensor).tolist()
         distinct = set(rows)
         fresh = len(distinct - trained.rows)
@@ -143,12 +147,15 @@ class OverlapWatch:
         trained.equal_pairs += len(rows) - len(distinct)
         trained.rows |= distinct
         trained.total += len(rows)
+        trained.latest.append((len(rows), fresh))
         trained.seen += len(rows)
         trained.new += fresh
-        trained.source = source
-        if trained.seen >= max(STRETCH_ROWS, STRETCH_SHARE * len(trained.rows)):
-            trained.complete = trained.new <= NEW_SHARE * trained.seen
-            trained.seen = trained.new = 0
+        enough = max(STRETCH_ROWS, STRETCH_SHARE * len(trained.rows))
+        while trained.seen - trained.latest[0][0] >= enough:
+            count, new = trained.latest.popleft()
+            trained.seen -= count
+            trained.new -= new
+        trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
 
     def _evaluate(
         self,
