@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import DataTaken, IdenticalUnits, InitialWeights, UnitInputs
+from mothtrap.core.observations import (
+    DataTaken,
+    ForwardScales,
+    IdenticalUnits,
+    InitialWeights,
+    LayerScale,
+    OutputSpread,
+    UnitInputs,
+)
 
 
 def data(
@@ -117,4 +125,34 @@ def units(
         counts=tuple(counts.reshape(-1).tolist()),
         last=last,
         location=f"model.py:{module}",
+    )
+
+
+def scale(layer: str, output_rms: float, **more) -> LayerScale:
+    """The sizes of a linear layer; a hidden one with standard weights unless told otherwise."""
+    about = {"layer_type": "Linear", "input_rms": 1.0, "gain": 1.0, "fan_in": 64, **more}
+    return LayerScale(
+        layer=layer,
+        output_rms=output_rms,
+        variance=output_rms**2,
+        location=f"model.py:{layer}",
+        **about,
+    )
+
+
+def scales(step: int, layers: Sequence[LayerScale], *, normalizes: bool = False) -> ForwardScales:
+    """A look at the layers of a model."""
+    return ForwardScales(step=step, root="Model", layers=tuple(layers), normalizes=normalizes)
+
+
+def spread(step: int, between: float, **more) -> OutputSpread:
+    """How much an output of a model differs between rows."""
+    about = {"rms": 1.0, "place": "", "shape": (32, 16), "inputs_differ": True, **more}
+    return OutputSpread(
+        step=step,
+        root="Model",
+        spread=between,
+        largest=3 * between,
+        location="train.py:9",
+        **about,
     )

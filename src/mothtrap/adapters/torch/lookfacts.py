@@ -97,6 +97,7 @@ class Facts:
 
     step: int
     root: str
+    location: str | None
     layers: list[LookedAtLayer] = field(default_factory=list)
     data: list[LookedAtData] = field(default_factory=list)
     units: list[LookedAtUnits] = field(default_factory=list)
@@ -206,6 +207,7 @@ class Facts:
             rms=rms,
             largest=largest,
             inputs_differ=self.inputs_differ,
+            location=self.location,
         )
 
 

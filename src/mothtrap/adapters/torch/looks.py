@@ -71,7 +71,7 @@ class ForwardLooks:
         if whole is None:
             return
         self._seen[root.index] = step
-        self._facts = Facts(step=step, root=root.path)
+        self._facts = Facts(step=step, root=root.path, location=self._job.book.location(whole))
         self._inputs = [tensor for tensor in tensors_in(list(inputs)) if is_plain(tensor)]
         self._entered.clear()
         self._units.clear()

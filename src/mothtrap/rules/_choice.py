@@ -1,0 +1,12 @@
+"""Which layers a user wants a rule to look at."""
+
+from __future__ import annotations
+
+import re
+
+ANY_LAYER = ".*"
+
+
+def is_chosen(layer: str, regex: str) -> bool:
+    """Whether a regular expression is found in the path of a layer."""
+    return regex == ANY_LAYER or re.search(regex, layer) is not None

@@ -1,0 +1,281 @@
+"""WGT301: the scale of the initial weights is far from what theory asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.observations import ForwardScales, InitialWeights, LayerScale
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._choice import ANY_LAYER, is_chosen
+
+LARGEST_GAIN = 2.0**0.5
+"""Gain that He's initialisation asks for, the largest of the usual ones."""
+SMALLEST_GAIN = 3.0**-0.5
+"""Gain of PyTorch's own initialisation of linear layers, the smallest of the usual ones."""
+MIN_FAN_IN = 8
+"""Layers with fewer inputs are not judged by their gain: any scale may be meant."""
+OFF = 1e9
+"""A threshold that is never reached."""
+LAYERS_NAMED = 10
+
+
+@dataclass(frozen=True)
+class PoorInitialization(Rule):
+    """The scale of the initial weights is far from what theory asks for.
+
+    What it detects:
+        Layers whose first weights multiply the scale of what they are given by far more
+        or far less than 1, and layers whose weights are all one constant.
+
+    Why it matters:
+        From layer to layer the factors multiply. Too large ones saturate activations and
+        make gradients explode; too small ones let the signal fade, until the biases are
+        all that the last layers see and no gradient finds its way back.
+
+    Fires:
+        Warning when, before the first step, the mean square of a hidden layer's weights
+        times its fan-in is more than `theory_ratio` times the largest value of theory
+        (He: 2) and what it puts out is `effect_ratio` times what it was given; when in
+        `small_layers` or more hidden layers of a model without normalisation it is less
+        than 1/`theory_ratio` of the smallest (PyTorch: 1/3) and hardly anything of the
+        signal is left; when all weights of a hidden layer are one number that is not 0.
+        Off unless set: when in the first `steps` steps the variances of what layers put
+        out differ by more than `variance_ratio`, the middle 90 % of a layer's gradients lie
+        within `distribution_range`, or no loss falls below the one before in `patience`
+        steps running. Layers are those in whose path `layer_regex` is found.
+
+    Stays quiet:
+        Layers that a normalisation follows, small weights in models that normalise (as
+        in transformers, whose weights of 0.02 are meant), last layers, layers of 0,
+        embeddings, layers with fewer than 8 inputs, sine networks.
+
+    What to do:
+        - Initialise for the activation: `nn.init.kaiming_normal_` before ReLU,
+          `nn.init.xavier_uniform_` before tanh or sigmoid.
+        - Or leave PyTorch's own initialisation as it is.
+        - Put normalisation layers between the layers of deep networks.
+
+    Example:
+        nn.init.normal_(layer.weight, std=1.0)           # 512 inputs: grows by 22 a layer
+        nn.init.kaiming_normal_(layer.weight)
+
+    References:
+        Glorot, Bengio 2010, https://proceedings.mlr.press/v9/glorot10a.html;
+        He et al. 2015, Delving deep into rectifiers, https://arxiv.org/abs/1502.01852
+    """
+
+    code = "WGT301"
+    explains = (
+        "dead_units",
+        "exploding_gradient",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "saturated_activation",
+        "stuck_at_chance",
+        "vanishing_gradient",
+        "wrong_initial_loss",
+    )
+
+    theory_ratio: float = threshold(
+        10.0, unit="times the variance of theory", source="chosen by hand, as is common in tools"
+    )
+    effect_ratio: float = threshold(
+        4.0, unit="times the size of the layer's input", source="chosen by hand"
+    )
+    small_layers: int = threshold(2, unit="hidden layers", source="chosen by hand")
+    variance_ratio: float = threshold(
+        OFF, unit="ratio of variances; 10 is common in tools", source="chosen by hand: off"
+    )
+    distribution_range: float = threshold(
+        1 / OFF, unit="width of the gradients; 0.001 is common", source="chosen by hand: off"
+    )
+    patience: int = threshold(
+        10**9, unit="steps running; 5 is common", source="chosen by hand: off"
+    )
+    steps: int = threshold(10, unit="first steps", source="as is common in tools")
+    layer_regex: str = threshold(
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the first weights, and at what the first forward made of them."""
+        weights = [w for w in window.seen(InitialWeights) if is_chosen(w.layer, self.layer_regex)]
+        if not weights:
+            if window.total_steps < 1:
+                raise NotEnoughData("no weights were seen before the first step of an optimizer")
+            raise NotApplicable("no layer with weights is trained")
+        looks = [look for look in window.seen(ForwardScales) if look.step < self.steps]
+        first: dict[str, ForwardScales] = {}
+        for look in looks:
+            first.setdefault(look.root, look)
+        judged = (
+            self._too_large(weights, list(first.values())),
+            self._too_small(weights, list(first.values())),
+            self._constant(weights, list(first.values())),
+            self._uneven(looks),
+            self._narrow(weights),
+            self._no_fall(window),
+        )
+        found = next((verdict for verdict in judged if verdict), None)
+        return [self._finding(window, found)] if found else []
+
+    def _too_large(self, weights: list[InitialWeights], first: list[ForwardScales]) -> _Poor | None:
+        limit = (self.theory_ratio**0.5) * LARGEST_GAIN
+        trained = {weight.layer for weight in weights}
+        large = [
+            layer
+            for layer in _hidden(first, trained)
+            if layer.gain > limit
+            and layer.fan_in >= MIN_FAN_IN
+            and layer.output_rms > self.effect_ratio * layer.input_rms
+        ]
+        if not large:
+            return None
+        worst = max(large, key=lambda layer: layer.gain)
+        return _Poor(
+            layers=tuple(layer.layer for layer in large),
+            message=(
+                f"the weights of {worst.layer} ({worst.layer_type}, {worst.fan_in} inputs) have a "
+                f"root mean square of {worst.gain / worst.fan_in**0.5:.3g}; "
+                f"{LARGEST_GAIN / worst.fan_in**0.5:.3g} keeps the scale, so it puts out "
+                f"{worst.output_rms / max(worst.input_rms, 1e-30):.3g}x what it is given"
+            ),
+            evidence={"value": worst.gain, "limit": limit},
+            location=worst.location,
+        )
+
+    def _too_small(self, weights: list[InitialWeights], first: list[ForwardScales]) -> _Poor | None:
+        limit = SMALLEST_GAIN / self.theory_ratio**0.5
+        trained = {weight.layer for weight in weights}
+        for look in first:
+            if look.normalizes:
+                continue
+            hidden = [layer for layer in _hidden([look], trained) if layer.fan_in >= MIN_FAN_IN]
+            small = [layer for layer in hidden if 0 < layer.gain < limit]
+            if len(small) < self.small_layers or not hidden[0].input_rms:
+                continue
+            left = hidden[-1].output_rms / hidden[0].input_rms
+            if left < limit**2:
+                return _Poor(
+                    layers=tuple(layer.layer for layer in small),
+                    message=(
+                        f"the weights of {len(small)} hidden layers are so small that "
+                        f"{hidden[-1].layer} ({hidden[-1].layer_type}) puts out {left:.2g}x what "
+                        f"{hidden[0].layer} is given"
+                    ),
+                    evidence={"value": left, "limit": limit**2, "gain": small[-1].gain},
+                    location=small[0].location,
+                )
+        return None
+
+    def _constant(self, weights: list[InitialWeights], first: list[ForwardScales]) -> _Poor | None:
+        hidden = {layer.layer for look in first for layer in look.layers if not layer.last}
+        same = [w for w in weights if w.rms > 0 and w.std <= 1e-6 * w.rms and w.layer in hidden]
+        same = [weight for weight in same if weight.units > 1 and weight.fan_in > 1]
+        if not same:
+            return None
+        return _Poor(
+            layers=tuple(weight.layer for weight in same),
+            message=f"all weights of {same[0].layer} ({same[0].layer_type}) are {same[0].rms:.3g}",
+            evidence={"value": same[0].std, "limit": 0.0},
+            location=same[0].location,
+        )
+
+    def _uneven(self, looks: list[ForwardScales]) -> _Poor | None:
+        for look in looks if self.variance_ratio < OFF else ():
+            chosen = [layer for layer in look.layers if is_chosen(layer.layer, self.layer_regex)]
+            if len(chosen) < 2:
+                continue
+            smallest = min(chosen, key=lambda layer: layer.variance)
+            largest = max(chosen, key=lambda layer: layer.variance)
+            ratio = largest.variance / max(smallest.variance, 1e-30)
+            if ratio > self.variance_ratio:
+                return _Poor(
+                    step=look.step,
+                    layers=(largest.layer, smallest.layer),
+                    message=(
+                        f"what {largest.layer} puts out has {ratio:.3g}x the variance of what "
+                        f"{smallest.layer} puts out (limit {self.variance_ratio:g}x)"
+                    ),
+                    evidence={"value": ratio, "limit": self.variance_ratio},
+                    location=largest.location,
+                )
+        return None
+
+    def _narrow(self, weights: list[InitialWeights]) -> _Poor | None:
+        if self.distribution_range <= 1 / OFF:
+            return None
+        narrow = [
+            weight
+            for weight in weights
+            if weight.gradient_range is not None and weight.gradient_range < self.distribution_range
+        ]
+        if not narrow:
+            return None
+        first = narrow[0]
+        return _Poor(
+            layers=tuple(weight.layer for weight in narrow),
+            message=(
+                f"the first gradients of {first.layer} ({first.layer_type}) lie within "
+                f"{first.gradient_range:.3g} (limit {self.distribution_range:g})"
+            ),
+            evidence={"value": first.gradient_range, "limit": self.distribution_range},
+            location=first.location,
+        )
+
+    def _no_fall(self, window: Window) -> _Poor | None:
+        if self.patience > self.steps:
+            return None
+        for series in window.scalars("loss"):
+            loss_S = series.values_S[series.steps_S < self.steps]
+            falls = np.flatnonzero(np.diff(loss_S) < 0)
+            ends = np.concatenate(([-1], falls, [len(loss_S) - 1]))
+            longest = int(np.diff(ends).max()) - (len(loss_S) > 0)
+            if longest >= self.patience:
+                return _Poor(
+                    layers=(),
+                    message=f"the loss has not fallen in {longest} of the first steps running",
+                    evidence={"value": longest, "limit": self.patience},
+                    location=series.location,
+                )
+        return None
+
+    def _finding(self, window: Window, poor: _Poor) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=poor.step,
+            layers=tuple(dict.fromkeys(poor.layers))[:LAYERS_NAMED],
+            message=poor.message,
+            evidence=poor.evidence,
+            location=poor.location,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Poor:
+    layers: tuple[str, ...]
+    message: str
+    evidence: dict[str, EvidenceValue]
+    location: str | None
+    step: int = 0
+
+
+def _hidden(first: list[ForwardScales], trained: set[str]) -> list[LayerScale]:
+    """The trained layers that are neither the last nor followed by a normalisation."""
+    return [
+        layer
+        for look in first
+        for layer in look.layers
+        if not layer.last and not layer.normalized and layer.layer in trained
+    ]
