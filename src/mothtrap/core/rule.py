@@ -18,7 +18,8 @@ class Rule(abc.ABC):
     (headings: see `core.ruledoc`); its file name is its name.
     `explains` names the rules whose findings this one causes. With `passes`, a finding
     becomes an info when the rule later judges and finds it no more. A rule that
-    `compares` is also judged on windows that have `peers`: all workers of the run.
+    `compares` is also judged on windows that have `peers`: all workers of the run. One
+    that `waits` is also judged while nothing comes.
     """
 
     code: ClassVar[str]
@@ -27,6 +28,7 @@ class Rule(abc.ABC):
     explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
     compares: ClassVar[bool] = False
+    waits: ClassVar[bool] = False
 
     @abc.abstractmethod
     def check(self, window: Window) -> list[Finding]:

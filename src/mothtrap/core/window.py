@@ -75,7 +75,8 @@ class Window:
 
     `steps_S` are all train steps closed so far that are still in the window, captured
     or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
-    steps since the start. `now_s` is Unix time: rules have no clock. `reference` is
+    steps since the start. `now_s` is Unix time: rules have no clock; `seen_s` is that of the
+    newest record, 0 before the first. `reference` is
     another run, or None. `observations` keeps the first 16 and the latest 256 of each
     type, oldest first. `peers` are windows of the other workers, with their observations
     alone; empty where a worker is judged by itself.
@@ -91,6 +92,7 @@ class Window:
     worker: int = 0
     reference: Window | None = None
     peers: tuple[Window, ...] = ()
+    seen_s: float = 0.0
 
     @property
     def last_step(self) -> int:

@@ -42,7 +42,8 @@ def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> 
         quiet: what is not to be heard of.
     """
     monitors: list[Monitor] = []
-    for _, histories in groupby(run.histories(), key=itemgetter(0)):
+    for number, histories in groupby(run.histories(), key=itemgetter(0)):
+        end = run.end if number == run.attempts else None
         workers = [(rank, count, records) for _, rank, count, records in histories]
         comparing = [rule for rule in rules if rule.compares and len(workers) > 1]
         alone = [rule for rule in rules if rule not in comparing]
@@ -51,7 +52,7 @@ def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> 
             every = max(1, math.ceil(count / MAX_WINDOWS))
             monitor = Monitor(alone, rank, quiet=quiet, every=every)
             monitors.append(monitor)
-            kept = _judged(monitor, records)
+            kept = _judged(monitor, records, end.ended_s if end else None)
             facts = [_facts(record) for record in kept if comparing and record.observations]
             joined.append([(record.key.step, rank, record) for record in facts])
         if comparing:
@@ -62,11 +63,15 @@ def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> 
     )
 
 
-def _judged(monitor: Monitor, records: Iterator[StepRecord]) -> Iterator[StepRecord]:
+def _judged(
+    monitor: Monitor, records: Iterator[StepRecord], ended_s: float | None
+) -> Iterator[StepRecord]:
     for record in records:
         monitor.feed(record)
         yield record
     monitor.finish()
+    if ended_s is not None:
+        monitor.idle(ended_s)
 
 
 def _compare(

@@ -108,7 +108,22 @@ class Monitor:
         self._records += 1
         if not (urgent or self._train_records <= DENSE_STEPS or self._is_time()):
             return []
-        self._judge()
+        self._pending = False
+        self._judge(self._rules, self._now_s)
+        return self._cases.take_worse()
+
+    def idle(self, now_s: float) -> list[Finding]:
+        """Judge, while no record comes, by the rules that wait for something.
+
+        Args:
+            now_s: Unix time.
+
+        Returns:
+            Findings that were opened or became worse.
+        """
+        waiting = [rule for rule in self._rules if rule.waits]
+        if waiting and self._train_records and now_s > self._now_s:
+            self._judge(waiting, now_s)
         return self._cases.take_worse()
 
     def finish(self) -> list[Finding]:
@@ -118,7 +133,8 @@ class Monitor:
             Findings that changed in any way since they were last returned.
         """
         if self._pending:
-            self._judge()
+            self._pending = False
+            self._judge(self._rules, self._now_s)
         return self._cases.take_changed()
 
     @property
@@ -151,13 +167,12 @@ class Monitor:
             return self._records % self._every == 0
         return self._clock() >= self._due_s
 
-    def _judge(self) -> None:
+    def _judge(self, rules: Sequence[Rule], now_s: float) -> None:
         began_s = self._clock()
-        self._pending = False
-        window = self._builder.window(self._now_s)
+        window = self._builder.window(now_s)
         # The script may have asked numpy to raise on overflow or division.
         with np.errstate(all="ignore"):
-            for rule in self._rules:
+            for rule in rules:
                 if self._outcomes[rule.code][0] is not RuleState.RULE_FAILED:
                     self._run(rule, window)
         ended_s = self._clock()

@@ -53,10 +53,12 @@ class WindowBuilder:
         self._steps = Column(self._keep, np.int64)
         self._skipped = Column(self._keep, np.bool_)
         self._total_steps = 0
+        self._seen_s = 0.0
         self._last_tensor_T: dict[Mode, npt.NDArray[np.uint32]] = {}
 
     def feed(self, record: StepRecord) -> None:
         """Take the next record."""
+        self._seen_s = record.wall_s
         for number, tensor in record.defined:
             for group in self._groups:
                 group.define(number, tensor)
@@ -92,6 +94,7 @@ class WindowBuilder:
             matrices=tuple(self._matrices()),
             observations=self._show_observations(),
             worker=self._worker,
+            seen_s=self._seen_s,
         )
 
     def rewind(self, step: int) -> None:

@@ -16,6 +16,9 @@ from mothtrap.report.style import Style
 from mothtrap.report.text import live_line
 from mothtrap.store.durability import Durability
 
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks of the rules that wait, while no step comes."""
+
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
 
@@ -47,6 +50,7 @@ class Judge:
         self._failures = 0
         self._kept: dict[str, RuleStatus] = {}
         self._kept_s = -KEEP_EVERY_S
+        self._looked_s = time.time()
 
     def keep_in(
         self,
@@ -69,7 +73,11 @@ class Judge:
             self._tell(self._monitor.feed(record))
 
     def tend(self) -> None:
-        """Have stored findings sent on in time; to be called while nothing comes."""
+        """Look for what waits, and send stored findings on; called while nothing comes."""
+        now_s = time.time()
+        if now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._tell(self._monitor.idle(now_s))
         if self._log is not None:
             try:
                 self._log.tend()

@@ -1,0 +1,136 @@
+"""RUN903: the job needs more and more memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossesKept
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+
+PROCESS = "process"
+QUARTERS = 4
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class MemoryGrowth(Rule):
+    """The job needs more and more memory.
+
+    What it detects:
+        Memory of a device or of the process that rises step after step, and losses that
+        are kept together with their graphs.
+
+    Why it matters:
+        What is held is never let go. The job slows down as memory is searched for, and
+        ends out of memory, often hours later and far from the line that holds on.
+
+    Fires:
+        When the mean of the last `window` steps is more than `increase` percent, and
+        `least_mib`, above that of the `window` steps before, each quarter of them higher than
+        the one before; the first `patience` steps do not count. Error for the memory of a
+        device, warning for that of the process. Warning too when the last
+        `kept_losses` losses are all still held with their graphs.
+
+    Stays quiet:
+        The rise while caches and workspaces fill, a step to a new level, memory that is
+        let go again, losses of one epoch that are kept to be averaged.
+
+    What to do:
+        - Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.
+        - Detach what outlives the step: hidden states, running averages, logged outputs.
+        - Evaluate under `torch.no_grad()`, and keep predictions by `.detach().cpu()`.
+        - Look for a list, cache or hook that grows: `gc.get_objects()` counted by type.
+
+    Example:
+        losses.append(loss)           # each holds the graph of its step
+        losses.append(loss.item())
+
+    References:
+        PyTorch, Frequently Asked Questions: My model reports "cuda runtime error(2): out
+        of memory", https://docs.pytorch.org/docs/stable/notes/faq.html
+    """
+
+    code = "RUN903"
+
+    increase: float = threshold(20.0, unit="percent", source="chosen by hand")
+    window: int = threshold(200, unit="steps", source="chosen by hand")
+    patience: int = threshold(
+        100, unit="steps from the start", source="chosen by hand: caches fill at the start"
+    )
+    least_mib: float = threshold(
+        64.0, unit="MiB between the two means", source="chosen by hand: below it allocators wobble"
+    )
+    kept_losses: int = threshold(
+        200, unit="losses running", source="chosen by hand: more than a small epoch has"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at kept losses, then at each memory."""
+        memories = window.scalars("memory_bytes")
+        kept = list(window.seen(LossesKept))
+        if not kept and window.total_steps < self.patience + 2 * self.window:
+            raise NotEnoughData(f"{self.patience + 2 * self.window} steps are needed")
+        found = [self._growth(window, series) for series in memories]
+        found.append(self._kept(window, kept))
+        return [finding for finding in found if finding is not None]
+
+    def _kept(self, window: Window, kept: list[LossesKept]) -> Finding | None:
+        many = [seen for seen in kept if seen.kept >= self.kept_losses]
+        if not many:
+            return None
+        most = max(many, key=lambda seen: seen.kept)
+        words = f"{most.kept}{' or more' if most.more else ''}"
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=max(0, most.step + 1 - most.kept),
+            last_step=most.step,
+            count=most.kept,
+            message=f"the last {words} losses are all still held with their graphs",
+            evidence={"kept": most.kept, "limit": self.kept_losses},
+            location=most.location,
+        )
+
+    def _growth(self, window: Window, series: Series) -> Finding | None:
+        late_S = series.steps_S >= self.patience
+        steps_S, bytes_S = series.steps_S[late_S], series.values_S[late_S]
+        begin = window.last_step - 2 * self.window
+        if not len(steps_S) or steps_S[0] > begin + self.window // QUARTERS:
+            return None
+        recent_S = steps_S > begin
+        steps_S, bytes_S = steps_S[recent_S], bytes_S[recent_S]
+        parts = [part for part in np.array_split(bytes_S, QUARTERS) if len(part)]
+        if len(parts) < QUARTERS:
+            return None
+        # The lowest of each quarter: memory that is let go now and then comes back to it.
+        lows = [float(part.min()) for part in parts]
+        earlier = float(np.mean(np.concatenate(parts[: QUARTERS // 2])))
+        later = float(np.mean(np.concatenate(parts[QUARTERS // 2 :])))
+        rises = bool((np.diff(lows) > 0).all())
+        if not rises or later < earlier * (1 + self.increase / 100):
+            return None
+        if later - earlier < self.least_mib * MIB:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING if series.of == PROCESS else Severity.ERROR,
+            step=int(steps_S[0]),
+            last_step=int(steps_S[-1]),
+            count=len(steps_S),
+            message=(
+                f"memory of the {series.of} rose from {earlier / MIB:,.0f} to {later / MIB:,.0f} "
+                f"MiB, as means over {self.window} steps, and goes on rising"
+            ),
+            evidence={
+                "value": later,
+                "before": earlier,
+                "limit_percent": self.increase,
+                "memory": series.of,
+            },
+        )
