@@ -59,7 +59,12 @@ class DisconnectedParameter(Rule):
     """
 
     code = "GRD104"
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "constant_output",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+    )
     passes = True
 
     own_steps: int = threshold(

@@ -94,13 +94,19 @@ class ExplodingGradient(Rule):
     code = "GRD101"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
     explains = (
+        "clipping_every_step",
+        "dead_units",
+        "gradient_spike",
+        "learning_rate_too_high",
         "loss_diverging",
         "loss_not_decreasing",
-        "stuck_at_chance",
-        "nonfinite_loss",
-        "nonfinite_gradient",
+        "loss_oscillating",
+        "loss_spike",
         "nonfinite_activation",
-        "dead_units",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "nonfinite_weight",
+        "stuck_at_chance",
         "weight_growth",
     )
 

@@ -53,7 +53,13 @@ class FrozenParameters(Rule):
     """
 
     code = "OPT606"
-    explains = ("loss_not_decreasing", "stuck_at_chance", "parameter_without_optimizer")
+    explains = (
+        "constant_output",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "parameter_without_optimizer",
+        "stuck_at_chance",
+    )
 
     frozen_share: float = threshold(
         0.5, unit="of a model's parameters, in elements", source="chosen by hand"

@@ -47,9 +47,11 @@ class OptimizerWithoutModel(Rule):
 
     code = "OPT605"
     explains = (
-        "step_without_backward",
-        "parameter_without_optimizer",
+        "constant_output",
+        "learning_rate_too_low",
         "loss_not_decreasing",
+        "parameter_without_optimizer",
+        "step_without_backward",
         "stuck_at_chance",
     )
 

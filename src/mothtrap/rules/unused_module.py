@@ -55,7 +55,13 @@ class UnusedModule(Rule):
     """
 
     code = "STR708"
-    explains = ("loss_not_decreasing", "stuck_at_chance", "parameter_without_optimizer")
+    explains = (
+        "constant_output",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "parameter_without_optimizer",
+        "stuck_at_chance",
+    )
 
     reached_steps: int = threshold(
         20,

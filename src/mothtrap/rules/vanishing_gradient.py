@@ -78,9 +78,12 @@ class VanishingGradient(Rule):
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
     )
     explains = (
-        "loss_not_decreasing",
-        "stuck_at_chance",
+        "activation_growth",
+        "constant_output",
         "learning_rate_too_low",
+        "loss_not_decreasing",
+        "saturated_activation",
+        "stuck_at_chance",
     )
     passes = True
 
