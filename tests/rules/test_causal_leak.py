@@ -43,8 +43,13 @@ def test_labels_that_are_the_inputs_are_a_warning_while_the_loss_is_high() -> No
 
 
 def test_and_an_error_once_the_loss_shows_that_they_are_copied() -> None:
-    assert check(calls((0,)), 0.29 * math.log(4))[0].severity is Severity.ERROR
-    assert check(calls((0,)), 0.31 * math.log(4))[0].severity is Severity.WARNING
+    sick = calls((0,), "causal")
+    assert check(sick, 0.29 * math.log(4))[0].severity is Severity.ERROR
+    assert check(sick, 0.31 * math.log(4))[0].severity is Severity.WARNING
+
+
+def test_what_may_be_an_autoencoder_is_no_error() -> None:
+    assert check(calls((0,), ""), 0.01)[0].severity is Severity.WARNING
 
 
 def test_one_look_proves_nothing() -> None:
@@ -65,7 +70,8 @@ def test_shifted_labels_that_the_model_can_see_are_an_error(ahead: str) -> None:
         pytest.param(calls((1,), None), id="shifted, and nothing known of attention"),
         pytest.param(calls(()), id="masked language model, or translation"),
         pytest.param(calls((), "attention"), id="an encoder"),
-        pytest.param(calls((0, 1)), id="sequences of one token"),
+        pytest.param(calls((0, 1), "attention"), id="the sequence is given twice"),
+        pytest.param(calls((1,), "causal"), id="one way"),
         pytest.param([*calls((0,)), call(24, ())], id="one batch that differs"),
         pytest.param([*calls((1,), "attention")[:2], call(24, ())], id="another task in turn"),
     ],

@@ -54,9 +54,9 @@ EVEN = (16, 16, 16, 16)
 FALLEN = [1.4, 0.9, 0.3, 0.05, 0.01, *[0.005] * 30]
 
 
-def test_a_loss_that_falls_to_nothing_at_once_is_a_warning() -> None:
+def test_a_loss_that_falls_to_nothing_at_once_is_a_note() -> None:
     [finding] = check(call(0, counts=EVEN), values=FALLEN)
-    assert (finding.severity, finding.step) == (Severity.WARNING, 4)
+    assert (finding.severity, finding.step) == (Severity.INFO, 4)
     assert finding.evidence["guessing"] == pytest.approx(math.log(4))
 
 

@@ -72,7 +72,7 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     binary losses of the probability), averaged over classes: 0 = the same for all rows.
     `model_inputs`: types of the tensors that the model was called with.
     `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
-    `recurrent`, `""` where nothing was found.
+    `recurrent`; `causal` where none does; `""` where that cannot be said.
     """
 
     operation: str

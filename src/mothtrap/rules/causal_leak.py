@@ -38,14 +38,15 @@ class CausalLeak(Rule):
     Fires:
         When in `calls` looks all targets that count are the inputs at the same position: a
         warning, and an error once the loss is below `copying_ratio` of the entropy of the
-        tokens. Error when the targets are the next inputs, and every attention over the
+        tokens, if the model is one of sequences: masked attention or one one-way layer.
+        Error when the targets are the next inputs, and every attention over the
         sequence is unmasked or every recurrent layer runs both ways.
 
     Stays quiet:
         Masked language models, whose inputs differ from the targets where these count;
         labels shifted by one under a causal mask or a one-way layer; models with masked
-        and unmasked attention, such as an encoder with a decoder; sequences that repeat
-        one token.
+        and unmasked attention, such as an encoder with a decoder; models that are given the
+        sequence twice, shifted and not, as to reconstruct it; sequences of one token.
 
     What to do:
         - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`, or give the
@@ -94,10 +95,10 @@ class CausalLeak(Rule):
 
     def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
         same = all(_offsets(call) == (0,) for call in calls)
-        ahead = {call.looks_ahead for call in calls if call.looks_ahead is not None} - {""}
+        ahead = {call.looks_ahead for call in calls} - {None, "", "causal"}
         if same and len(calls) >= self.calls:
             return self._same_position(window, calls)
-        if len(ahead) == 1 and len(calls) >= self.calls and all(1 in _offsets(c) for c in calls):
+        if len(ahead) == 1 and len(calls) >= self.calls and all(_offsets(c) == (1,) for c in calls):
             what = "attention that is nowhere masked"
             if ahead == {"recurrent"}:
                 what = "recurrent layers that run both ways"
@@ -106,7 +107,7 @@ class CausalLeak(Rule):
                 calls,
                 Severity.ERROR,
                 f"the targets are the next inputs, and {what} show them to the model",
-                {"offset": 1, "looks_ahead": ahead.pop()},
+                {"offset": 1, "looks_ahead": str(ahead.pop())},
             )
         return None
 
@@ -114,7 +115,8 @@ class CausalLeak(Rule):
         chance = entropy(label_counts(calls))
         loss_S = losses_at(window, calls)
         latest = float(np.median(loss_S[-3:])) if len(loss_S) else None
-        copied = latest is not None and latest < self.copying_ratio * chance
+        is_causal = any(call.looks_ahead == "causal" for call in calls)
+        copied = is_causal and latest is not None and latest < self.copying_ratio * chance
         shown = f"; the loss is {latest:.3g}, the entropy of the tokens {chance:.3g}"
         return self._make(
             window,

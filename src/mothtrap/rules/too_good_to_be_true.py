@@ -32,8 +32,8 @@ class TooGoodToBeTrue(Rule):
 
     Fires:
         Warning when in `calls` looks the same columns, at most `column_share` of all, give
-        the target away; or when the loss falls from above `start_ratio` of the entropy of
-        the labels to below `end_ratio` of it within `steps` steps.
+        the target away. A note when the loss falls from above `start_ratio` of the entropy
+        of the labels to below `end_ratio` of it within `steps` steps: the data may be easy.
 
     Stays quiet:
         Data whose classes are far apart in most columns; targets that are the whole input,
@@ -120,7 +120,7 @@ class TooGoodToBeTrue(Rule):
         step = int(own[0].steps_S[low[0]])
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=Severity.INFO,
             step=step,
             message=(
                 f"the loss fell from {loss_S[0]:.3g} to {loss_S[low[0]]:.3g} in {low[0]} steps; "

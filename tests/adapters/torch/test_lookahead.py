@@ -27,7 +27,7 @@ def ahead(output: Tensor, *modules: nn.Module) -> str:
 def test_masks_of_multi_head_attention(mask: Tensor | None, need_weights: bool) -> None:
     layer, x = nn.MultiheadAttention(8, 2, batch_first=True), hidden()
     out = layer(x, x, x, attn_mask=mask, need_weights=need_weights)[0]
-    assert ahead(out) == ("attention" if mask is None else "")
+    assert ahead(out) == ("attention" if mask is None else "causal")
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
@@ -35,12 +35,12 @@ def test_masks_of_multi_head_attention(mask: Tensor | None, need_weights: bool) 
 def test_masks_of_encoder_layers(mask: Tensor | None, dropout: float) -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=dropout, batch_first=True)
     out = nn.TransformerEncoder(layer, 2)(hidden(), mask=mask)
-    assert ahead(out) == ("attention" if mask is None else "")
+    assert ahead(out) == ("attention" if mask is None else "causal")
 
 
 @pytest.mark.parametrize(
     ("options", "found"),
-    [({}, "attention"), ({"is_causal": True}, ""), ({"attn_mask": MASK}, "")],
+    [({}, "attention"), ({"is_causal": True}, "causal"), ({"attn_mask": MASK}, "causal")],
 )
 def test_masks_of_the_fused_operation(options: dict[str, object], found: str) -> None:
     q = torch.randn(2, 2, T, 4, requires_grad=True)
@@ -60,7 +60,7 @@ def by_hand(x: Tensor, mask: str) -> Tensor:
 
 @pytest.mark.parametrize("mask", ["fill", "add", "where"])
 def test_masks_by_hand(mask: str) -> None:
-    assert ahead(by_hand(hidden(), mask)) == ""
+    assert ahead(by_hand(hidden(), mask)) == "causal"
 
 
 def test_attention_by_hand_without_a_mask() -> None:
@@ -81,8 +81,9 @@ def test_attention_over_other_positions_is_none_of_the_sequence() -> None:
 def test_recurrent_layers_that_run_both_ways(kind: type[nn.RNNBase]) -> None:
     one, both = kind(8, 4, batch_first=True), kind(8, 4, batch_first=True, bidirectional=True)
     assert ahead(both(hidden())[0], both) == "recurrent"
-    assert ahead(one(hidden())[0], one) == ""
+    assert ahead(one(hidden())[0], one, one) == "causal"
     assert ahead(both(hidden())[0], both, one) == ""
+    assert ahead(one(hidden())[0], one, kind(8, 4)) == ""
 
 
 def test_a_feed_forward_network_looks_nowhere() -> None:

@@ -170,6 +170,26 @@ def test_masked_tokens_differ_from_their_labels() -> None:
     assert looked(language_loss(target), Forward((masked,), None)).input_offsets == ()
 
 
+def test_each_of_several_inputs_may_have_its_offset() -> None:
+    shifted = torch.cat([torch.full((4, 1), 8), TOKENS[:, :-1]], 1)
+    found = looked(language_loss(TOKENS), Forward((TOKENS, shifted), None))
+    assert found.input_offsets == (0, 1)
+
+
+@pytest.mark.parametrize("time_first", [True, False])
+def test_tokens_may_be_one_hot(time_first: bool) -> None:
+    tokens = TOKENS.t().contiguous() if time_first else TOKENS
+    given = functional.one_hot(tokens, 9).float()
+    assert looked(language_loss(tokens), Forward((given,), None)).input_offsets == (0,)
+    assert looked(language_loss(tokens), Forward((given / 2,), None)).input_offsets is None
+
+
+def test_a_single_sequence_is_a_row() -> None:
+    row = TOKENS.flatten()
+    assert looked(language_loss(row[1:]), Forward((row[:-1],), None)).input_offsets == (1,)
+    assert looked(language_loss(row), Forward((row,), None)).input_offsets == (0,)
+
+
 @pytest.mark.parametrize("given", [torch.randn(4, 10), torch.zeros(4, 1, dtype=torch.long)])
 def test_other_inputs_are_no_sequences(given: Tensor) -> None:
     found = looked(language_loss(TOKENS), Forward((given,), None))

@@ -26,6 +26,19 @@ def test_a_number_with_noise_is_a_good_feature(table: torch.Tensor) -> None:
     assert telling_columns([table], y) == ((), COLUMNS)
 
 
+def test_the_last_values_of_a_smooth_series_are_no_leak() -> None:
+    time = torch.arange(80) / 20
+    values = torch.sin(time + 3 * torch.rand(1))
+    windows = values.unfold(0, 12, 1)[:-1]
+    assert telling_columns([windows], values[12:]) == ((), 12)
+
+
+def test_a_pixel_that_holds_the_class_tells_it() -> None:
+    images, y = torch.rand(ROWS, 1, 8, 8), torch.arange(ROWS) % 10
+    images[:, 0, 0, 3] = y / 10
+    assert telling_columns([images], y) == ((3,), 64)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_column_that_holds_the_class_tells_it(
@@ -59,7 +72,7 @@ def test_separated_classes_are_no_leak(table: torch.Tensor) -> None:
         pytest.param([torch.randn(64, 2)], torch.randn(64), id="two columns"),
         pytest.param([torch.randn(8, 6)], torch.randn(8), id="few rows"),
         pytest.param([torch.randn(64, 6)], torch.randn(64, 6), id="as many targets as inputs"),
-        pytest.param([torch.randn(64, 6, 6)], torch.randn(64), id="images"),
+        pytest.param([torch.randn(64, 3, 32, 32)], torch.randn(64), id="large images"),
         pytest.param([torch.arange(384).reshape(64, 6)], torch.randn(64), id="tokens"),
         pytest.param([torch.full((64, 6), float("nan"))], torch.randn(64), id="not finite"),
         pytest.param([torch.randn(64, 6)], torch.zeros(64), id="one target"),

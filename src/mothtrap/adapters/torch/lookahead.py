@@ -36,14 +36,16 @@ def looks_ahead(root: Node, modules: Iterable[nn.Module], length: int) -> str:
 
     Returns:
         `attention` where attention over all positions is nowhere masked, `recurrent` where
-        every recurrent layer runs both ways, else `""`.
+        every recurrent layer runs both ways; `causal` where all attention is masked, or the
+        only recurrent layer runs one way; else `""`.
     """
     masked = [m for m in _attention_masks(root, length) if m is not None]
-    if masked and not any(masked):
-        return "attention"
-    layers = [module for module in modules if isinstance(module, nn.RNNBase)]
-    both_ways = bool(layers) and all(layer.bidirectional for layer in layers)
-    return "recurrent" if both_ways and not masked else ""
+    if masked:
+        return "causal" if all(masked) else "" if any(masked) else "attention"
+    layers = {id(module): module for module in modules if isinstance(module, nn.RNNBase)}
+    if layers and all(layer.bidirectional for layer in layers.values()):
+        return "recurrent"
+    return "causal" if len(layers) == 1 else ""
 
 
 def _attention_masks(root: Node, length: int) -> list[bool | None]:

@@ -7,7 +7,7 @@ Read are the target and the prediction that the loss operation itself saved (by 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ MAX_TARGETS = 65536
 """Targets of a call that are looked at: the first rows that hold so many."""
 MAX_CONFUSED = 20
 """Classes up to which the confusion is counted."""
+MAX_ONE_HOT = 1 << 20
+"""Elements of an input that are looked at to see whether it is one-hot."""
 MIN_COMPARED = 16
 """Labels that must agree with inputs before they are called the same; chosen by hand."""
 TOLERANCE = 1e-3
@@ -102,7 +104,9 @@ def _described(
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
         outside_share=_outside_share(term, finite),
         weighted=lossvalues.is_weighted(term),
-        input_offsets=_input_offsets(forward.inputs, target, ignored) if hard else None,
+        input_offsets=_input_offsets(forward.inputs, term.classes, target, ignored)
+        if hard
+        else None,
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
         confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
@@ -155,30 +159,49 @@ def _only_reshapes(node: Node, source: Node | None) -> bool:
 
 
 def _input_offsets(
-    inputs: Sequence[torch.Tensor], target: torch.Tensor, ignored: Any
+    inputs: Sequence[torch.Tensor], classes: int | None, target: torch.Tensor, ignored: Any
 ) -> tuple[int, ...] | None:
     """Offsets k, 0 or 1, at which the labels are integers that the model was given.
 
     Sequences lie along either axis of an input of two; the labels may be flat, and one
-    position shorter than the input.
+    position shorter than the input. Of several inputs each may have its own offset.
     """
-    for tokens in inputs:
-        if not are_tokens(tokens):
-            continue
+    found: set[int] | None = None
+    for tokens in sequences(inputs, classes):
         rows, length = tokens.shape
         whole = target.numel() == tokens.numel()
         along_rows = whole or target.numel() == rows * (length - 1)
         along_columns = whole or target.numel() == (rows - 1) * length
-        if not along_rows and not along_columns:
-            continue
-        tokens = tokens.to("cpu")
-        return tuple(
-            k
-            for k in (0, 1)
-            if (along_rows and _agrees(tokens, target, k, ignored))
-            or (along_columns and _agrees(tokens.t(), target, k, ignored, transposed=True))
-        )
-    return None
+        if along_rows or along_columns:
+            found = found or set()
+        for k in (0, 1):
+            agrees = (along_rows and _agrees(tokens, target, k, ignored)) or (
+                along_columns and _agrees(tokens.t(), target, k, ignored, transposed=True)
+            )
+            if agrees and found is not None:
+                found.add(k)
+    return None if found is None else tuple(sorted(found))
+
+
+def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
+    """Every input of a model that holds tokens, as integers (rows, length) in main memory.
+
+    A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
+    """
+    for tensor in inputs:
+        if are_tokens(tensor):
+            yield tensor.to("cpu")
+        elif tensor.ndim == 1 and are_tokens(tensor[None]):
+            yield tensor[None].to("cpu")
+        elif (
+            tensor.is_floating_point()
+            and tensor.ndim == 3
+            and tensor.shape[-1] == classes
+            and tensor.numel() <= MAX_ONE_HOT
+        ):
+            values = tensor.detach().to("cpu")
+            if bool(((values == 0) | (values == 1)).all()) and bool((values.sum(-1) == 1).all()):
+                yield values.argmax(-1)
 
 
 def are_tokens(tensor: torch.Tensor) -> bool:

@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.losstargets import (
     are_tokens,
     latest_forward,
     sample,
+    sequences,
 )
 from mothtrap.core.observations import LossCall, TargetSample, TokenShares
 
@@ -58,7 +59,8 @@ class TargetWatch:
     ) -> str | None:
         if found is None or not found.input_offsets or self._forwards.recomputes:
             return None
-        lengths = {size for t in forward.inputs if are_tokens(t) for size in t.shape}
+        every_sequence = sequences(forward.inputs, term.classes)
+        lengths = {size for tokens in every_sequence for size in tokens.shape}
         modules = [owner for owner, _ in self._forwards.held if owner is not None]
         every = [looks_ahead(term.node, modules, length) for length in sorted(lengths)]
         return next((what for what in every if what), "")

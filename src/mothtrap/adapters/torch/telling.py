@@ -8,14 +8,16 @@ import torch
 
 MIN_ROWS = 16
 """Rows without which nothing is said; chosen by hand."""
-MIN_COLUMNS, MAX_COLUMNS = 3, 512
+MIN_COLUMNS, MAX_COLUMNS = 3, 1024
 MAX_ROWS = 1024
 MAX_CLASSES = 32
 SEPARATION = 20.0
 """Distance of the nearest two classes in a column, in standard deviations within a class,
 from which on the column is called the label itself; chosen by hand: a good feature has 5."""
-CORRELATION = 0.99999
-"""With a target of numbers, from which on a column is called its copy; chosen by hand."""
+CORRELATION, OTHERS = 0.999, 0.98
+"""With a target of numbers, from which on a column is called its copy, and below which all
+other columns must stay: neighbouring values of a smooth series are alike, and so are its last
+ones and the next. Chosen by hand."""
 
 
 def telling_columns(
@@ -24,7 +26,8 @@ def telling_columns(
     """Find columns that tell the target.
 
     Args:
-        inputs: what a model was called with; the first table (rows, columns) of floats counts.
+        inputs: what a model was called with; the first table (rows, columns) of floats
+            counts. A small image or series is a row of numbers too.
         target: one number or label a row.
 
     Returns:
@@ -33,7 +36,7 @@ def telling_columns(
     table = next((x for x in inputs if _is_table(x, target)), None)
     if table is None:
         return None
-    x_NF = table[:MAX_ROWS].detach().to("cpu").double()
+    x_NF = table[:MAX_ROWS].detach().flatten(1).to("cpu").double()
     y_N = target.reshape(-1)[:MAX_ROWS].double()
     if not bool(x_NF.isfinite().all()) or not bool(y_N.isfinite().all()):
         return None
@@ -52,9 +55,9 @@ def telling_columns(
 def _is_table(x: torch.Tensor, target: torch.Tensor) -> bool:
     return (
         x.is_floating_point()
-        and x.ndim == 2
-        and MIN_COLUMNS <= x.shape[1] <= MAX_COLUMNS
+        and x.ndim >= 2
         and x.shape[0] == target.numel() >= MIN_ROWS
+        and MIN_COLUMNS <= x[0].numel() <= MAX_COLUMNS
     )
 
 
@@ -86,4 +89,8 @@ def _separates(x_NF: torch.Tensor, place_N: torch.Tensor, size_K: torch.Tensor) 
 def _correlates(x_NF: torch.Tensor, y_N: torch.Tensor) -> torch.Tensor:
     x_NF, y_N = x_NF - x_NF.mean(0), y_N - y_N.mean()
     scale_F = x_NF.square().sum(0).sqrt() * y_N.square().sum().sqrt()
-    return ((x_NF.t() @ y_N).abs() > CORRELATION * scale_F) & (scale_F > 0)
+    alike_F = torch.where(scale_F > 0, (x_NF.t() @ y_N).abs() / scale_F, 0.0)
+    told_F = alike_F > CORRELATION
+    if bool(((alike_F > OTHERS) & ~told_F).any()):
+        return torch.zeros_like(told_F)
+    return told_F
