@@ -30,6 +30,8 @@ def test_select_and_ignore_work_by_family_and_code() -> None:
         "NUM005",
         "NUM008",
         "NUM009",
+        "NUM010",
+        "NUM011",
     ]
 
 

@@ -200,15 +200,20 @@ def _of_need(need: Need) -> Stream:
         name=_words(need),
         kinds=need.kinds,
         statistics=statistics,
-        matches=lambda info: _concerns(need, info),
+        matches=_matcher(need),
         schedules=dict.fromkeys(need.modes, need.schedule or every(need.every)),
         essential=essential,
     )
 
 
-def _concerns(need: Need, info: TensorInfo) -> bool:
-    in_role = not need.roles or info.role in need.roles
-    return in_role and (info.of_root or not need.of_root)
+def _matcher(need: Need) -> Callable[[TensorInfo], bool]:
+    named = collections.matcher("", Collection(tensors=need.tensors)) if need.tensors else None
+
+    def concerns(info: TensorInfo) -> bool:
+        in_role = not need.roles or info.role in need.roles
+        return in_role and (info.of_root or not need.of_root) and (named is None or named(info))
+
+    return concerns
 
 
 def _words(need: Need) -> str:
@@ -217,7 +222,8 @@ def _words(need: Need) -> str:
     roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
     whole = " of whole models" if need.of_root else ""
     modes = "" if need.modes == (Mode.TRAIN,) else f" in {' and '.join(sorted(need.modes))}"
-    return words + whole + roles + modes + _cadence(need)
+    names = f" ({', '.join(need.tensors)})" if need.tensors else ""
+    return words + whole + roles + names + modes + _cadence(need)
 
 
 def _cadence(need: Need) -> str:

@@ -15,6 +15,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     Capture takes the union of the needs of the rules in force: no rule, no cost.
     Scalars and observations cost nothing extra and need not be asked for.
     `roles` narrows activations to modules of these roles; empty means all modules.
+    `tensors` narrows to those that match one of its patterns (see `Collection`).
     `of_root` leaves only inputs and outputs of whole models, those that user code calls.
     `modes`: in which of them; an evaluation's steps are its forwards. `schedule` says when,
     counted in steps of a mode; without one it is every `every` steps, and all at the start.
@@ -24,6 +25,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[Kind, ...]
     statistics: tuple[str, ...]
     roles: tuple[Role, ...] = ()
+    tensors: tuple[str, ...] = ()
     of_root: bool = False
     modes: tuple[Mode, ...] = (Mode.TRAIN,)
     every: int = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.observations import OptimizerFacts
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.core.window import Floats, Ints, Matrix, Window
+from mothtrap.core.window import Bools, Floats, Ints, Window
 from mothtrap.rules._losses import loss_location
 
 FIRST_STEPS = (0, 1, 2, 4, 8, 16, 32)
@@ -84,21 +83,6 @@ def optimizer_location(window: Window, optimizer: str) -> str | None:
     return known.location if known and known.location else loss_location(window, optimizer)
 
 
-def chosen(matrix: Matrix, patterns: str) -> list[int]:
-    """Return the columns of the tensors whose `kind:name` or name one of the globs matches.
-
-    Args:
-        matrix: of one kind.
-        patterns: globs, apart by commas or blanks.
-    """
-    globs = patterns.replace(",", " ").split()
-    return [
-        column
-        for column, tensor in enumerate(matrix.tensors)
-        if any(fnmatchcase(tensor.name, g) or fnmatchcase(tensor.identity, g) for g in globs)
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sizes:
     """Norms of the weights with at least two axes, at sampled steps; NaN = not captured."""
@@ -151,3 +135,30 @@ def loss_level(window: Window, steps: int = 50) -> float | None:
         return None
     began = float(np.median(values_S[:10])) if series.total <= len(series) else series.first
     return float(np.median(values_S[-steps:])) / began if began > 0 else None
+
+
+def training_at(window: Window, ratios: Ratios) -> Bools:
+    """Return whether each weight should have changed at each look; shape (S, T).
+
+    It had a gradient that is not 0, and the learning rate was above a thousandth of its
+    peak; where the rate is not known it counts as above.
+    """
+    trains_ST = np.zeros(ratios.values_ST.shape, np.bool_)
+    gradients = window.matrix("gradient", "l2")
+    if gradients is None:
+        return trains_ST
+    rates = [series for series in window.scalars("lr") if len(series)]
+    peak = max((float(series.values_S.max()) for series in rates), default=0.0)
+    on = {
+        step for series in rates for step in series.steps_S[series.values_S > 1e-3 * peak].tolist()
+    }
+    column_of = {tensor.name: column for column, tensor in enumerate(gradients.tensors)}
+    row_of = {step: row for row, step in enumerate(gradients.steps_S.tolist())}
+    for row, step in enumerate(ratios.steps_S.tolist()):
+        if step not in row_of or (rates and step not in on):
+            continue
+        norm_T = gradients.values_ST[row_of[step]]
+        for column, tensor in enumerate(ratios.tensors):
+            own = column_of.get(tensor.name)
+            trains_ST[row, column] = own is not None and norm_T[own] > 0
+    return trains_ST

@@ -91,7 +91,7 @@ class RoundingWatch:
         if not narrow:
             return None
         samples = []
-        for parameter in narrow[:: 1 + len(narrow) // (SAMPLED_TENSORS + 1)]:
+        for parameter in narrow[:: -(-len(narrow) // SAMPLED_TENSORS)]:
             before_N = _elements(parameter).clone()
             reached_N = torch.zeros_like(before_N, dtype=torch.bool)
             samples.append(_Sample(parameter, before_N, reached_N))
@@ -122,4 +122,4 @@ class RoundingWatch:
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
     """Some elements, spread over a tensor: always the same ones; shape (N,)."""
     flat = tensor.detach().reshape(-1)
-    return flat[:: 1 + flat.numel() // (SAMPLED_ELEMENTS + 1)]
+    return flat[:: max(1, -(-flat.numel() // SAMPLED_ELEMENTS))]

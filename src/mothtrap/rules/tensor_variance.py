@@ -1,0 +1,110 @@
+"""NUM011: the variance of tensors that were named leaves its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._configured import named_columns, needs_of
+
+NO_BOUND = -1.0
+LAYERS_NAMED = 10
+"""Tensors that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class TensorVariance(Rule):
+    """The variance of tensors that were named leaves its bounds.
+
+    What it detects:
+        Among the tensors that the user names, those whose values vary more or less than
+        the user expects.
+
+    Why it matters:
+        Activations and gradients that vary ever more or ever less from layer to layer
+        saturate units or vanish; the output of a model that does not vary has collapsed.
+
+    Fires:
+        Warning when at a captured step the variance of a tensor that matches `tensors` is
+        above `max_threshold` or below `min_threshold`.
+
+    Stays quiet:
+        Unless `tensors` names some, and a bound is set (both are -1 at first: no bound):
+        patterns like those of collections, such as `activations:encoder.*`. They are
+        captured once in `every_steps` steps.
+
+    What to do:
+        - Too large: scale the inputs, add a normalisation layer, lower the learning rate.
+        - Too small: check the initialisation and the inputs of the layer for a constant.
+        - Adapt the bounds to what healthy runs show.
+
+    Example:
+        [tool.mothtrap.rules.NUM011]
+        tensors = "activations:*"
+        max_threshold = 10.0
+
+    References:
+        AWS, Amazon SageMaker Debugger built-in rules, TensorVariance,
+        https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-built-in-rules.html
+    """
+
+    code = "NUM011"
+
+    tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
+    max_threshold: float = threshold(
+        NO_BOUND, unit="variance", source="TensorVariance of SageMaker Debugger: none"
+    )
+    min_threshold: float = threshold(
+        NO_BOUND, unit="variance", source="TensorVariance of SageMaker Debugger: none"
+    )
+    every_steps: int = threshold(50, unit="steps", source="chosen by hand")
+
+    def __post_init__(self) -> None:
+        """Ask for the tensors named."""
+        needs = needs_of(self.code, self.tensors, ("std",), self.every_steps)
+        object.__setattr__(self, "needs", needs)
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the variance of every tensor named, at every captured step."""
+        if self.max_threshold == NO_BOUND and self.min_threshold == NO_BOUND:
+            raise NotApplicable("no bound is set: set max_threshold or min_threshold")
+        outside = []
+        for matrix, column in named_columns(window, self.tensors, "std"):
+            variance_S = np.square(matrix.values_ST[:, column])
+            out_S = np.zeros(len(variance_S), np.bool_)
+            if self.max_threshold != NO_BOUND:
+                out_S |= variance_S > self.max_threshold
+            if self.min_threshold != NO_BOUND:
+                out_S |= variance_S < self.min_threshold
+            if out_S.any():
+                outside.append((int(np.argmax(out_S)), out_S, variance_S, matrix, column))
+        if not outside:
+            return []
+        outside.sort(key=lambda entry: int(entry[3].steps_S[entry[0]]))
+        onset, out_S, variance_S, matrix, column = outside[0]
+        value = float(variance_S[onset])
+        above = self.max_threshold != NO_BOUND and value > self.max_threshold
+        limit = self.max_threshold if above else self.min_threshold
+        tensor = matrix.tensors[column]
+        more = f" and {len(outside) - 1} more leave their bounds" if len(outside) > 1 else ""
+        found = self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(matrix.steps_S[onset]),
+            last_step=int(matrix.steps_S[np.flatnonzero(out_S)[-1]]),
+            count=int(out_S.sum()),
+            layers=tuple(entry[3].tensors[entry[4]].name for entry in outside[:LAYERS_NAMED]),
+            message=(
+                f"the variance of {tensor.identity} is {value:.3g} (limit {limit:g}, "
+                f"{'above' if above else 'below'}){more}"
+            ),
+            evidence={"value": value, "limit": limit},
+            location=tensor.location,
+        )
+        return [found]

@@ -1,0 +1,198 @@
+"""WGT303: weights that are trained do not change; or tensors that were named do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Floats, Ints, Window
+from mothtrap.rules._configured import named_columns, needs_of
+from mothtrap.rules._stretches import last_stretch
+from mothtrap.rules._weights import WEIGHTS, Ratios, loss_level, training_at, update_ratios
+
+COMPARED = ("min", "max", "mean", "std", "l2")
+"""Statistics by which a tensor is told from another; equal in all means unchanged."""
+RESTORED_LOOKS = 5
+"""Looks at which a norm must be the same to the last bit; chosen by hand."""
+FLAT_SHARE = 0.9
+"""Share of its beginning above which a loss has not fallen; chosen by hand."""
+LAYERS_NAMED = 10
+
+
+@dataclass(frozen=True)
+class UnchangedTensor(Rule):
+    """Weights that are trained do not change; or tensors that were named do not.
+
+    What it detects:
+        Weights that get a gradient at a learning rate above 0 and are the same after the
+        step, or are put back between the steps; and, among the tensors that the user
+        names, those that are equal over several captured steps.
+
+    Why it matters:
+        The loop computes gradients for weights that nothing moves: an optimizer that
+        steps on something else, an update too small for the type, a copy that is loaded
+        over the weights again.
+
+    Fires:
+        Error when at the last `num_steps` looks no step changed half of the weights that
+        had a gradient, or their norms are the same to the last bit at five looks though
+        steps change them, and the loss does not fall; warning for fewer weights. Of
+        tensors that match `tensors`: warning when minimum, maximum, mean, standard
+        deviation and norm are equal within `rtol` and `atol` at `num_steps` captured
+        steps running (with `equal_nan` NaN equals NaN).
+
+    Stays quiet:
+        Frozen weights, a rate of 0 (see OPT601), weights without a gradient, steps that
+        loss scaling skips. Tensors that are not named; those that are, are captured once
+        in `every_steps` steps.
+
+    What to do:
+        - Look for code that writes the weights after the step: `load_state_dict`, an
+          average that is copied back, a projection.
+        - Raise the learning rate of the group, or keep 16-bit weights in float32.
+        - Check that the optimizer's `step` is PyTorch's, and that it gets these weights.
+
+    Example:
+        optimizer.step()
+        model.load_state_dict(average.state_dict())    # undoes the step
+
+    References:
+        AWS, Amazon SageMaker Debugger built-in rules, UnchangedTensor,
+        https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-built-in-rules.html
+    """
+
+    code = "WGT303"
+    needs = (WEIGHTS,)
+    explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
+
+    tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
+    num_steps: int = threshold(
+        3, unit="captured steps running", source="UnchangedTensor of SageMaker Debugger"
+    )
+    rtol: float = threshold(
+        1e-5, unit="of the statistic", source="UnchangedTensor of SageMaker Debugger"
+    )
+    atol: float = threshold(
+        1e-8, unit="of the values", source="UnchangedTensor of SageMaker Debugger"
+    )
+    equal_nan: bool = threshold(
+        False, unit="yes or no", source="UnchangedTensor of SageMaker Debugger"
+    )
+    every_steps: int = threshold(50, unit="steps", source="chosen by hand")
+
+    def __post_init__(self) -> None:
+        """Ask for the tensors named, beside the weights."""
+        named = needs_of(self.code, self.tensors, COMPARED, self.every_steps)
+        object.__setattr__(self, "needs", (WEIGHTS, *named))
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the weights, or at the tensors named."""
+        return self._named(window) if self.tensors.strip() else self._weights(window)
+
+    def _weights(self, window: Window) -> list[Finding]:
+        ratios = update_ratios(window)
+        if ratios is None or len(ratios.steps_S) < self.num_steps:
+            raise NotEnoughData(f"fewer than {self.num_steps} looks at the change of weights")
+        trains_ST = training_at(window, ratios)
+        norm_ST = _norms(window, ratios)
+        # A projection keeps norms too (unit rows, say), but then the loss can fall.
+        flat = (loss_level(window) or 0.0) >= FLAT_SHARE
+        still: list[tuple[int, TensorInfo, bool]] = []
+        trained = 0
+        for column, tensor in enumerate(ratios.tensors):
+            rows = np.flatnonzero(trains_ST[:, column] & ~np.isnan(ratios.values_ST[:, column]))
+            if len(rows) < self.num_steps:
+                continue
+            trained += 1
+            stretch = last_stretch(ratios.values_ST[rows, column] == 0)
+            if stretch and stretch[1] - stretch[0] >= self.num_steps:
+                still.append((int(ratios.steps_S[rows[stretch[0]]]), tensor, False))
+            elif flat and _is_restored(norm_ST[rows, column], ratios.values_ST[rows, column]):
+                still.append((int(ratios.steps_S[rows[0]]), tensor, True))
+        if not still:
+            return []
+        still.sort(key=lambda entry: entry[0])
+        step, tensor, restored = still[0]
+        severity = Severity.ERROR if 2 * len(still) >= trained else Severity.WARNING
+        who = f"{len(still)} of {trained} weights with a gradient, {tensor.name} first,"
+        why = "are put back after every step" if restored else "are not changed by any step"
+        finding = self.finding(
+            window,
+            severity=severity,
+            step=step,
+            last_step=int(ratios.steps_S[-1]),
+            count=int((ratios.steps_S >= step).sum()),
+            layers=tuple(entry[1].name for entry in still[:LAYERS_NAMED]),
+            message=f"{who} {why}",
+            evidence={"weights": len(still), "trained": trained, "restored": restored},
+            location=tensor.location,
+        )
+        return [finding]
+
+    def _named(self, window: Window) -> list[Finding]:
+        equal: dict[str, list[tuple[Ints, Bools]]] = {}
+        tensors: dict[str, TensorInfo] = {}
+        for statistic in COMPARED:
+            for matrix, column in named_columns(window, self.tensors, statistic):
+                tensor = matrix.tensors[column]
+                rows = np.flatnonzero(matrix.present_ST[:, column])
+                value_S = matrix.values_ST[rows, column]
+                same_S = np.isclose(value_S[1:], value_S[:-1], self.rtol, self.atol, self.equal_nan)
+                tensors[tensor.identity] = tensor
+                equal.setdefault(tensor.identity, []).append((matrix.steps_S[rows], same_S))
+        found = []
+        for identity, pairs in equal.items():
+            steps_S = pairs[0][0]
+            if len(pairs) < len(COMPARED) or len(steps_S) < self.num_steps:
+                continue
+            unchanged_S = np.all([same_S for _, same_S in pairs], axis=0)
+            stretch = last_stretch(unchanged_S)
+            if stretch and stretch[1] - stretch[0] >= self.num_steps - 1:
+                found.append((int(steps_S[stretch[0]]), stretch[1] - stretch[0] + 1, identity))
+        if not found:
+            if all(len(pairs[0][0]) < self.num_steps for pairs in equal.values()):
+                raise NotEnoughData(f"fewer than {self.num_steps} captured steps")
+            return []
+        step, count, identity = min(found)
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        finding = self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=step,
+            last_step=window.last_step,
+            count=count,
+            layers=tuple(tensors[each].name for _, _, each in sorted(found)[:LAYERS_NAMED]),
+            message=f"{identity}{more} did not change over {count} captured steps",
+            evidence={"tensors": len(found), "limit": self.num_steps},
+            location=tensors[identity].location,
+        )
+        return [finding]
+
+
+def _norms(window: Window, ratios: Ratios) -> Floats:
+    """Return the norms of the weights at the looks; NaN where they were not captured."""
+    norm_ST = np.full(ratios.values_ST.shape, np.nan)
+    norms = window.matrix("weight", "l2")
+    if norms is None:
+        return norm_ST
+    column_of = {tensor.name: column for column, tensor in enumerate(norms.tensors)}
+    row_of = {step: row for row, step in enumerate(norms.steps_S.tolist())}
+    for row, step in enumerate(ratios.steps_S.tolist()):
+        for column, tensor in enumerate(ratios.tensors):
+            if step in row_of and tensor.name in column_of:
+                norm_ST[row, column] = norms.values_ST[row_of[step], column_of[tensor.name]]
+    return norm_ST
+
+
+def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:
+    """Whether steps change a weight, and before the next look it is what it was."""
+    last_S, moved_S = norm_S[-RESTORED_LOOKS:], ratio_S[-RESTORED_LOOKS:]
+    # What moves by less than this may leave the norm as it is.
+    moving = len(last_S) == RESTORED_LOOKS and bool((moved_S > 1e-4).all())
+    return moving and bool((last_S == last_S[0]).all())

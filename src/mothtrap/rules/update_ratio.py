@@ -1,0 +1,140 @@
+"""WGT304: steps change a weight by far too much or by next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._stretches import stretches
+from mothtrap.rules._weights import WEIGHTS, Ratios, training_at, update_ratios
+
+LAYERS_NAMED = 10
+"""Weights that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class UpdateRatio(Rule):
+    """Steps change a weight by far too much or by next to nothing.
+
+    What it detects:
+        Weights whose change in a step, as a share of their norm, is outside of what any
+        training needs, at several looks running.
+
+    Why it matters:
+        A weight that is replaced at every step holds nothing; one that changes by less
+        than 1e-8 of itself is not trained, though it gets a gradient. About 1e-3 is
+        healthy.
+
+    Fires:
+        Warning when the change over `num_steps` steps, divided by the norm of the weight
+        (plus `epsilon`), is above `large_threshold` or below `small_threshold` at
+        `samples` looks running, at which the weight had a gradient and the rate was
+        above 0.
+
+    Stays quiet:
+        Weights that began at 0, weights without a gradient, frozen ones, a rate of 0,
+        decay to 0 at the end of a schedule, steps that loss scaling skips.
+
+    What to do:
+        - Too large: lower the learning rate of this weight's group, or check what resets
+          the weight between the steps (clipping, renormalisation).
+        - Too small: raise the learning rate of its group; look for a multiplier or a
+          gradient that is scaled down on the way.
+        - Check that weights of 16 bits can hold the update, see NUM008.
+
+    Example:
+        groups = [{"params": body, "lr": 1e-10}, {"params": head, "lr": 1e-3}]
+        groups = [{"params": body, "lr": 1e-4}, {"params": head, "lr": 1e-3}]
+
+    References:
+        Karpathy 2015, CS231n, Ratio of weights to updates,
+        https://cs231n.github.io/neural-networks-3/
+    """
+
+    code = "WGT304"
+    needs = (WEIGHTS,)
+
+    large_threshold: float = threshold(
+        10.0, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"
+    )
+    small_threshold: float = threshold(
+        1e-8, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"
+    )
+    epsilon: float = threshold(
+        1e-9, unit="added to the norm", source="WeightUpdateRatio of SageMaker Debugger"
+    )
+    num_steps: int = threshold(
+        1,
+        unit="steps, each taken as large as the one looked at and in the same direction",
+        source="chosen by hand",
+    )
+    samples: int = threshold(
+        3, unit="looks running", source="chosen by hand: the first steps of Adam are larger"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every weight."""
+        ratios = update_ratios(window)
+        if ratios is None or len(ratios.steps_S) < self.samples:
+            raise NotEnoughData(f"fewer than {self.samples} looks at the change of weights")
+        value_ST = self.num_steps * _against(window, ratios, self.epsilon)
+        trains_ST = training_at(window, ratios)
+        found: list[tuple[int, int, int, bool]] = []
+        for column in range(value_ST.shape[1]):
+            for above in (True, False):
+                value_S = value_ST[:, column]
+                out_S = value_S > self.large_threshold if above else value_S < self.small_threshold
+                known_S = ~np.isnan(value_S)
+                rows = np.flatnonzero(known_S)
+                held = stretches((out_S & trains_ST[:, column])[rows])
+                long = [(a, b) for a, b in held if b - a >= self.samples]
+                if long:
+                    begin, stop = long[0]
+                    found.append((int(rows[begin]), stop - begin, column, above))
+        if not found:
+            return []
+        found.sort()
+        row, count, column, above = found[0]
+        value = float(value_ST[row + count - 1, column])
+        limit = self.large_threshold if above else self.small_threshold
+        tensor = ratios.tensors[column]
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        finding = self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(ratios.steps_S[row]),
+            last_step=int(ratios.steps_S[min(row + count, len(ratios.steps_S)) - 1]),
+            count=count,
+            layers=tuple(ratios.tensors[c].name for _, _, c, _ in found[:LAYERS_NAMED]),
+            message=(
+                f"a step changes {tensor.name}{more} by {value:.2g} of its norm, "
+                f"{'above' if above else 'below'} {limit:g} at {count} looks running"
+            ),
+            evidence={"value": value, "limit": limit, "weights": len(found)},
+            fixes=self.doc().fixes if above else self.doc().fixes[1:],
+            location=tensor.location,
+        )
+        return [finding]
+
+
+def _against(window: Window, ratios: Ratios, epsilon: float) -> Floats:
+    """Return the ratios to the norm plus `epsilon`; where that is not known, to the norm."""
+    norms = window.matrix("weight", "l2")
+    if norms is None:
+        return ratios.values_ST
+    column_of = {tensor.name: column for column, tensor in enumerate(norms.tensors)}
+    row_of = {step: row for row, step in enumerate(norms.steps_S.tolist())}
+    values_ST = ratios.values_ST.copy()
+    for row, step in enumerate(ratios.steps_S.tolist()):
+        for column, tensor in enumerate(ratios.tensors):
+            if step in row_of and tensor.name in column_of:
+                norm = norms.values_ST[row_of[step], column_of[tensor.name]]
+                if norm > 0:
+                    values_ST[row, column] *= norm / (norm + epsilon)
+    return values_ST
