@@ -86,7 +86,7 @@ def test_healthy_programs_may_have_seven_warnings_in_seventy_five_runs() -> None
     assert faults.healthy_totals([outcome(finding("overfit"))] + [quiet] * 74)[1] is False
 
 
-@pytest.mark.parametrize("folder", [""])
+@pytest.mark.parametrize("folder", ["", "more"])
 def test_every_case_has_its_program_and_every_program_its_expectation(folder: str) -> None:
     base = faults.CASES / folder
     scripts = base / "cases" if (base / "cases").is_dir() else base

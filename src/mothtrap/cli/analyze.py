@@ -31,6 +31,7 @@ from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 )
 @click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
 @click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
+@click.option("--reference", metavar="RUN", help="A run to compare with.")
 @format_option
 @fail_on_option(default="error")
 @baseline_option
@@ -44,6 +45,7 @@ def command(
     rule_files: tuple[str, ...],
     select: str | None,
     ignore: str | None,
+    reference: str | None,
     form: str,
     fail_on: str,
     baseline: str | None,
@@ -64,6 +66,7 @@ def command(
     from mothtrap.core.quiet import Quiet
     from mothtrap.monitor.afterwards import judge_again
     from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
+    from mothtrap.monitor.reference import Reference, open_reference
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
 
@@ -72,12 +75,18 @@ def command(
         "rule_files": rule_files or None,
         "select": _codes(select),
         "ignore": _codes(ignore),
+        "reference": reference,
     }
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     config = with_thresholds(config, _thresholds(settings))
     rules = load_rules(config)
     opened = open_run(run, config.runs_dir)
-    judged = judge_again(opened, rules, Quiet.of(config))
+    needs = [need for rule in rules for need in rule.needs]
+
+    def beside(worker: int) -> Reference:
+        return open_reference(config.reference, config.runs_dir, needs, worker)
+
+    judged = judge_again(opened, rules, Quiet.of(config), beside if config.reference else None)
     known = explains(rule_classes(config.rule_files))
     summary = summarize(opened, known, judged=judged, baseline=read(baseline))
     show(summary, form)

@@ -35,6 +35,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     metavar="FILE",
     help="A Python file with further rules; may be given several times.",
 )
+@click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
 @click.pass_context
 def command(
     ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any
@@ -62,6 +63,10 @@ def command(
 
     overrides["rule_files"] = overrides["rule_files"] or None  # none given: as configured
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    if config.reference:
+        from mothtrap.store.places import find_run
+
+        find_run(config.reference, config.runs_dir)  # where there is none, nothing is started
     ctx.exit(
         launch(arguments, config=config, name=name, resume=resume, join=join, warnings=warnings)
     )

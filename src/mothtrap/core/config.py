@@ -44,7 +44,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     object store, to which new data is sent every `upload_every_s` seconds. `rules` holds
     thresholds by rule code, `rule_files` are Python files with further rules. `severity` sets
     that of all findings of a code or family; `per_layer_ignores` are codes or families by
-    glob over layers in which they are not looked for.
+    glob over layers in which they are not looked for. `reference` is a run to compare with.
     """
 
     runs_dir: str = "runs"
@@ -62,6 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     severity: dict[str, Literal["error", "warning", "info"]] = {}
     per_layer_ignores: dict[str, tuple[str, ...]] = {}
     rule_files: tuple[str, ...] = ()
+    reference: str = ""
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
 

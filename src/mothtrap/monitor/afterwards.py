@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from mothtrap.reader.merging import merge_findings, merge_statuses
 from mothtrap.statistics.summary import WIDTH
 
 if TYPE_CHECKING:
+    from mothtrap.monitor.reference import Reference
     from mothtrap.reader.run import Run
 
 MAX_WINDOWS = 500
@@ -29,7 +30,12 @@ MAX_WINDOWS = 500
 rules look back that far, so every step is in a judged window of up to 250,000 steps."""
 
 
-def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> Judged:
+def judge_again(
+    run: Run,
+    rules: Sequence[Rule],
+    quiet: Quiet | None = None,
+    reference: Callable[[int], Reference] | None = None,
+) -> Judged:
     """Judge all stored records of a run; the same records always give the same findings.
 
     While a job runs, the windows after the first 64 steps are judged as time allows; here
@@ -40,6 +46,7 @@ def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> 
         run: an opened run, also one that goes on.
         rules: in force.
         quiet: what is not to be heard of.
+        reference: opens, for a worker, the run to compare with.
     """
     monitors: list[Monitor] = []
     for number, histories in groupby(run.histories(), key=itemgetter(0)):
@@ -50,7 +57,8 @@ def judge_again(run: Run, rules: Sequence[Rule], quiet: Quiet | None = None) -> 
         joined: list[list[tuple[int, int, StepRecord]]] = []
         for rank, count, records in workers:
             every = max(1, math.ceil(count / MAX_WINDOWS))
-            monitor = Monitor(alone, rank, quiet=quiet, every=every)
+            beside = reference(rank) if reference else None
+            monitor = Monitor(alone, rank, quiet=quiet, every=every, reference=beside)
             monitors.append(monitor)
             kept = _judged(monitor, records, end.ended_s if end else None)
             facts = [_facts(record) for record in kept if comparing and record.observations]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -42,6 +43,13 @@ class WindowSource(Protocol):
         """Return what the rules may know."""
 
 
+class ReferenceRun(Protocol):
+    """Shows another run as far as this one has come."""
+
+    def window(self, step: int, now_s: float) -> Window:
+        """Return its window up to a step."""
+
+
 class Monitor:
     """Runs rules over the records of one worker, in order.
 
@@ -63,6 +71,7 @@ class Monitor:
         clock: Callable[[], float] = time.perf_counter,
         quiet: Quiet | None = None,
         every: int | None = None,
+        reference: ReferenceRun | None = None,
     ) -> None:
         """Prepare to judge.
 
@@ -74,13 +83,14 @@ class Monitor:
             quiet: what the user does not want to hear of.
             every: after the dense first steps judge each so many records, whatever it
                 costs; None: as the clock allows.
+            reference: another run that the windows are to show beside this one.
         """
         needs = [need for rule in rules for need in rule.needs]
         self._builder: WindowSource = builder or WindowBuilder(needs, worker)
         self._rules = tuple(rules)
         self._clock = clock
         self._quiet = quiet or Quiet()
-        self._every = every
+        self._every, self._reference = every, reference
         self._records = 0
         self._cases = Casebook()
         self._outcomes: dict[str, tuple[RuleState, str]] = {
@@ -170,6 +180,9 @@ class Monitor:
     def _judge(self, rules: Sequence[Rule], now_s: float) -> None:
         began_s = self._clock()
         window = self._builder.window(now_s)
+        if self._reference is not None:
+            beside = self._reference.window(window.last_step, now_s)
+            window = dataclasses.replace(window, reference=beside)
         # The script may have asked numpy to raise on overflow or division.
         with np.errstate(all="ignore"):
             for rule in rules:

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
@@ -28,6 +28,10 @@ from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.control import RequestWatch
 from mothtrap.session.judge import Judge
 from mothtrap.session.unobserved import store_reasons
+
+if TYPE_CHECKING:
+    from mothtrap.core.rule import Rule
+    from mothtrap.monitor.reference import Reference
 
 BLOCK_S = 60.0
 """How long `on_full = "block"` waits for memory; a disk that stalls for longer is broken."""
@@ -287,8 +291,11 @@ class Worker:
 
     def _open_monitor(self, attempt: Path | None) -> None:
         rules = [rule for rule in self._rules if not (self._supervised and rule.compares)]
+        reference = None
+        if self._config.reference:
+            reference = self._contained("reference run", lambda: self._open_reference(rules))
         judge = Judge(
-            Monitor(rules, self._rank, quiet=Quiet.of(self._config)),
+            Monitor(rules, self._rank, quiet=Quiet.of(self._config), reference=reference),
             self._say if self._rank == 0 else None,
             self._findings_lost,
             self.recorder.call,
@@ -303,6 +310,13 @@ class Worker:
         )
         for fault in left_out():
             self.recorder.blind(0, f"rule {fault.what}", fault.reason)
+
+    def _open_reference(self, rules: Sequence[Rule]) -> Reference:
+        from mothtrap.monitor.reference import open_reference
+
+        needs = [need for rule in rules for need in rule.needs]
+        config = self._config
+        return open_reference(config.reference, config.runs_dir, needs, self._rank)
 
     def _add_part(
         self,

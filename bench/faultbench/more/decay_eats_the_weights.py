@@ -1,0 +1,15 @@
+import torch
+from _start import digits, start
+from torch import nn
+
+args = start()
+x, y, xt, yt = digits()
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+opt = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2 if args.healthy else 30.0)
+for epoch in range(12):
+    for rows in torch.randperm(len(x)).split(64):
+        loss = nn.functional.cross_entropy(model(x[rows]), y[rows])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    print(epoch, loss.item())

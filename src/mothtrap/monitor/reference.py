@@ -1,0 +1,54 @@
+"""Another run beside the one that is judged, as far as that one has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mothtrap.core.needs import Need
+from mothtrap.core.records import StepRecord
+from mothtrap.core.window import Window
+from mothtrap.reader.run import open_run
+from mothtrap.reader.windows import WindowBuilder
+
+
+class Reference:
+    """Windows of a stored run that end at the step at which the judged one stands.
+
+    Args:
+        records: of one worker, in order; read as they are needed.
+        needs: kinds and statistics to keep.
+        worker: its rank.
+    """
+
+    def __init__(
+        self, records: Iterator[StepRecord], needs: Sequence[Need], worker: int = 0
+    ) -> None:
+        self._records = records
+        self._builder = WindowBuilder(needs, worker)
+        self._next = next(records, None)
+
+    def window(self, step: int, now_s: float) -> Window:
+        """Return the window up to `step`; steps must not fall.
+
+        Args:
+            step: the last one to be seen.
+            now_s: Unix time.
+        """
+        while self._next is not None and self._next.key.step <= step:
+            self._builder.feed(self._next)
+            self._next = next(self._records, None)
+        return self._builder.window(now_s)
+
+
+def open_reference(
+    argument: str, runs_dir: str | Path, needs: Sequence[Need], worker: int
+) -> Reference:
+    """Open the run to compare with: the same worker of it, or else its lowest.
+
+    Raises:
+        RunNotFoundError: there is no such run.
+    """
+    run = open_run(argument, runs_dir)
+    rank = worker if worker in run.workers else min(run.workers, default=0)
+    return Reference(run.records(rank) if run.workers else iter(()), needs, rank)

@@ -1,0 +1,184 @@
+"""RUN902: the training departs from a run that it should repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series, Window
+
+
+@dataclass(frozen=True, slots=True)
+class _Departure:
+    """Something that differs: since when, on which line, and its first two values."""
+
+    step: int
+    what: str
+    value: float
+    wanted: float
+    location: str | None
+    count: int
+    last_step: int
+
+
+@dataclass(frozen=True)
+class DiffersAcrossRuns(Rule):
+    """The training departs from a run that it should repeat.
+
+    What it detects:
+        The first step, and the tensors, at which losses or norms of gradients are not
+        those of a reference run, which is named by `mothtrap run --reference RUN`.
+
+    Why it matters:
+        Two runs of the same program, seed and data are equal until something differs. The
+        first thing that does is the place of the change: another order of the data, another
+        initialisation, a kernel, a library, an edit that should have changed nothing.
+
+    Fires:
+        Warning when a loss, or the norm of the gradient of a tensor whose name fits the
+        glob `tensors`, differs from that of the reference at the same step by more than
+        `tolerance` of the larger one, and by more than `least`.
+
+    Stays quiet:
+        Without a reference, and at steps that the reference does not have.
+
+    What to do:
+        - Look at what the first step has that differs: data and initialisation at step 0,
+          the optimizer at step 1, dropout and the order of batches later.
+        - Seed everything: `random`, `numpy`, `torch`, and the loader's `generator` and
+          `worker_init_fn`.
+        - `torch.use_deterministic_algorithms(True)` where kernels are to repeat bit by bit.
+        - Raise `tolerance` where only rounding differs, as between devices.
+
+    Example:
+        mothtrap run --name before train.py
+        mothtrap run --reference before train.py     # after a change that should change nothing
+
+    References:
+        PyTorch, Reproducibility, https://docs.pytorch.org/docs/stable/notes/randomness.html
+    """
+
+    code = "RUN902"
+    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+
+    tolerance: float = threshold(
+        1e-3, unit="of the larger value", source="chosen by hand: far above float32 rounding"
+    )
+    least: float = threshold(1e-8, unit="absolute difference", source="chosen by hand")
+    tensors: str = threshold("*", unit="glob over names of tensors", source="all of them")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare losses, then norms of gradients, and name what differs first."""
+        if window.reference is None:
+            raise NotApplicable("no reference run was named")
+        found = [*self._losses(window, window.reference), *self._norms(window, window.reference)]
+        compared = [departure for departure in found if departure is not None]
+        if not found:
+            raise NotEnoughData("the two runs have no step and loss or tensor in common")
+        if not compared:
+            return []
+        onset = min(departure.step for departure in compared)
+        first = [departure for departure in compared if departure.step == onset]
+        told = first[0]
+        names = tuple(departure.what for departure in first if departure.what != "loss")
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=onset,
+                last_step=max(departure.last_step for departure in compared),
+                count=max(departure.count for departure in compared),
+                layers=names,
+                message=(
+                    f"{_words(told.what)} is {told.value:.6g}, and {told.wanted:.6g} in the "
+                    f"reference"
+                ),
+                evidence={
+                    "value": told.value,
+                    "reference": told.wanted,
+                    "limit": self.tolerance,
+                },
+                location=told.location,
+            )
+        ]
+
+    def _losses(self, window: Window, reference: Window) -> Iterator[_Departure | None]:
+        others = reference.scalars("loss")
+        for series in window.scalars("loss"):
+            same = [other for other in others if other.of == series.of]
+            if not same and len(others) == len(window.scalars("loss")) == 1:
+                same = list(others)  # the line of the loss has moved
+            for other in same[:1]:
+                yield from self._series(series, other)
+
+    def _series(self, series: Series, other: Series) -> Iterator[_Departure | None]:
+        steps_S, mine, theirs = np.intersect1d(
+            series.steps_S, other.steps_S, assume_unique=False, return_indices=True
+        )
+        if len(steps_S):
+            yield self._first(
+                steps_S, series.values_S[mine], other.values_S[theirs], "loss", series.location
+            )
+
+    def _norms(self, window: Window, reference: Window) -> Iterator[_Departure | None]:
+        norms, others = window.matrix("gradient", "l2"), reference.matrix("gradient", "l2")
+        if norms is None or others is None:
+            return
+        steps_S, mine, theirs = np.intersect1d(norms.steps_S, others.steps_S, return_indices=True)
+        if not len(steps_S):
+            return
+        places = {tensor.name: place for place, tensor in enumerate(others.tensors)}
+        for place, tensor in enumerate(norms.tensors):
+            known = places.get(tensor.name)
+            if known is None or not fnmatchcase(tensor.name, self.tensors):
+                continue
+            yield self._first(
+                steps_S,
+                _shown(norms, mine, place),
+                _shown(others, theirs, known),
+                tensor.name,
+                tensor.location,
+            )
+
+    def _first(
+        self, steps_S: Ints, value_S: Floats, wanted_S: Floats, what: str, location: str | None
+    ) -> _Departure | None:
+        differs = np.flatnonzero(self._differs(value_S, wanted_S))
+        if not len(differs):
+            return None
+        at = int(differs[0])
+        return _Departure(
+            step=int(steps_S[at]),
+            what=what,
+            value=float(value_S[at]),
+            wanted=float(wanted_S[at]),
+            location=location,
+            count=len(differs),
+            last_step=int(steps_S[differs[-1]]),
+        )
+
+    def _differs(self, value_S: Floats, wanted_S: Floats) -> Bools:
+        both_S = np.isfinite(value_S) & np.isfinite(wanted_S)
+        larger_S = np.maximum(np.abs(value_S), np.abs(wanted_S))
+        limit_S = np.maximum(self.least, self.tolerance * larger_S)
+        apart_S: Bools = np.where(
+            both_S, np.abs(value_S - wanted_S) > limit_S, np.isnan(value_S) != np.isnan(wanted_S)
+        )
+        return apart_S
+
+
+def _shown(matrix: Matrix, rows: Ints, place: int) -> Floats:
+    values_S: Floats = matrix.values_ST[rows, place]
+    return values_S
+
+
+def _words(what: str) -> str:
+    return "the loss" if what == "loss" else f"the norm of the gradient of {what}"
