@@ -8,7 +8,7 @@ from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
+from mothtrap.core.observations import LossCall, TargetSample
 from mothtrap.rules.class_imbalance import ClassImbalance
 
 RARE = [[98, 0], [2, 0]]
@@ -91,7 +91,9 @@ def test_does_not_apply_to_tokens_pixels_several_labels_or_games() -> None:
         )
         for call in classified(RARE)
     ]
-    for calls in (tokens, pixels, several):
+    sample = TargetSample(dtype="int64", count=100, input_offsets=())
+    tags = [msgspec.structs.replace(call, targets=sample) for call in classified(RARE)]
+    for calls in (tokens, tags, pixels, several):
         with pytest.raises(NotApplicable):
             check(calls)
     with pytest.raises(NotApplicable, match="play"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.classified import classified
@@ -67,6 +68,17 @@ def test_only_the_last_samples_count() -> None:
     begun, learned = classified(PAIR, looks=20), classified(GOOD, looks=40)[20:]
     assert len(check([*begun, *learned[:1]])) == 1
     assert check([*begun, *learned]) == []
+
+
+def test_does_not_apply_to_several_labels_an_example() -> None:
+    several = [
+        msgspec.structs.replace(
+            call, operation="binary_cross_entropy_with_logits", prediction_shape=(8, 10)
+        )
+        for call in classified([[90, 0], [9, 1]])
+    ]
+    with pytest.raises(NotApplicable):
+        check(several)
 
 
 def test_cannot_judge_without_predictions() -> None:

@@ -60,6 +60,17 @@ def predicts_tokens(call: LossCall) -> bool:
     return (call.classes or 0) >= MIN_VOCABULARY and any(t in INTEGERS for t in call.model_inputs)
 
 
+def is_classifier(call: LossCall) -> bool:
+    """Whether every example of a batch has one label: no tokens, tags, pixels, several labels."""
+    shape = call.prediction_shape or ()
+    along_input = call.targets is not None and call.targets.input_offsets is not None
+    if predicts_tokens(call) or along_input:
+        return False
+    if call.operation.startswith("binary"):
+        return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
+    return len(shape) == 2
+
+
 def label_counts(calls: Iterable[LossCall]) -> Floats:
     """Return labels per class over all calls, shape (classes,).
 

@@ -13,7 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import confusion, late_calls, misprediction
-from mothtrap.rules._loss_calls import by_place, class_calls, label_counts, predicts_tokens
+from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier, label_counts
 from mothtrap.rules._losses import has_players
 
 
@@ -38,7 +38,7 @@ class ClassImbalance(Rule):
         are right. A note when the loss weighs its classes.
 
     Stays quiet:
-        Tokens of a vocabulary, pixels, several labels an example, soft targets, games (a
+        Tokens, pixels, tags of every position, several labels an example, soft targets, games (a
         GAN's real and fake batches), and classes that do not occur.
 
     What to do:
@@ -171,13 +171,3 @@ class ClassImbalance(Rule):
             evidence=evidence,
             location=calls[0].location,
         )
-
-
-def is_classifier(call: LossCall) -> bool:
-    """Whether every row of a batch has one label."""
-    shape = call.prediction_shape or ()
-    if predicts_tokens(call):
-        return False
-    if call.operation.startswith("binary"):
-        return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
-    return len(shape) == 2

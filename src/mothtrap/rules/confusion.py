@@ -13,7 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import by_row, confusion, late_calls
-from mothtrap.rules._loss_calls import by_place, class_calls
+from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier
 from mothtrap.rules._losses import has_players
 
 
@@ -37,9 +37,9 @@ class Confusion(Rule):
         `learned_share` of all examples are right.
 
     Stays quiet:
-        While the model as a whole has not learned yet; games; more than 20 classes; a class
-        taken for one with more than `imbalance` times its labels: that is class_imbalance.
-        By default a low diagonal alone does not fire.
+        While the model as a whole has not learned yet; games; more than 20 classes; several
+        labels an example; a class taken for one with more than `imbalance` times its
+        labels: that is class_imbalance. By default a low diagonal alone does not fire.
 
     What to do:
         - Look at examples of both classes with their predictions: are the labels right?
@@ -79,7 +79,8 @@ class Confusion(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge the latest confusion of every class loss."""
-        calls = [c for c in class_calls(window) if c.targets is not None and c.targets.confusion]
+        calls = [call for call in class_calls(window) if is_classifier(call)]
+        calls = [c for c in calls if c.targets is not None and c.targets.confusion]
         if not calls:
             raise NotApplicable("no predictions of at most 20 classes were seen")
         if has_players(window):

@@ -120,6 +120,15 @@ def test_what_cannot_be_the_prediction_recovers_nothing(other: Tensor | None) ->
     assert looked(((prediction - HALF) ** 2).mean(), Forward((), other)) is None
 
 
+def test_of_several_terms_or_forwards_nothing_is_recovered() -> None:
+    prediction = torch.relu(nn.Linear(3, 1)(torch.randn(4, 3)))
+    loss = ((prediction - HALF) ** 2).mean()
+    assert looked(loss, Forward((), prediction.detach(), calls=2)) is None
+    [term] = loss_terms(loss.grad_fn)
+    forward = Forward((), prediction.detach())
+    assert sample(term, forward, checkpointed=False, columns=False, alone=False) is None
+
+
 def test_a_prediction_in_another_order_recovers_nothing() -> None:
     prediction = torch.relu(nn.Linear(3, 4)(torch.randn(4, 3)))
     target = torch.randn(4, 4)

@@ -93,6 +93,17 @@ def test_a_prediction_that_has_no_name_is_known() -> None:
     assert shares == [1.0]
 
 
+def test_the_output_of_another_forward_is_not_taken_for_the_prediction() -> None:
+    judge = nn.Sequential(nn.Linear(6, 1), nn.Sigmoid())
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(judge)
+        real, fake = judge(torch.randn(8, 6)), judge(torch.randn(8, 6))
+        ((real - 1) ** 2).mean().backward(retain_graph=True)
+        ((real - 1) ** 2 + fake**2).mean().backward()
+        optimizer.step()
+    assert all(call.targets is None for call in seen.observed(LossCall))
+
+
 def test_looking_draws_no_random_numbers_and_changes_no_gradient() -> None:
     model = classifier()
     x, y = torch.randn(32, 6), torch.arange(32) % 3

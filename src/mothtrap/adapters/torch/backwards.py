@@ -226,7 +226,8 @@ class LossWatch:
             del self._calls[:-MAX_CALLS]  # no step ever came
             self._calls.append((site, self._call(site, term, wants_values)))
             if wants_values:
-                self._job.contain_part("loss targets", self._add_targets, site, term)
+                alone = len(terms) == 1
+                self._job.contain_part("loss targets", self._add_targets, site, term, alone)
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
         """Take the targets of a loss where they are due."""
@@ -246,9 +247,9 @@ class LossWatch:
             "its graph holds no target; dbg.log_tensor can record it",
         )
 
-    def _add_targets(self, site: str, term: graph.LossTerm) -> None:
+    def _add_targets(self, site: str, term: graph.LossTerm, alone: bool) -> None:
         place, call = self._calls[-1]
-        self._calls[-1] = (place, self._targets.look(site, term, call))
+        self._calls[-1] = (place, self._targets.look(site, term, call, alone=alone))
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
         return LossCall(

@@ -6,6 +6,7 @@ Read are the target and the prediction that the loss operation itself saved (by 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,10 +52,14 @@ _DIFFERENCES = ("pow", "abs", "mul")
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What the latest train forward was called with, and what its last module returned."""
+    """What the latest train forwards were called with, and what the last module returned.
+
+    `calls` are the forwards that no backward has used before this one.
+    """
 
     inputs: tuple[torch.Tensor, ...]
     output: torch.Tensor | None
+    calls: int = 1
 
 
 def latest_forward(held: HeldOutputs) -> Forward:
@@ -62,11 +67,13 @@ def latest_forward(held: HeldOutputs) -> Forward:
     entries = list(held)
     inputs = tuple(t for owner, t in entries if owner is None and t is not None and is_plain(t))
     output = next((t for owner, t in reversed(entries) if owner is not None), None)
-    return Forward(inputs, output if output is not None and is_plain(output) else None)
+    owners = [owner for owner, _ in entries]
+    calls = sum(owner is None and after is not None for owner, after in itertools.pairwise(owners))
+    return Forward(inputs, output if output is not None and is_plain(output) else None, calls)
 
 
 def sample(
-    term: LossTerm, forward: Forward, *, checkpointed: bool, columns: bool
+    term: LossTerm, forward: Forward, *, checkpointed: bool, columns: bool, alone: bool = True
 ) -> TargetSample | None:
     """Look at the targets of one loss operation.
 
@@ -74,10 +81,11 @@ def sample(
         term: the loss operation.
         forward: of the model whose loss it is.
         checkpointed: see `lossvalues.target`.
+        alone: the loss has no other term.
         columns: also look for columns of the input that give the target away.
     """
     target = lossvalues.target(term, checkpointed=checkpointed)
-    if target is None and not checkpointed:
+    if target is None and not checkpointed and alone and forward.calls == 1:
         target = _recovered(term, forward.output)
     if target is None or not target.numel() or not is_plain(target):
         return None

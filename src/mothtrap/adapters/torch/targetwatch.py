@@ -38,14 +38,23 @@ class TargetWatch:
         self._job, self._forwards = job, forwards
         self._looks: dict[str, int] = {}
 
-    def look(self, site: str, term: LossTerm, call: LossCall) -> LossCall:
-        """Return the call with what was seen of its targets."""
+    def look(self, site: str, term: LossTerm, call: LossCall, *, alone: bool) -> LossCall:
+        """Return the call with what was seen of its targets.
+
+        Args:
+            site: where the backward was called.
+            term: the loss operation.
+            call: what is known of it.
+            alone: the loss has no other term.
+        """
         looks = self._looks[site] = self._looks.get(site, -1) + 1
         forward = latest_forward(self._forwards.held)
         first = looks < FIRST_LOOKS
         if first or looks % TOKENS_EVERY == 0:
             self._count_tokens(forward)
-        found = sample(term, forward, checkpointed=self._forwards.recomputes, columns=first)
+        found = sample(
+            term, forward, checkpointed=self._forwards.recomputes, columns=first, alone=alone
+        )
         ahead = self._looks_ahead(term, found, forward) if first else None
         return msgspec.structs.replace(
             call,
