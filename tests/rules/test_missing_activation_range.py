@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall, TargetSample
+from mothtrap.core.observations import FailedLoss, LossCall, TargetSample
 from mothtrap.rules.missing_activation_range import MissingActivationRange
 
 
@@ -61,6 +63,27 @@ def test_a_negative_log_likelihood_of_scores_is_an_error() -> None:
     assert finding.severity is Severity.ERROR
     assert "log-softmax is missing" in finding.message
     assert check(scores[0]) == []
+
+
+def refused(least: float, greatest: float) -> FailedLoss:
+    return FailedLoss(
+        step=9,
+        operation="binary_cross_entropy",
+        error="RuntimeError: ...",
+        predicted_least=least,
+        predicted_greatest=greatest,
+    )
+
+
+def test_predictions_that_a_binary_loss_refused_are_an_error() -> None:
+    [finding] = check(refused(-0.3, 1.7), call(0.0, "relu", step=8))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 8)
+    assert "a sigmoid is missing" in finding.message
+
+
+def test_nan_that_a_binary_loss_refused_is_another_illness() -> None:
+    assert check(refused(math.nan, math.nan), call(0.0, "relu")) == []
+    assert check(refused(0.0, 1.0), call(0.0, "relu")) == []
 
 
 @pytest.mark.parametrize(

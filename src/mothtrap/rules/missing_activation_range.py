@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
-from mothtrap.core.observations import LossCall
+from mothtrap.core.observations import FailedLoss, LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -44,7 +45,8 @@ class MissingActivationRange(Rule):
         Over at least `samples` targets: error when more than `error_share` of them, warning
         when more than `warning_share` lie outside. Error when in `calls` looks the
         exponents of what a negative log-likelihood is given do not sum to 1, and it
-        comes straight from a linear layer.
+        comes straight from a linear layer; or when a binary cross-entropy has refused
+        predictions outside of 0 to 1.
 
     Stays quiet:
         Targets on the edge of the range, or beyond it by rounding; models that end in a
@@ -53,7 +55,8 @@ class MissingActivationRange(Rule):
     What to do:
         - Remove the activation after the last layer of a regression, or scale the targets
           into its range.
-        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
+        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`; use
+          `binary_cross_entropy_with_logits`, or put `sigmoid` before `binary_cross_entropy`.
 
     Example:
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
@@ -90,7 +93,10 @@ class MissingActivationRange(Rule):
     calls: int = threshold(2, unit="looks at predictions", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every place at which a loss is computed."""
+        """Judge a call that failed, then every place at which a loss is computed."""
+        failed = [found for call in window.seen(FailedLoss) for found in self._failed(window, call)]
+        if failed:
+            return failed[-1:]
         calls = [call for call in train_calls(window) if call.targets is not None]
         if not calls:
             raise NotEnoughData("no targets of a loss were seen")
@@ -104,6 +110,24 @@ class MissingActivationRange(Rule):
         ]
         judged = [finding for finding in found if finding is not None]
         return sorted(judged, key=lambda finding: finding.severity.rank)[:1]
+
+    def _failed(self, window: Window, call: FailedLoss) -> Iterator[Finding]:
+        """A binary cross-entropy refuses predictions outside of 0 to 1; it also refuses NaN."""
+        least, greatest = call.predicted_least, call.predicted_greatest
+        if call.operation != "binary_cross_entropy" or least is None or greatest is None:
+            return
+        if least < 0 or greatest > 1:
+            yield self.finding(
+                window,
+                severity=Severity.ERROR,
+                step=min(call.step, max(0, window.last_step)),  # the step itself never ended
+                message=(
+                    f"{call.operation} failed: its predictions go from {least:.4g} to "
+                    f"{greatest:.4g}, but it takes 0 to 1: a sigmoid is missing"
+                ),
+                evidence={"least": least, "greatest": greatest, "error": call.error},
+                location=call.location,
+            )
 
     def _outside(self, window: Window, calls: list[LossCall]) -> Finding | None:
         seen = [call.targets for call in calls if call.targets is not None]
