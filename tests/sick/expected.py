@@ -98,4 +98,12 @@ ILLNESSES = (
     near("activation_growth", "ACT204", 0, layer="16", severity="warning"),
     near("poor_initialization", "WGT301", 0, layer="2", severity="warning"),
     near("memory_growth", "RUN903", 0, severity="warning"),
+    near("loss_spike", "LOS404", 120, severity="warning"),
+    Illness("loss_oscillating", "LOS403", 60, 125, severity="warning"),
+    Illness("overfit", "LOS405", 10, 60, severity="warning"),
+    Illness("overtraining", "LOS406", 5, 60, severity="warning"),
+    exactly("labels_unrelated", "DAT511", 0, severity="warning"),
+    exactly("eval_mode_in_training", "STR703", 20, layer="Sequential"),
+    exactly("train_mode_in_evaluation", "STR704", 15, layer="Sequential"),
+    exactly("batchnorm_tiny_batch", "STR705", 0, layer="1"),
 )

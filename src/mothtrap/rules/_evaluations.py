@@ -1,0 +1,80 @@
+"""What rules on evaluations share: the losses of each call site over the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.window import Floats, Ints, Window
+
+COMPARABLE_RATIO = 10.0
+"""Training losses this much above those of evaluation are on another scale (a sum over the
+batch, say) and are brought to that of the first evaluation; chosen by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluated:
+    """The evaluations of one call site that a window shows, oldest first.
+
+    `value_E` are its losses, finite, `train_E` the mean training loss before each, NaN where
+    there was none; `last` is the latest of them with all that it knows of the run.
+    """
+
+    step_E: Ints
+    value_E: Floats
+    train_E: Floats
+    last: Evaluation
+
+    @property
+    def start(self) -> float:
+        """The loss from which validation has come down: the first, or that of guessing."""
+        return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
+
+
+def evaluated(window: Window) -> list[Evaluated]:
+    """Return the evaluations by call site.
+
+    Raises:
+        NotEnoughData: no evaluation computed a loss that was seen.
+    """
+    by_site: dict[str, list[Evaluation]] = {}
+    for evaluation in window.seen(Evaluation):
+        if np.isfinite(evaluation.value):
+            by_site.setdefault(evaluation.site, []).append(evaluation)
+    if not by_site:
+        raise NotEnoughData("no evaluation was seen that computes a loss")
+    return [_of_site(evaluations) for evaluations in by_site.values()]
+
+
+def _of_site(evaluations: list[Evaluation]) -> Evaluated:
+    value_E = np.array([evaluation.value for evaluation in evaluations])
+    return Evaluated(
+        step_E=np.array([evaluation.step for evaluation in evaluations], dtype=np.int64),
+        value_E=value_E,
+        train_E=_comparable(_training(evaluations), value_E),
+        last=evaluations[-1],
+    )
+
+
+def _training(evaluations: list[Evaluation]) -> Floats:
+    """The mean loss of training before each evaluation: of the series that most of them know."""
+    counts: dict[str, int] = {}
+    for evaluation in evaluations:
+        for series in evaluation.train_losses:
+            counts[series] = counts.get(series, 0) + 1
+    series = max(counts, key=lambda name: counts[name], default="")
+    means_E: Floats = np.array([one.train_losses.get(series, np.nan) for one in evaluations])
+    return means_E
+
+
+def _comparable(train_E: Floats, value_E: Floats) -> Floats:
+    known = np.flatnonzero(np.isfinite(train_E))
+    if not len(known):
+        return train_E
+    first = known[0]
+    if value_E[first] > 0 and train_E[first] > COMPARABLE_RATIO * value_E[first]:
+        return train_E * (value_E[first] / train_E[first])
+    return train_E

@@ -1,0 +1,102 @@
+"""STR705: batch norms get too few samples to know a mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import NormBatches, TrainingMode
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class BatchnormTinyBatch(Rule):
+    """Batch norms get too few samples to know a mean.
+
+    What it detects:
+        Batches of one or a handful of samples in front of a batch norm in training.
+
+    Why it matters:
+        A batch norm in training takes mean and deviation from its batch. Of one sample they
+        are that sample's own: whatever tells samples apart in level or scale is taken out,
+        and in evaluation, with averages in their place, the model sees other values
+        than it was trained on.
+
+    Fires:
+        Over at least `forwards` training forwards that were looked at, when more than `share`
+        of them gave a batch norm one sample (error; warning in a GAN, where some train so
+        on purpose), or fewer than four (warning).
+
+    Stays quiet:
+        A small last batch. Batch norms in evaluation mode, those that share statistics over
+        workers, and those that are applied to rows of several samples at once. Other
+        kinds of normalisation.
+
+    What to do:
+        - Use a larger batch; gradient accumulation does not help, the norm sees each part alone.
+        - Replace the batch norms by `nn.GroupNorm` or `nn.LayerNorm`.
+        - Over several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
+
+    Example:
+        loader = DataLoader(data, batch_size=1)        # in front of nn.BatchNorm2d
+        loader = DataLoader(data, batch_size=32)
+
+    References:
+        Wu, He 2018, Group Normalization, https://arxiv.org/abs/1803.08494, figure 1
+    """
+
+    code = "STR705"
+    explains = (
+        "labels_unrelated",
+        "loss_not_decreasing",
+        "loss_oscillating",
+        "overfit",
+        "overtraining",
+    )
+
+    forwards: int = threshold(8, unit="training forwards", source="chosen by hand")
+    share: float = threshold(0.5, unit="of the forwards looked at", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the batch norm that gets the fewest samples."""
+        latest = {batches.module: batches for batches in window.seen(NormBatches)}
+        if not latest:
+            modes = list(window.seen(TrainingMode))
+            if modes and not any(mode.norms for mode in modes):
+                raise NotApplicable("no model that is trained has batch norms")
+            raise NotEnoughData("no batch norm was looked at in training")
+        found = [one for one in latest.values() if one.forwards >= self.forwards]
+        if not found:
+            raise NotEnoughData(f"fewer than {self.forwards} forwards were looked at")
+        worst = max(found, key=lambda one: (one.single / one.forwards, one.few / one.forwards))
+        if worst.few <= self.share * worst.forwards:
+            return []
+        single = worst.single > self.share * worst.forwards
+        return [
+            self.finding(
+                window,
+                severity=(
+                    Severity.ERROR if single and not has_players(window) else Severity.WARNING
+                ),
+                step=0,
+                last_step=worst.step,
+                count=worst.forwards,
+                layers=(worst.module,),
+                message=(
+                    f"{worst.module} got {'one sample' if single else 'fewer than 4 samples'} in "
+                    f"{worst.single if single else worst.few} of {worst.forwards} training "
+                    f"forwards (most often {worst.samples})"
+                ),
+                evidence={
+                    "samples": worst.samples,
+                    "single": worst.single,
+                    "few": worst.few,
+                    "forwards": worst.forwards,
+                },
+                location=worst.location,
+            )
+        ]

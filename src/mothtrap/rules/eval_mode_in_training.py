@@ -1,0 +1,147 @@
+"""STR703: a model is trained while it is set to evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import Evaluation, EvaluationPhase, TrainingMode
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class EvalModeInTraining(Rule):
+    """A model is trained while it is set to evaluation.
+
+    What it detects:
+        Training steps of a model that has dropout or batch norms in it, while its
+        training flag is off.
+
+    Why it matters:
+        Dropout drops nothing and batch norms use statistics that no longer follow the
+        weights. Training goes on without the regularisation that was meant, or with a
+        normalisation of long ago.
+
+    Fires:
+        Error when the model was in training mode, an evaluation came, and `steps` steps
+        later it is still in evaluation mode: `train()` was not called again. Warning when
+        it was so from the first step or no evaluation stands between. Info when
+        only some dropouts or batch norms in a model in training mode are off.
+
+    Stays quiet:
+        Without dropout (of a probability above 0) or batch norms with statistics of their
+        own, where the flag changes nothing. Modes that change from step to step. Models
+        that are run in evaluation mode but not trained.
+
+    What to do:
+        - Call `model.train()` at the start of every epoch, not once before the loop.
+        - Let the function that evaluates set the mode back before it returns.
+        - To freeze batch norms on purpose, set only those to evaluation.
+
+    Example:
+        model.train()
+        for epoch in range(10):                   # after evaluate(), eval mode for good
+            train_one_epoch(model); evaluate(model)
+        for epoch in range(10):
+            model.train(); train_one_epoch(model)
+            model.eval(); evaluate(model)
+
+    References:
+        PyTorch documentation, Autograd mechanics, Evaluation mode (`nn.Module.eval()`),
+        https://docs.pytorch.org/docs/stable/notes/autograd.html
+    """
+
+    code = "STR703"
+    explains = (
+        "dead_units",
+        "exploding_gradient",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "overfit",
+        "overtraining",
+        "stuck_at_chance",
+    )
+
+    steps: int = threshold(
+        20, unit="steps in evaluation mode", source="chosen by hand: no step on the way"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every module that is trained; the worst becomes the finding."""
+        by_module: dict[str, list[TrainingMode]] = {}
+        for mode in window.seen(TrainingMode):
+            by_module.setdefault(mode.module, []).append(mode)
+        if not by_module:
+            raise NotEnoughData("no module was seen in a training step")
+        judged = {
+            name: modes
+            for name, modes in by_module.items()
+            if modes[-1].dropouts or modes[-1].norms
+        }
+        if not judged:
+            raise NotApplicable("no model that is trained has dropout or batch norms")
+        found = [finding for modes in judged.values() if (finding := self._judge(window, modes))]
+        return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+
+    def _judge(self, window: Window, modes: list[TrainingMode]) -> Finding | None:
+        last = modes[-1]
+        lasted = window.last_step - last.step + 1
+        if last.trains:
+            return self._partly(window, last)
+        if lasted < self.steps:
+            return None
+        trained_before = any(mode.trains for mode in modes[:-1])
+        forgotten = trained_before and _evaluated_at(window, last)
+        names = ", ".join(_kinds(last))
+        return self.finding(
+            window,
+            severity=Severity.ERROR if forgotten else Severity.WARNING,
+            step=last.step,
+            last_step=window.last_step,
+            count=lasted,
+            layers=(last.module,),
+            message=(
+                f"{last.module_type} has been trained for {lasted} steps in evaluation mode, "
+                f"{names} switched off"
+                + (": train() was not called after an evaluation" if forgotten else "")
+            ),
+            evidence={
+                "steps": lasted,
+                "limit": self.steps,
+                "dropouts": list(last.dropouts),
+                "norms": list(last.norms),
+                "trained_before": trained_before,
+            },
+            location=last.location,
+        )
+
+    def _partly(self, window: Window, mode: TrainingMode) -> Finding | None:
+        if not mode.sleeping:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=mode.step,
+            layers=mode.sleeping,
+            message=(
+                f"{', '.join(mode.sleeping)} of {mode.module_type} are in evaluation mode while "
+                f"the rest is trained in training mode"
+            ),
+            evidence={"sleeping": list(mode.sleeping)},
+            location=mode.location,
+        )
+
+
+def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
+    """Whether an evaluation was the last thing before the steps in evaluation mode."""
+    steps = [phase.step for phase in window.seen(EvaluationPhase)]
+    steps += [evaluation.step for evaluation in window.seen(Evaluation)]
+    return mode.step in steps
+
+
+def _kinds(mode: TrainingMode) -> list[str]:
+    found = ["dropout"] if mode.dropouts else []
+    return found + (["batch norms"] if mode.norms else [])

@@ -1,0 +1,117 @@
+"""DAT511: training is learned by heart, and nothing of it holds in evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class LabelsUnrelated(Rule):
+    """Training is learned by heart, and nothing of it holds in evaluation.
+
+    What it detects:
+        A training loss that falls far below that of guessing, while the loss of evaluation
+        was never better than a guess that is the same for every row.
+
+    Why it matters:
+        A model that learns something of its task is at first a little better than guessing on
+        new data too. Where that never happens, labels have nothing to do with the inputs that
+        they stand beside: one of the two was shuffled, sorted or joined by itself.
+
+    Fires:
+        Warning when, over at least `evaluations` evaluations of at least `min_rows` rows, the
+        best loss of evaluation stayed above `guess_share` of that of guessing, while the
+        training loss fell from above `start_share` of it to below `learned_share`.
+
+    Stays quiet:
+        Where evaluation was better than guessing at any time (a model that overfits begins
+        so). Losses for which the best guess is not known: weighted ones, soft targets,
+        absolute errors. Training that was already far below guessing at the first
+        evaluation. Losses of a GAN.
+
+    What to do:
+        - Look at some rows: does each label belong to its input? Shuffle both with one
+          permutation.
+        - Check how inputs and labels are joined, sorted and split, for training and for
+          evaluation.
+        - Check that evaluation prepares its inputs as training does.
+
+    Example:
+        x, y = x[torch.randperm(n)], y[torch.randperm(n)]    # two different orders
+        order = torch.randperm(n); x, y = x[order], y[order]
+
+    References:
+        Zhang, Bengio, Hardt, Recht, Vinyals 2017, Understanding deep learning requires
+        rethinking generalization, https://arxiv.org/abs/1611.03530
+    """
+
+    code = "DAT511"
+    explains = ("overfit", "overtraining")
+    passes = True
+
+    evaluations: int = threshold(5, unit="evaluations", source="chosen by hand")
+    min_rows: int = threshold(
+        50, unit="rows", source="chosen by hand: on fewer, chance hides what was learned"
+    )
+    guess_share: float = threshold(
+        0.98, unit="of the loss of guessing", source="chosen by hand: below, something holds"
+    )
+    start_share: float = threshold(0.7, unit="of the loss of guessing", source="chosen by hand")
+    learned_share: float = threshold(
+        0.6, unit="of the loss of guessing", source="chosen by hand: no noise of batches"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every call site whose best guess is known."""
+        every = evaluated(window)
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        known = [one for one in every if one.last.guess]
+        if not known:
+            raise NotApplicable("of no evaluation the loss of guessing is known")
+        known = [one for one in known if one.last.rows >= self.min_rows]
+        if not known:
+            raise NotEnoughData(f"no evaluation has {self.min_rows} rows")
+        known = [one for one in known if one.last.number + 1 >= self.evaluations]
+        if not known:
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations were seen")
+        found = [finding for one in known if (finding := self._judge(window, one))]
+        return found[:1]
+
+    def _judge(self, window: Window, one: Evaluated) -> Finding | None:
+        guess = float(one.last.guess or 0.0)
+        train_E = one.train_E[np.isfinite(one.train_E)]
+        if one.last.best < self.guess_share * guess or len(train_E) < self.evaluations:
+            return None
+        late = float(np.median(train_E[-3:]))
+        if train_E[0] < self.start_share * guess or late > self.learned_share * guess:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=int(one.step_E[-1]),
+            count=one.last.number + 1,
+            message=(
+                f"the training loss fell to {late:.3g}, but in {one.last.number + 1} evaluations "
+                f"the loss was never below {one.last.best:.3g}; guessing gives {guess:.3g}"
+            ),
+            evidence={
+                "train": late,
+                "best": one.last.best,
+                "guess": guess,
+                "rows": one.last.rows,
+                "site": one.last.site,
+            },
+            location=one.last.location,
+        )

@@ -1,0 +1,163 @@
+"""LOS404: the loss jumps out of its course in one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._losses import (
+    Judgement,
+    finite_part,
+    has_players,
+    judge_series,
+    learning_rates,
+    require_scale,
+)
+
+RATE_STEPS = 10
+"""Steps before a jump in which a learning rate that rose is taken for its reason; by hand."""
+RATE_RATIO = 2.0
+"""A learning rate that grew so much was restarted; by hand."""
+MAD_TO_STD = 1.4826
+"""Ratio of standard deviation and median absolute deviation of normal noise."""
+
+
+@dataclass(frozen=True)
+class LossSpike(Rule):
+    """The loss jumps out of its course in one step.
+
+    What it detects:
+        A loss that is far above what the steps before it were like, against their own
+        scatter.
+
+    Why it matters:
+        One bad batch or one step too far can undo much of what was learned. Where the loss
+        does not come back the weights were thrown out of the valley.
+
+    Fires:
+        When a loss lies more than `z` robust standard deviations, and `ratio` times, above
+        the median of the `before` steps before it, by at least `height` of the first
+        loss. Warning when the median of the `after` steps that follow is still `ratio` times
+        what it was; info when it recovered.
+
+    Stays quiet:
+        Noise of batches, also heavy-tailed one at a small level. Jumps that come with a
+        restart of the learning rate. The first `before` steps. Losses that are
+        negative or change sign, and those of a GAN.
+
+    What to do:
+        - Look at the batch of that step: rows that are broken, far too large, or wrong labels.
+        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`).
+        - Lower the learning rate, or with Adam its second beta (0.95 in place of 0.999).
+
+    Example:
+        loss.backward(); optimizer.step()         # one broken batch moves all weights
+        loss.backward(); clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
+
+    References:
+        Takase, Kiyono, Kobayashi, Suzuki 2023, Spike No More: stabilizing the pre-training
+        of large language models, https://arxiv.org/abs/2312.16903
+    """
+
+    code = "LOS404"
+    explains = ("loss_not_decreasing", "loss_diverging")
+
+    z: float = threshold(
+        10.0, unit="robust standard deviations", source="chosen by hand: no noise reaches it"
+    )
+    ratio: float = threshold(2.0, unit="times the median before", source="chosen by hand")
+    height: float = threshold(0.2, unit="of the first loss", source="chosen by hand")
+    before: int = threshold(50, unit="steps", source="chosen by hand")
+    after: int = threshold(30, unit="steps", source="chosen by hand: most spikes heal in fewer")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every loss series."""
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        return judge_series(self, window, lambda series: self._judge(window, series))
+
+    def _judge(self, window: Window, series: Series) -> Judgement | None:
+        steps_S, loss_S = finite_part(series)
+        require_scale(loss_S)
+        if len(loss_S) <= self.before + self.after:
+            raise NotEnoughData(
+                f"{len(loss_S)} losses were seen, {self.before + self.after + 1} are needed"
+            )
+        start = series.first if np.isfinite(series.first) else float(loss_S[0])
+        spikes = [
+            (recovered, place, level)
+            for place, level in self._spikes(loss_S, start)
+            if not _restarted(window, series, int(steps_S[place]))
+            and (recovered := self._recovers(loss_S, place, level)) is not None
+        ]
+        if not spikes:
+            return None
+        recovered, place, level = min(spikes)
+        value = float(loss_S[place])
+        return Judgement(
+            severity=Severity.INFO if recovered else Severity.WARNING,
+            step=int(steps_S[place]),
+            last_step=int(steps_S[max(place for _, place, _ in spikes)]),
+            count=len(spikes),
+            message=(
+                f"the loss jumped to {value:.3g}, {value / max(level, 1e-300):.3g}x the median "
+                f"{level:.3g} of the {self.before} steps before"
+                + (
+                    "; it recovered"
+                    if recovered
+                    else f", and the {self.after} steps after it are still {self.ratio:g}x above"
+                )
+            ),
+            evidence={
+                "value": value,
+                "median": level,
+                "limit": self.ratio,
+                "recovered": recovered,
+            },
+        )
+
+    def _spikes(self, loss_S: Floats, start: float) -> list[tuple[int, float]]:
+        """Places at which a spike begins, and the level before each."""
+        later_S, before_SW = loss_S[self.before :], _windows(loss_S[:-1], self.before)
+        jump = self.height * abs(start)
+        # Medians cost: only where the loss is far above the least before it.
+        (places,) = np.nonzero(later_S > before_SW.min(axis=1) + jump)
+        level_P = np.median(before_SW[places], axis=1)
+        scatter_P = np.median(np.abs(before_SW[places] - level_P[:, None]), axis=1)
+        over_P = later_S[places] - level_P
+        spikes_P = (
+            (over_P > self.z * MAD_TO_STD * scatter_P)
+            & (later_S[places] > self.ratio * level_P)
+            & (over_P > jump)
+        )
+        places, level_P = places[spikes_P], level_P[spikes_P]
+        begins_P = np.diff(places, prepend=-self.after) >= self.after
+        return [
+            (int(place) + self.before, float(level))
+            for place, level in zip(places[begins_P], level_P[begins_P], strict=True)
+        ]
+
+    def _recovers(self, loss_S: Floats, place: int, level: float) -> bool | None:
+        """Whether the loss came back; None while that cannot be said."""
+        later_S = loss_S[place + 1 : place + 1 + self.after]
+        if len(later_S) < self.after:
+            return None
+        return float(np.median(later_S)) < self.ratio * level
+
+
+def _windows(values_S: Floats, size: int) -> Floats:
+    windows: Floats = np.lib.stride_tricks.sliding_window_view(values_S, size)
+    return windows
+
+
+def _restarted(window: Window, series: Series, step: int) -> bool:
+    """Whether the learning rate rose much shortly before a step."""
+    steps_S, rate_S = learning_rates(window, series)
+    recent_S = rate_S[(steps_S >= step - RATE_STEPS) & (steps_S <= step)]
+    return len(recent_S) > 1 and float(recent_S.max()) > RATE_RATIO * float(recent_S.min())

@@ -1,0 +1,147 @@
+"""LOS405: validation gets worse while training gets better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Bools, Window
+from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class Overfit(Rule):
+    """Validation gets worse while training gets better.
+
+    What it detects:
+        A loss of evaluation that lies above that of training and has risen above its own
+        best, while the training loss kept falling.
+
+    Why it matters:
+        The model learns its examples by heart: noise and all. What it then says of new
+        data is worse than what it said some epochs ago.
+
+    Fires:
+        Warning when, in `patience` evaluations running and not before step `start_step`,
+        the loss of evaluation exceeds the mean training loss since the evaluation before by
+        more than `ratio` of it, and is `rise` above its best; and when it has given back at
+        least `given_back` of all that it had gained. With `while_improving` a large
+        `ratio` is enough, however the loss of evaluation moves; `site` restricts the rule
+        to call sites with these words in their label.
+
+    Stays quiet:
+        While the loss of evaluation falls, or where it only hovers at its best. A small loss
+        near its floor that doubles: next to what was gained that is nothing. Training
+        loss above that of evaluation (dropout, augmentation). Losses of a GAN. Evaluations
+        whose loss is not seen: an accuracy, or a loss written by hand.
+
+    What to do:
+        - Stop at the best evaluation, or go back to the weights saved there.
+        - Use more data, or augment what there is.
+        - Make the model smaller, or add dropout or weight decay.
+
+    Example:
+        model = mlp([10, 256, 256, 1])            # 70 000 weights for 80 rows
+        model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 1))
+
+    References:
+        Prechelt 1998, Early stopping, but when?, Neural Networks: Tricks of the Trade
+    """
+
+    code = "LOS405"
+    explains = ("overtraining",)
+    passes = True
+
+    patience: int = threshold(3, unit="evaluations running", source="chosen by hand")
+    ratio: float = threshold(
+        0.1, unit="of the training loss", source="default of the rule Overfit of SageMaker Debugger"
+    )
+    start_step: int = threshold(0, unit="steps", source="chosen by hand: from the beginning")
+    rise: float = threshold(0.1, unit="of the best loss of evaluation", source="chosen by hand")
+    given_back: float = threshold(
+        0.1,
+        unit="of the fall from the first evaluation, or from guessing, to the best",
+        source="chosen by hand: small losses near their floor double without harm",
+    )
+    while_improving: bool = threshold(
+        False, unit="also while evaluation improves", source="chosen by hand"
+    )
+    site: str = threshold("", unit="words in the label of a call site", source="all of them")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every call site that evaluates a loss."""
+        every = [one for one in evaluated(window) if self.site in one.last.site]
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        if not any(len(one.value_E) > self.patience for one in every):
+            raise NotEnoughData(
+                f"no loss was evaluated {self.patience + 1} times, as a change takes"
+            )
+        if not any(np.isfinite(one.train_E).any() for one in every):
+            raise NotEnoughData("no loss of training was seen beside that of evaluation")
+        found = [finding for one in every if (finding := self._judge(window, one))]
+        return sorted(found, key=lambda finding: finding.step)[:1]
+
+    def _judge(self, window: Window, one: Evaluated) -> Finding | None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap_E = (one.value_E - one.train_E) / np.abs(one.train_E)
+        over_E = (gap_E > self.ratio) & (one.step_E >= self.start_step)
+        if not self.while_improving:
+            over_E &= self._has_risen(one)
+        running = _running(over_E)
+        if running < self.patience:
+            return None
+        best, last = one.last.best, float(one.value_E[-1])
+        # What is seen once it is under way began after the best evaluation.
+        first = len(over_E) - running
+        after_best = int(np.searchsorted(one.step_E, one.last.best_step, side="right"))
+        if not self.while_improving and one.step_E[0] <= one.last.best_step:
+            first = min(first, after_best)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(one.step_E[first]),
+            last_step=int(one.step_E[-1]),
+            count=running,
+            mode="eval",
+            message=(
+                f"the loss of evaluation is {last:.3g}, was {best:.3g} at step "
+                f"{one.last.best_step}, and that of training is {one.train_E[-1]:.3g} "
+                f"({running} evaluations running, {self.patience} are too many)"
+            ),
+            evidence={
+                "value": last,
+                "best": best,
+                "best_step": one.last.best_step,
+                "train": float(one.train_E[-1]),
+                "gap": float(gap_E[-1]),
+                "limit": self.ratio,
+                "site": one.last.site,
+            },
+            location=one.last.location,
+        )
+
+    def _has_risen(self, one: Evaluated) -> Bools:
+        """Evaluations that are worse than the best while training is better than then."""
+        best, value_E, train_E = one.last.best, one.value_E, one.train_E
+        gained = max(one.start - best, 0.0)
+        risen_E: Bools = (value_E > best + self.rise * abs(best)) & (
+            value_E - best >= self.given_back * gained
+        )
+        at_best = int(np.argmin(value_E))
+        risen_E[: at_best + 1] = False
+        if np.isfinite(train_E[at_best]):
+            risen_E &= train_E < train_E[at_best]
+        return risen_E
+
+
+def _running(over_E: Bools) -> int:
+    """How many of the latest evaluations, without a gap, are over."""
+    within = np.flatnonzero(~over_E)
+    return len(over_E) - (int(within[-1]) + 1 if len(within) else 0)

@@ -1,0 +1,136 @@
+"""LOS406: training goes on though nothing gets better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class Overtraining(Rule):
+    """Training goes on though nothing gets better.
+
+    What it detects:
+        A loss of evaluation, or the training loss beside it, that has not improved for so
+        many evaluations that it will not.
+
+    Why it matters:
+        The rest of the training is paid for nothing. Often the model even loses some of
+        what it had: its best weights lie many epochs back.
+
+    Fires:
+        Warning when the loss of evaluation has been worse than its best by more than `delta`
+        of it for `patience_validation` evaluations running, and has given back at least
+        `given_back` of what it had gained. Info when it has merely not improved by
+        `delta` for so many evaluations, or the training loss not for `patience_train`.
+        With `absolute`, `delta` is a difference of losses; `site` restricts the
+        rule to call sites with these words in their label.
+
+    Stays quiet:
+        While both improve now and then. Losses of a GAN. Evaluations whose loss is not seen.
+
+    What to do:
+        - Keep the weights of the best evaluation, and stop some evaluations after it.
+        - Lower the learning rate where training has come to rest: a schedule may go on.
+        - Use more data, or augment what there is.
+
+    Example:
+        for epoch in range(1000): ...             # the best one was the 20th
+        if epoch - best_epoch > 10: break
+
+    References:
+        Prechelt 1998, Early stopping, but when?, Neural Networks: Tricks of the Trade
+    """
+
+    code = "LOS406"
+    passes = True
+
+    patience_train: int = threshold(
+        5,
+        unit="evaluations",
+        source="default of the rule Overtraining of SageMaker Debugger, there in steps",
+    )
+    patience_validation: int = threshold(
+        10, unit="evaluations", source="default of the rule Overtraining of SageMaker Debugger"
+    )
+    delta: float = threshold(
+        0.01,
+        unit="of the best loss; a difference of losses with `absolute`",
+        source="default of the rule Overtraining of SageMaker Debugger, there a difference",
+    )
+    absolute: bool = threshold(False, unit="`delta` is a difference", source="chosen by hand")
+    given_back: float = threshold(
+        0.1,
+        unit="of the fall from the first evaluation, or from guessing, to the best",
+        source="chosen by hand: small losses near their floor double without harm",
+    )
+    site: str = threshold("", unit="words in the label of a call site", source="all of them")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every call site that evaluates a loss."""
+        every = [one for one in evaluated(window) if self.site in one.last.site]
+        if has_players(window):
+            raise NotApplicable("several losses play against each other")
+        shortest = min(self.patience_train, self.patience_validation)
+        if not any(len(one.value_E) > shortest for one in every):
+            raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as a change takes")
+        found = [finding for one in every if (finding := self._judge(window, one))]
+        return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+
+    def _judge(self, window: Window, one: Evaluated) -> Finding | None:
+        since, idle = self._idle(one.value_E)
+        train_E = one.train_E[np.isfinite(one.train_E)]
+        train_since, train_idle = self._idle(train_E)
+        validation_rests = idle >= self.patience_validation
+        if not validation_rests and train_idle < self.patience_train:
+            return None
+        worse = validation_rests and self._got_worse(one)
+        place = since if validation_rests else train_since + len(one.value_E) - len(train_E)
+        if worse:
+            better = np.flatnonzero(one.value_E <= one.last.best + self._margin(one.last.best))
+            place = int(better[-1]) if len(better) else 0
+        what, rested = ("evaluation", idle) if validation_rests else ("training", train_idle)
+        best = one.last.best if validation_rests else float(train_E.min())
+        value = float(one.value_E[-1] if validation_rests else train_E[-1])
+        return self.finding(
+            window,
+            severity=Severity.WARNING if worse else Severity.INFO,
+            step=int(one.step_E[min(place + 1, len(one.step_E) - 1)]),
+            last_step=int(one.step_E[-1]),
+            count=rested,
+            mode="eval",
+            message=(
+                f"the loss of {what} was {best:.3g} {rested} evaluations ago and is {value:.3g}: "
+                + ("it got worse since" if worse else f"no better by {self.delta:g} since")
+            ),
+            evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},
+            location=one.last.location,
+        )
+
+    def _idle(self, value_E: Floats) -> tuple[int, int]:
+        """Where the latest improvement by `delta` was, and how many evaluations came after."""
+        best, place = np.inf, 0
+        for index, value in enumerate(value_E):
+            if value < best - self._margin(float(value)):
+                best, place = float(value), index
+        return place, max(0, len(value_E) - 1 - place)
+
+    def _margin(self, loss: float) -> float:
+        return self.delta if self.absolute else self.delta * abs(loss)
+
+    def _got_worse(self, one: Evaluated) -> bool:
+        best, late_E = one.last.best, one.value_E[-self.patience_validation :]
+        lost = float(np.median(late_E)) - best
+        return bool(
+            late_E.min() > best + self._margin(best)
+            and lost >= self.given_back * max(one.start - best, 0.0)
+        )

@@ -1,0 +1,145 @@
+"""STR704: a model is evaluated while it is set to training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import EvaluationPhase
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._losses import has_players
+
+
+@dataclass(frozen=True)
+class TrainModeInEvaluation(Rule):
+    """A model is evaluated while it is set to training.
+
+    What it detects:
+        Forwards without gradients of a model under training, with dropout or batch norms
+        in it that behave as in training.
+
+    Why it matters:
+        What is measured is not the model: units are dropped at random, and rows are
+        normalised by the batch that they happen to stand in. Batch norms also take up
+        statistics of the data of evaluation.
+
+    Fires:
+        On evaluations of a model after its first step, at least `forwards` forwards in all,
+        every one of them in training mode. Error when a loss was computed from targets in
+        them and they stand `steps` training steps apart (the median), or have several
+        forwards each. Warning when they are closer; also when no loss was seen, but in
+        `evaluations` of them, so far apart, the output has the shape on which the
+        training loss is computed, as when an accuracy is taken. Else info.
+
+    Stays quiet:
+        Where the model is in evaluation mode in any evaluation: then the user knows of it.
+        Models that no optimizer holds (teachers, averaged copies). Without dropout or batch
+        norms. The same input given several times, as to sample dropout on purpose. Games
+        without a loss in the evaluation (a generator's samples).
+
+    What to do:
+        - Call `model.eval()` before the evaluation, and `model.train()` after it.
+        - `torch.no_grad()` only switches gradients off; the mode is another thing.
+
+    Example:
+        with torch.no_grad(): loss = loss_fn(model(x_val), y_val)
+        model.eval()
+        with torch.no_grad(): loss = loss_fn(model(x_val), y_val)
+        model.train()
+
+    References:
+        PyTorch documentation, Autograd mechanics, Evaluation mode (`nn.Module.eval()`),
+        https://docs.pytorch.org/docs/stable/notes/autograd.html
+    """
+
+    code = "STR704"
+    explains = ("labels_unrelated", "overfit", "overtraining")
+
+    forwards: int = threshold(3, unit="forwards", source="chosen by hand: no dry run")
+    steps: int = threshold(
+        5,
+        unit="training steps between two evaluations",
+        source="chosen by hand: what runs at every step is part of training",
+    )
+    evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every module that is evaluated; the worst becomes the finding."""
+        by_module: dict[str, list[EvaluationPhase]] = {}
+        for phase in window.seen(EvaluationPhase):
+            if phase.step > 0:
+                by_module.setdefault(phase.module, []).append(phase)
+        if not by_module:
+            raise NotEnoughData("no evaluation of a model under training was seen")
+        ill = {
+            name: phases
+            for name, phases in by_module.items()
+            if all(p.trains and (p.dropouts or p.norms) for p in phases)
+        }
+        if not ill and not any(p.dropouts or p.norms or not p.trains for p in _all(by_module)):
+            raise NotApplicable("no model that is evaluated has dropout or batch norms")
+        found = [finding for phases in ill.values() if (finding := self._judge(window, phases))]
+        return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+
+    def _judge(self, window: Window, phases: list[EvaluationPhase]) -> Finding | None:
+        forwards = sum(phase.forwards for phase in phases)
+        if forwards < self.forwards or any(phase.repeated for phase in phases):
+            return None
+        severity = self._severity(window, phases)
+        first, last = phases[0], phases[-1]
+        active = (*first.dropouts, *first.norms)
+        labelled = sum(phase.labelled for phase in phases)
+        return self.finding(
+            window,
+            severity=severity,
+            step=first.step,
+            last_step=last.step,
+            count=len(phases),
+            mode=Mode.EVAL.value,
+            layers=(first.module, *active),
+            confidence="high" if severity is Severity.ERROR else "medium",
+            message=(
+                f"{first.module_type} ran {forwards} times without gradients in "
+                f"{len(phases)} evaluations, always in training mode, with "
+                f"{', '.join(active[:3])} active"
+            ),
+            evidence={
+                "evaluations": len(phases),
+                "forwards": forwards,
+                "losses": labelled,
+                "dropouts": list(first.dropouts),
+                "norms": list(first.norms),
+            },
+            location=first.location,
+        )
+
+    def _severity(self, window: Window, phases: list[EvaluationPhase]) -> Severity:
+        apart = float(np.median([phase.steps for phase in phases])) >= self.steps
+        several = all(phase.forwards >= self.forwards for phase in phases)
+        if all(phase.labelled for phase in phases):
+            return Severity.ERROR if apart or several else Severity.WARNING
+        measures = len(phases) >= self.evaluations and apart and _feeds_the_loss(window, phases)
+        if measures and not has_players(window):
+            return Severity.WARNING
+        return Severity.INFO
+
+
+def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:
+    """Whether the training loss is computed on rows of the shape of the output."""
+    shapes = {
+        call.prediction_shape[1:]
+        for call in window.seen(LossCall)
+        if call.prediction_shape and call.mode is Mode.TRAIN
+    }
+    return all(phase.output_shape and phase.output_shape[1:] in shapes for phase in phases)
+
+
+def _all(by_module: dict[str, list[EvaluationPhase]]) -> list[EvaluationPhase]:
+    return [phase for phases in by_module.values() for phase in phases]
