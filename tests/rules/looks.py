@@ -52,7 +52,7 @@ def data(
         grid=grid,
         feature_means=tuple(rows.mean(axis=0).tolist()),
         feature_stds=tuple(rows.std(axis=0).tolist()),
-        feature_zeros=tuple((rows == 0).mean(axis=0).tolist()),
+        feature_ties=tuple((rows == np.median(rows, axis=0)).mean(axis=0).tolist()),
         partners=tuple(between.argmax(axis=1).tolist()),
         correlations=tuple(between.max(axis=1).tolist()),
         location="model.py:1",

@@ -7,8 +7,8 @@ import numpy as np
 from mothtrap.core.observations import DataTaken
 from mothtrap.core.window import Floats, Window
 
-MOSTLY_ZERO = 0.9
-"""Share of zeros from which a feature is sparse: its size says how rare it is."""
+MOSTLY_ONE_VALUE = 0.9
+"""Share of one value from which the size of a feature says how rare the others are."""
 
 
 def by_layer(window: Window) -> dict[str, list[DataTaken]]:
@@ -26,7 +26,7 @@ def feature_rms(look: DataTaken) -> Floats:
 
 
 def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
-    """Standard deviation and share of zeros of each feature over several looks.
+    """Standard deviation of each feature over several looks, and its share of one value.
 
     Returns:
         Two arrays of shape (features,), both empty when features are not told one by one.
@@ -41,5 +41,5 @@ def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
     total = rows_L1.sum()
     mean_F = (rows_L1 * mean_LF).sum(axis=0) / total
     variance_F = (rows_L1 * square_LF).sum(axis=0) / total - np.square(mean_F)
-    zeros_F: Floats = (rows_L1 * np.array([look.feature_zeros for look in told])).sum(axis=0)
-    return np.sqrt(np.maximum(variance_F, 0.0)), zeros_F / total
+    ties_F: Floats = (rows_L1 * np.array([look.feature_ties for look in told])).sum(axis=0)
+    return np.sqrt(np.maximum(variance_F, 0.0)), ties_F / total

@@ -12,7 +12,7 @@ from mothtrap.core.observations import DataTaken
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._data import MOSTLY_ZERO, by_layer, pooled_features
+from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
 
 PAIRS_TOLD = 5
 """Pairs that a message names, at most."""
@@ -36,7 +36,7 @@ class CorrelatedFeatures(Rule):
         each of `looks` looks.
 
     Stays quiet:
-        Features that are constant or nearly always 0, channels of pictures, data of more
+        Features that nearly always have one value, channels of pictures, data of more
         features than are compared, batches of few rows.
 
     What to do:
@@ -79,8 +79,8 @@ class CorrelatedFeatures(Rule):
     def _judge(self, window: Window, looks: list[DataTaken]) -> Finding | None:
         if len(looks) < self.looks:
             return None
-        std_F, zeros_F = pooled_features(looks)
-        usable_F = (std_F > 0) & (zeros_F < MOSTLY_ZERO)
+        std_F, ties_F = pooled_features(looks)
+        usable_F = (std_F > 0) & (ties_F < MOSTLY_ONE_VALUE)
         partner_LF = np.array([look.partners for look in looks])
         same_F = (partner_LF == partner_LF[0]).all(axis=0)
         tight_F = np.array([look.correlations for look in looks]).min(axis=0) >= self.correlation

@@ -69,6 +69,7 @@ class DeadUnits(Rule):
         ),
     )
     explains = (
+        "constant_output",
         "stuck_at_chance",
         "loss_not_decreasing",
         "learning_rate_too_low",

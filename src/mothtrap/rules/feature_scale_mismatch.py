@@ -12,7 +12,7 @@ from mothtrap.core.observations import DataTaken
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._data import MOSTLY_ZERO, by_layer, pooled_features
+from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class FeatureScaleMismatch(Rule):
 
     Stays quiet:
         Channels of pictures, token ids, what a normalisation layer takes first or right
-        after the layer, features that are constant or nearly always 0 (one-hot, counts
-        of rare words), what other layers under training have made.
+        after the layer, features that nearly always have one value (one-hot,
+        counts of rare words), what other layers under training have made.
 
     What to do:
         - Standardise each feature: subtract its mean and divide by its standard
@@ -87,8 +87,8 @@ class FeatureScaleMismatch(Rule):
         return [finding for finding in found if finding][:1]
 
     def _judge(self, window: Window, looks: list[DataTaken]) -> Finding | None:
-        std_F, zeros_F = pooled_features(looks)
-        usable = np.flatnonzero((std_F > 0) & (zeros_F < MOSTLY_ZERO))
+        std_F, ties_F = pooled_features(looks)
+        usable = np.flatnonzero((std_F > 0) & (ties_F < MOSTLY_ONE_VALUE))
         if len(usable) < 2:
             return None
         ordered = usable[np.argsort(std_F[usable])]

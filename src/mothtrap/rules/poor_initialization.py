@@ -72,6 +72,8 @@ class PoorInitialization(Rule):
 
     code = "WGT301"
     explains = (
+        "activation_growth",
+        "constant_output",
         "dead_units",
         "exploding_gradient",
         "learning_rate_too_high",

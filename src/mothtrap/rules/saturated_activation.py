@@ -62,7 +62,7 @@ class SaturatedActivation(Rule):
     """
 
     code = "ACT202"
-    explains = ("vanishing_gradient", "loss_not_decreasing", "stuck_at_chance")
+    explains = ("constant_output", "vanishing_gradient", "loss_not_decreasing", "stuck_at_chance")
 
     threshold_tanh_min: float = threshold(
         9.4999, unit="below 0, input of tanh", source="derivative 1e-7, as is common in tools"

@@ -60,6 +60,7 @@ class SymmetricInitialization(Rule):
 
     code = "WGT302"
     explains = (
+        "constant_output",
         "dead_units",
         "loss_not_decreasing",
         "loss_diverging",

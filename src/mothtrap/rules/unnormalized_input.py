@@ -66,6 +66,8 @@ class UnnormalizedInput(Rule):
 
     code = "DAT501"
     explains = (
+        "activation_growth",
+        "constant_output",
         "dead_units",
         "exploding_gradient",
         "learning_rate_too_high",
@@ -74,6 +76,7 @@ class UnnormalizedInput(Rule):
         "nonfinite_activation",
         "nonfinite_gradient",
         "nonfinite_loss",
+        "saturated_activation",
         "stuck_at_chance",
         "vanishing_gradient",
         "wrong_initial_loss",

@@ -67,7 +67,8 @@ def look(
         squared_gain(weight, type(module).__name__).reshape(1),
     ]
     if by_feature:
-        parts += [mean, variance.sqrt(), zero.float().mean(dim=0)]
+        ties = rows == rows.median(dim=0).values
+        parts += [mean, variance.sqrt(), ties.float().mean(dim=0)]
     correlated = by_feature and 2 <= features <= MAX_CORRELATED and count >= MIN_CORRELATED_ROWS
     if correlated and not is_convolution(module):
         parts += _partners(rows - mean, variance)
@@ -108,7 +109,7 @@ def _fields(numbers: Floats, rows: int, features: int, by_feature: bool) -> dict
         found |= {
             "feature_means": _rounded(blocks[0]),
             "feature_stds": _rounded(blocks[1]),
-            "feature_zeros": _rounded(blocks[2]),
+            "feature_ties": _rounded(blocks[2]),
         }
         if len(blocks) > 3:
             found |= {
