@@ -6,7 +6,13 @@ bootstrap interval. "Plain" has all hooks taken out. Either side begins with ste
 measured, so that a measured watched step carries what the background threads do for the ones
 before it, as in any longer run; after it, the queues run dry outside the measurement.
 
-Run: python bench/capture.py [--model gpt|mlp] [--setting NAME] [--pairs N]
+`memory` is what the process takes at most beyond what training alone takes; the queue of what
+is on its way to the disk is bounded by `queue_mb`, 64 MB of 2^20 bytes unless set.
+
+Run: python bench/capture.py [--model gpt|mlp|resnet] [--setting NAME] [--pairs N]
+    [--smdebug PYTHON]
+`--smdebug` is an interpreter in whose environment `bench/peers/smdebug.txt` and torch are
+installed: it does the settings that it can beside us, each in a process of its own.
 """
 
 from __future__ import annotations
@@ -22,12 +28,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.memory import Growth  # noqa: E402
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "hooks only": {"capture": "off"},
     "default": {},
@@ -36,16 +46,26 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "collections": {"all": {"tensors": ["gradient:*", "weight:*", "bias:*"]}},
     },
     "everything": {"overhead": 0.0, "capture": "everything"},
+    "statistics of activations": {
+        "overhead": 0.0,
+        "collections": {"all": {"tensors": ["activation:*"], "statistics": ["all"]}},
+    },
+    "raw gradients and weights": {
+        "overhead": 0.0,
+        "on_full": "block",
+        "collections": {"all": {"tensors": ["gradient:*", "weight:*", "bias:*"], "raw": True}},
+    },
 }
-STEPS = {"gpt": 1, "mlp": 200}
+OF_PEERS = ("statistics of activations", "raw gradients and weights")
+STEPS = {"gpt": 1, "mlp": 200, "resnet": 1}
 """Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
-WARM_UP_STEPS = {"gpt": 80, "mlp": 800}
+WARM_UP_STEPS = {"gpt": 80, "mlp": 800, "resnet": 80}
 SETTLE_S = 0.12  # two polls of the queues
 BOOTSTRAPS = 2000
 
 
-def measure(model: str, setting: str, pairs: int) -> dict[str, float]:
-    """Measure one setting in this process; times are seconds a step."""
+def measure(model: str, setting: str, pairs: int) -> dict[str, Any]:
+    """Measure one setting in this process; `_s` are seconds a step, one number for each pair."""
     import msgspec
     import torch
 
@@ -63,6 +83,9 @@ def measure(model: str, setting: str, pairs: int) -> dict[str, float]:
     witness = adapter.attach_process(worker.recorder)
     worker.holds(witness)
     _, _, step = importlib.import_module(f"bench.models.{model}").training()
+    with unobserved():
+        run(step, 5)
+    growth = Growth()
     run(step, WARM_UP_STEPS[model])
     time.sleep(SETTLE_S)
     recorder = worker.recorder
@@ -81,16 +104,12 @@ def measure(model: str, setting: str, pairs: int) -> dict[str, float]:
     steps, own_s = recorder.steps - steps, recorder.own_s - own_s
     worker.close()
     written = sum(f.stat().st_size for f in Path(folder.name).rglob("*.arrow"))
-    ratios = [w / p for w, p in zip(watched_s, plain_s, strict=True)]
-    low, high = interval(ratios)
     return {
-        "plain_ms": 1e3 * statistics.median(plain_s),
-        "watched_ms": 1e3 * statistics.median(watched_s),
-        "ratio": statistics.median(ratios),
-        "ratio_low": low,
-        "ratio_high": high,
+        "plain_s": plain_s,
+        "watched_s": watched_s,
         "own_ms": 1e3 * own_s / steps,
         "kB_per_step": written / 1e3 / max(1, recorder.steps),
+        "grown_mb": growth.peak_mb(),
     }
 
 
@@ -150,6 +169,7 @@ def main() -> None:
     parser.add_argument("--model", choices=sorted(STEPS), action="append")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--setting", choices=list(SETTINGS), action="append")
+    parser.add_argument("--smdebug", metavar="PYTHON")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
@@ -164,27 +184,38 @@ def main() -> None:
         f"torch {torch.__version__}, numpy {numpy.__version__}; {arguments.pairs} pairs; "
         "ratio = median of watched / plain [95 % interval]\n"
     )
-    print("| model | setting | plain ms | watched ms | ratio | own ms | kB/step |")
-    print("|---|---|---|---|---|---|---|")
+    print("| model | setting | plain ms | watched ms | ratio | own ms | kB/step | memory MB |")
+    print("|---|---|---|---|---|---|---|---|")
     for model in arguments.model or ["gpt", "mlp"]:
         for setting in arguments.setting or SETTINGS:
-            print(row(model, setting, arguments.pairs), flush=True)
+            words = [__file__, "--model", model, "--setting", setting, "--here"]
+            command = [sys.executable, *words, "--pairs", str(arguments.pairs)]
+            print(f"| {model} | {setting} | {row(command)} |", flush=True)
+            if arguments.smdebug and setting in OF_PEERS:
+                script = ROOT / "bench" / "peers" / "smdebug_capture.py"
+                command = [arguments.smdebug, script, model, setting, str(arguments.pairs)]
+                print(f"| {model} | {setting}: smdebug | {row(command)} |", flush=True)
 
 
-def row(model: str, setting: str, pairs: int) -> str:
-    """Measure in a fresh process; return a line of the table."""
-    command = [sys.executable, __file__, "--model", model, "--setting", setting, "--here"]
+def row(command: Sequence[str | Path]) -> str:
+    """Measure in a fresh process; return the cells of a line of the table."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*command, "--pairs", str(pairs)], env=environment, capture_output=True, text=True
+        [str(word) for word in command], env=environment, capture_output=True, text=True
     )
     if done.returncode:
-        return f"| {model} | {setting} | failed: {done.stderr.strip().splitlines()[-1]} |"
+        return f"failed: {done.stderr.strip().splitlines()[-1]}"
     m = json.loads(done.stdout.strip().splitlines()[-1])
+    ratios = [w / p for w, p in zip(m["watched_s"], m["plain_s"], strict=True)]
+    low, high = interval(ratios)
+    own, written = (
+        f"{m[k]:.{n}f}" if k in m else "-" for k, n in (("own_ms", 2), ("kB_per_step", 1))
+    )
     return (
-        f"| {model} | {setting} | {m['plain_ms']:.2f} | {m['watched_ms']:.2f} "
-        f"| {m['ratio']:.3f} [{m['ratio_low']:.3f}, {m['ratio_high']:.3f}] "
-        f"| {m['own_ms']:.2f} | {m['kB_per_step']:.1f} |"
+        f"{1e3 * statistics.median(m['plain_s']):.2f} | "
+        f"{1e3 * statistics.median(m['watched_s']):.2f} "
+        f"| {statistics.median(ratios):.3f} [{low:.3f}, {high:.3f}] "
+        f"| {own} | {m['grown_mb']:.0f}"
     )
 
 
