@@ -208,9 +208,7 @@ def row(command: Sequence[str | Path]) -> str:
     m = json.loads(done.stdout.strip().splitlines()[-1])
     ratios = [w / p for w, p in zip(m["watched_s"], m["plain_s"], strict=True)]
     low, high = interval(ratios)
-    own, written = (
-        f"{m[k]:.{n}f}" if k in m else "-" for k, n in (("own_ms", 2), ("kB_per_step", 1))
-    )
+    own = f"{m['own_ms']:.2f} | {m['kB_per_step']:.1f}" if "own_ms" in m else "- | -"
     return (
         f"{1e3 * statistics.median(m['plain_s']):.2f} | "
         f"{1e3 * statistics.median(m['watched_s']):.2f} "
