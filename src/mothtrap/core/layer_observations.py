@@ -22,8 +22,9 @@ class DataTaken(Observation, frozen=True, kw_only=True, tag=True):
     `rows` of `features` values each were looked at; `zeros` is the share of exact zeros,
     `nonzero_rms` the root mean square of the other values, `smallest` and `largest` the
     extremes. `feature_means`, `feature_stds` and `feature_ties` (share of the rows that have
-    the feature's median value: 1 = constant) go by feature; empty when there are too many. `partners` gives for each feature the earlier one that it is most
-    correlated with, `correlations` how much (absolute); empty when not looked at.
+    the feature's median value: 1 = constant) go by feature; empty when there are too many.
+    `partners` gives for each feature the earlier one that it is most correlated with,
+    `correlations` how much (absolute); empty when not looked at.
     """
 
     layer: str

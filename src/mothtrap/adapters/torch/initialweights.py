@@ -32,12 +32,12 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 @dataclass(slots=True, eq=False)
 class _Suspect:
-    """A weight whose units were the same at every look so far."""
+    """A weight whose units were the same at every look so far, along one of `axes`."""
 
     module: nn.Module
     name: str
     path: str
-    axis: int
+    axes: tuple[int, ...]
     gates: int
     looks: int = 0
 
@@ -114,10 +114,9 @@ class InitialWeightsWatch:
         gates = 3 if name.endswith("in_proj_weight") else GATES.get(kind, 1)
         # How a weight of the user's own is used is not known: its units may lie either way.
         own = type(module).__module__.split(".")[0] != "torch" and parameter.ndim == 2
-        for axis in (0, 1) if own else (unit_axis(kind),):
-            if _are_same(parameter.detach(), axis, gates, exact=True):
-                return _Suspect(module, name, path, axis, gates)
-        return None
+        axes = (0, 1) if own else (unit_axis(kind),)
+        same = tuple(a for a in axes if _are_same(parameter.detach(), a, gates, exact=True))
+        return _Suspect(module, name, path, same, gates) if same else None
 
     def _look_again(
         self, optimizer: Optimizer, suspects: ByIdentity[torch.Tensor, _Suspect]
@@ -129,9 +128,13 @@ class InitialWeightsWatch:
             if gradient is None or not is_plain(gradient):
                 still[parameter] = suspect
                 continue
-            if not _are_same(parameter.detach(), suspect.axis, suspect.gates):
-                continue
-            if _are_same(gradient, suspect.axis, suspect.gates):
+            suspect.axes = tuple(
+                axis
+                for axis in suspect.axes
+                if _are_same(parameter.detach(), axis, suspect.gates)
+                and _are_same(gradient, axis, suspect.gates)
+            )
+            if suspect.axes:
                 suspect.looks += 1
                 still[parameter] = suspect
                 self._tell_same(parameter, gradient, suspect, moved)
@@ -146,7 +149,7 @@ class InitialWeightsWatch:
                 name=suspect.name,
                 layer=suspect.path,
                 layer_type=class_name(suspect.module),
-                units=int(parameter.shape[suspect.axis]) // suspect.gates,
+                units=int(parameter.shape[suspect.axes[0]]) // suspect.gates,
                 looks=suspect.looks,
                 zero=not bool(parameter.detach().any()),
                 gradient_zero=not bool(gradient.any()),
