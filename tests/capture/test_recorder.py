@@ -288,3 +288,19 @@ def test_time_after_the_last_step_counts_as_own_time_does() -> None:
     job.clock.now_s += 50.0
     job.recorder.own_s += 3.0
     assert job.recorder.wall_s == pytest.approx(52.0)
+
+
+def test_facts_after_the_last_step_are_handed_on_once_before_the_end(job: Job) -> None:
+    job.recorder.observe(Blind(step=0, what="before", reason="no step yet"))
+    job.recorder.hand_on_facts()
+    assert job.sink.records == []
+    job.close(0)
+    late = Blind(step=1, what="after", reason="an evaluation at the end")
+    job.recorder.observe(late)
+    job.recorder.hand_on_facts()
+    job.recorder.hand_on_facts()
+    ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=0.0)
+    job.recorder.finish(ending)
+    handed, last = job.sink.records[1:]
+    assert handed.key == StepKey(step=1, mode=Mode.PREDICT)
+    assert (handed.observations, last.observations) == ((late,), (ending,))

@@ -88,7 +88,7 @@ ILLNESSES = (
     exactly("nonfinite_input", "NUM005", 7),
     exactly("unshuffled_batches", "DAT506", 0),
     near("repeated_batch", "DAT507", 4),
-    near("train_eval_shift", "DAT509", 25, layer="Sequential"),
+    exactly("train_eval_shift", "DAT509", 100, layer="Sequential"),
     near("train_eval_overlap", "DAT510", 38, layer="Sequential"),
     exactly("too_little_data", "DAT512", 0, severity="info"),
     near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),

@@ -22,7 +22,8 @@ for epoch in range(4):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    model.eval()
-    with torch.no_grad():
-        right = model(x_test).argmax(1) == labels[test]  # <- here
-    print(epoch, loss.item(), right.float().mean().item())
+    print(epoch, loss.item())
+model.eval()
+with torch.no_grad():
+    right = model(x_test).argmax(1) == labels[test]  # <- here
+print(right.float().mean().item())

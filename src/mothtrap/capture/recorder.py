@@ -296,6 +296,13 @@ class Recorder(Generic[ArrayT]):
         self._plan.end(step_s)
         self.plan(closed.step + 1)
 
+    def hand_on_facts(self) -> None:
+        """Hand on what was observed since the last step, for rules that judge a last time."""
+        if self._opened and self._observations:
+            facts, self._observations = tuple(self._observations), []
+            key = StepKey(step=self._steps, mode=Mode.PREDICT)
+            self._emit(key, [], (), facts, optimizers=(), skipped=False)
+
     def finish(self, ending: WorkerEnded) -> None:
         """Hand on the last facts; nothing is said of a process that never stepped."""
         if self._opened:

@@ -76,7 +76,7 @@ class Rule(abc.ABC):
             name=self.name(),
             severity=severity,
             step=step,
-            detected_step=window.last_step,
+            detected_step=max(window.last_step, step),
             mode=mode,
             layers=layers,
             workers=(window.worker,) if workers is None else workers,

@@ -167,6 +167,7 @@ class Worker:
         ending = self._contained("closing", self._ending)
         if ending is not None and not self._opened and self._config.capture != "off":
             self._contained("run folder", lambda: self._store_reasons(ending))
+        self._contained("closing", self.recorder.hand_on_facts)
         self._close_part("rules")  # what fails there is still told in the last record
         if ending is not None:
             self._contained("closing", lambda: self.recorder.finish(ending))

@@ -46,7 +46,7 @@ def test_rows_that_were_trained_on_are_counted_once_training_is_known() -> None:
     assert told(seen) == [(100, 30, 10)] * 2
     found = seen.observed(RowsShared)[0]
     assert (found.module, found.argument, found.expected_share) == ("Sequential", "input", 0.0)
-    assert found.source.startswith("calls at ")
+    assert found.source.startswith("calls with 30 rows at ")
     assert "test_overlap.py:" in (found.location or "")
 
 
@@ -144,3 +144,13 @@ def test_so_many_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
             epoch(model, x[:100])
             evaluate(model, x[90:])
     assert told(seen) == []
+
+
+def test_calls_of_different_sizes_are_kept_apart_but_for_what_is_left_at_the_end() -> None:
+    model, x = classifier(), torch.randn(150, 6)
+    with watched() as seen:
+        for _ in range(2):
+            epoch(model, x)
+        evaluate(model, x, x[100:], *x.split(40))
+        close(model)
+    assert sorted(told(seen)) == [(150, 50, 50), (150, 150, 150), (150, 150, 150)]

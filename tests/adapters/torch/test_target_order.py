@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from tests.adapters.torch.watched import Seen, classifier, sgd, watched
@@ -8,7 +10,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch import target_order
-from mothtrap.core.data_observations import TargetOrder
+from mothtrap.core.data_observations import NonfiniteInput, TargetOrder
 
 Tensor = torch.Tensor
 
@@ -129,3 +131,54 @@ def test_later_batches_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(target_order, "THEN_EVERY", 8)
     seen = train(sliced(torch.arange(400) % 3))
     assert seen.observed(TargetOrder)[0].steps == (0, 1, 2, 3, 8, 16, 24, 32)
+
+
+def handwritten(out: Tensor, y: Tensor) -> Tensor:
+    return -out.log_softmax(1)[torch.arange(len(y)), y].mean()
+
+
+def test_of_a_loss_written_by_hand_the_loader_knows_the_targets() -> None:
+    data = TensorDataset(torch.randn(40, 6), torch.arange(40) // 20)
+    told = train(DataLoader(data, batch_size=4), handwritten).observed(TargetOrder)[0]
+    assert told.counts == ((4, 0),) * 5 + ((0, 4),) * 3
+    assert train(sliced(torch.arange(40) // 20), handwritten).observed(TargetOrder) == []
+
+
+def test_numbers_that_a_loader_gives_have_moments() -> None:
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return (out[:, :1] - y).abs().pow(1.5).mean()
+
+    data = TensorDataset(torch.randn(40, 6), torch.arange(40.0).reshape(40, 1))
+    told = train(DataLoader(data, batch_size=4), loss).observed(TargetOrder)[0]
+    assert told.moments[1] == (4.0, 5.5, 1.25)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_target_that_breaks_the_loss_is_found(bad: float) -> None:
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return functional.mse_loss(out[:, 0], y)
+
+    targets = torch.arange(40.0)
+    targets[21] = bad
+    [found] = train(sliced(targets), loss).observed(NonfiniteInput)
+    assert (found.step, found.tensor, found.source, found.rows) == (5, "target", "the loss", (1,))
+    assert "test_target_order.py:" in (found.location or "")
+
+
+def test_a_target_is_not_blamed_where_the_model_broke() -> None:
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return functional.mse_loss((out[:, 0] - out[:, 0]).log() * 0, y * math.nan)
+
+    found = train(sliced(torch.ones(40)), loss).observed(NonfiniteInput)
+    assert {fact.tensor for fact in found} == {"target"}
+    model = nn.Sequential(classifier(), Broken())
+    with watched() as seen:
+        optimizer = sgd(model)
+        loss(model(torch.randn(4, 6)), torch.ones(4)).backward()
+        optimizer.step()
+    assert seen.observed(NonfiniteInput) == []
+
+
+class Broken(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / 0

@@ -85,6 +85,7 @@ class OverlapWatch:
         self._trained: ByIdentity[nn.Module, dict[tuple[int, ...], _Trained]] = ByIdentity()
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
         self._phases: dict[str, int] = {}
+        self._sizes: dict[str | None, tuple[int, int]] = {}
 
     def called(
         self,
@@ -166,7 +167,7 @@ class OverlapWatch:
         source: Source | None,
     ) -> None:
         location = source.location if source else frames.location(frames.user_frame())
-        name = source.label if source else f"calls at {location}"
+        name = source.label if source else self._by_hand(location, len(tensor))
         if self._phases.get(name, 0) >= PHASES:
             return
         if sum(found.count for found in self._evaluated.values()) >= EVAL_ROWS:
@@ -182,6 +183,14 @@ class OverlapWatch:
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
+
+    def _by_hand(self, location: str | None, rows: int) -> str:
+        """Name calls by their line and size; what is left at the end counts with the rest."""
+        size, calls = self._sizes.get(location, (rows, 0))
+        if rows < size and calls > 1:
+            rows = size
+        self._sizes[location] = (rows, calls + 1 if rows == size else 1)
+        return f"calls with {rows} rows at {location}"
 
 
 def _has_rows(tensor: torch.Tensor) -> bool:

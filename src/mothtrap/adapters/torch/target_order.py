@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ import torch
 from mothtrap.adapters.torch import graph, lossvalues
 from mothtrap.adapters.torch.graph import LossTerm
 from mothtrap.adapters.torch.loaders import LoaderWatch
+from mothtrap.adapters.torch.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.data_observations import TargetOrder
+from mothtrap.core.data_observations import NonfiniteInput, TargetOrder
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -76,41 +78,61 @@ class TargetOrderWatch:
             self._tell(site, location, known)
         for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
             target = lossvalues.target(term, checkpointed=checkpointed)
-            if (
-                target is not None
-                and is_plain(target)
-                and target.numel()
-                and self._add(known, step, term, target.detach())
-            ):
-                break
+            if target is None or not is_plain(target):
+                continue
+            if term.operation != "elementwise":
+                counts = _counts(term, target.detach().reshape(-1)[:TARGETS])
+                found = counts is not None and _add_counts(known, step, counts)
+            else:
+                rows = term.prediction_shape[0] if term.prediction_shape else 0
+                found = target.numel() == rows and _add_values(known, step, target)
+            if found:
+                return
+        self._add_loaded(known, step)
 
-    def _add(self, known: _Site, step: int, term: LossTerm, target: torch.Tensor) -> bool:
-        """Count the targets of one term; whether it has such as can be counted."""
-        flat = target.reshape(-1)[:TARGETS]
-        if term.operation == "elementwise":
-            rows = term.prediction_shape[0] if term.prediction_shape else 0
-            if not target.is_floating_point() or target.numel() != rows:
-                return False  # each row has several targets
-            values = flat.double().cpu().numpy()
-            moments = (float(len(values)), float(values.mean()), float(values.var()))
-            if known.steps and known.steps[-1] == step and known.moments:
-                known.moments[-1] = _merged(known.moments[-1], moments)
-                return True
-            known.moments.append(moments)
-        else:
-            counts = _counts(term, flat)
-            if counts is None:
-                return False
-            if known.steps and known.steps[-1] == step and known.counts:
-                known.counts[-1] = [a + b for a, b in zip(known.counts[-1], counts, strict=True)]
-                return True
-            known.counts.append(counts)
-        known.steps.append(step)
-        return True
+    def nonfinite(self, location: str | None, root: torch.Tensor, checkpointed: bool) -> None:
+        """A loss is not finite though all outputs of the model are: look at its targets."""
+        batch = self._loaders.latest
+        if batch is not None and batch.told:
+            return
+        for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
+            target = lossvalues.target(term, checkpointed=checkpointed)
+            spots = spots_in(target) if target is not None else None
+            if spots is None or target is None:
+                continue
+            size = target.shape[0] if target.ndim else 1
+            self._job.recorder.observe(
+                NonfiniteInput(
+                    step=self._job.grouper.step,
+                    tensor="target",
+                    source="the loss",
+                    from_loader=False,
+                    nan=spots.nan,
+                    inf=spots.inf,
+                    rows=spots.rows,
+                    row_count=spots.row_count,
+                    samples=batch.samples(spots.rows, size) if batch is not None else (),
+                    location=location,
+                )
+            )
+            return
+
+    def _add_loaded(self, known: _Site, step: int) -> None:
+        """Take the targets out of the loader's batch: a loss written by hand keeps none."""
+        batch = self._loaders.latest
+        alive = [ref() for _, ref in batch.tensors] if batch is not None and batch.trains else []
+        last = alive[-1] if len(alive) > 1 else None
+        if last is None or not last.ndim or last.numel() != last.shape[0]:
+            return
+        if last.is_floating_point():
+            _add_values(known, step, last)
+        elif last.dtype is torch.int64:
+            labels = last.reshape(-1).cpu().numpy()
+            if labels.min(initial=0) >= 0 and labels.max(initial=0) < BINS:
+                _add_counts(known, step, np.bincount(labels).tolist())
 
     def _tell(self, site: str, location: str | None, known: _Site) -> None:
-        if len({len(known.steps), len(known.counts or known.moments)}) > 1:
-            return  # losses of two kinds
+        classes = max((len(counts) for counts in known.counts), default=0)
         batch = self._loaders.latest
         source = batch.source if batch is not None and batch.trains else None
         self._job.recorder.observe(
@@ -118,13 +140,40 @@ class TargetOrderWatch:
                 step=self._job.grouper.step,
                 site=site,
                 steps=tuple(known.steps),
-                counts=tuple(tuple(counts) for counts in known.counts),
+                counts=tuple((*c, *[0] * (classes - len(c))) for c in known.counts),
                 moments=tuple(known.moments),
                 loader=source.label if source else None,
                 sampler=source.plan.sampler if source else None,
                 location=location,
             )
         )
+
+
+def _add_counts(known: _Site, step: int, counts: list[int]) -> bool:
+    if known.steps and known.steps[-1] == step and known.counts:
+        pairs = itertools.zip_longest(known.counts[-1], counts, fillvalue=0)
+        known.counts[-1] = [a + b for a, b in pairs]
+    elif known.moments:
+        return False  # losses of two kinds
+    else:
+        known.counts.append(counts)
+        known.steps.append(step)
+    return True
+
+
+def _add_values(known: _Site, step: int, target: torch.Tensor) -> bool:
+    if not target.is_floating_point() or not target.numel():
+        return False
+    values = target.detach().reshape(-1)[:TARGETS].double().cpu()
+    moments = (float(len(values)), float(values.mean()), float(values.var(correction=0)))
+    if known.steps and known.steps[-1] == step and known.moments:
+        known.moments[-1] = _merged(known.moments[-1], moments)
+    elif known.counts:
+        return False
+    else:
+        known.moments.append(moments)
+        known.steps.append(step)
+    return True
 
 
 def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:

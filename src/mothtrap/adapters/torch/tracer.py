@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.optimizerfacts import OptimizerFactsWatch
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
 from mothtrap.adapters.torch.ownership import OwnershipWatch
+from mothtrap.adapters.torch.pace import PaceWatch
 from mothtrap.adapters.torch.rounding import RoundingWatch
 from mothtrap.adapters.torch.saved_weights import SavedWeights
 from mothtrap.adapters.torch.target_order import TargetOrderWatch
@@ -37,6 +38,7 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.steps import Mode, StepKey
 
 BY_HAND = "by hand"
@@ -66,6 +68,7 @@ class Tracer(Job):
         self._facts = OptimizerFactsWatch(self, self.optimizers)
         self._rounding = RoundingWatch(self, self.optimizers)
         self._memory = MemoryWatch(self)
+        self._pace = PaceWatch(self)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
@@ -155,6 +158,7 @@ class Tracer(Job):
         if self._backward_depth > 1:
             return
         self._backwards += 1
+        self._pace.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
         self.contain_part("evaluations", self.forwards.evaluations.backward_began)
         inside_step = self.grouper.inside_step
@@ -168,7 +172,7 @@ class Tracer(Job):
             self.contain_part("memory", self._memory.loss, root, self.losses.place(event.site))
             self.contain_part("data", self._look_at_data, event.site, root)
             if root.device.type == "cpu" and self.losses.nonfinite():
-                self._find_nonfinite()
+                self._find_nonfinite(event.site, root)
 
     def _look_at_data(self, site: str, root: torch.Tensor) -> None:
         self.forwards.inputs.loaders.trained_on()
@@ -180,6 +184,7 @@ class Tracer(Job):
         if self._backward_depth:
             return
         self.feed(BackwardEnded())
+        self._pace.backward_ended()
         self.forwards.held.used()
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
             for _, optimizer in self.optimizers.alive():
@@ -263,17 +268,20 @@ class Tracer(Job):
         self.contain_part("inventory", self._inventory.stepped)
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
-    def _find_nonfinite(self) -> None:
+    def _find_nonfinite(self, site: str = "", loss: torch.Tensor | None = None) -> None:
         """Look once a step, and at the onset: what stays non-finite has one origin."""
         before, self._nonfinite_step = self._nonfinite_step, self.grouper.step
         if self.grouper.step > before + 1:
-            self.contain_part("non-finite activations", self._observe_nonfinite)
+            self.contain_part("non-finite activations", self._observe_nonfinite, site, loss)
 
-    def _observe_nonfinite(self) -> None:
+    def _observe_nonfinite(self, site: str, loss: torch.Tensor | None) -> None:
         self.contain_part("data", self.forwards.inputs.nonfinite, self.forwards.held)
         found = first_nonfinite(self.forwards.held, self.book, self.grouper.step)
         if found is not None:
             self.recorder.observe(found)
+        if isinstance(found, FiniteOutputs) and loss is not None:
+            place, recomputes = self.losses.place(site), self.forwards.recomputes
+            self.contain_part("data", self._target_order.nonfinite, place, loss, recomputes)
 
     def close(self, closed: ClosedStep) -> None:
         """Let every witness add what it has, and hand the step on."""
@@ -285,6 +293,7 @@ class Tracer(Job):
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("updates", self._updates.new_step)
         self.contain_part("memory", self._memory.close, closed.step)
+        self.contain_part("pace", self._pace.close, closed.step)
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)
