@@ -41,7 +41,12 @@ def test_log_of_zero_among_features_is_no_mask() -> None:
 
 
 @pytest.mark.parametrize(
-    "fine", [torch.ones(3, 2), torch.arange(4), torch.ones(0, 3), torch.tensor(1.0)]
+    "fine",
+    [
+        *(torch.ones(3, 2), torch.arange(4), torch.ones(0, 3), torch.tensor(1.0)),
+        torch.full((9,), 3e38),
+        torch.full((9,), 6e4, dtype=torch.float16),
+    ],
 )
 def test_nothing_is_found_where_nothing_is(fine: torch.Tensor) -> None:
     assert spots_in(fine) is None
@@ -51,3 +56,9 @@ def test_a_number_alone_is_a_row() -> None:
     spots = spots_in(torch.tensor(math.nan))
     assert spots is not None
     assert spots.rows == (0,)
+
+
+def test_infinities_that_cancel_are_found() -> None:
+    spots = spots_in(torch.tensor([INF, -INF, 1.0, 2.0]))
+    assert spots is not None
+    assert (spots.nan, spots.inf) == (0, 2)

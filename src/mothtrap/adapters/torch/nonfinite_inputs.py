@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,8 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
     if not tensor.is_floating_point() or not is_plain(tensor) or not tensor.numel():
         return None
     values = tensor.detach()
+    if math.isfinite(float(values.sum())):  # much the quickest; it may overflow, not hide a NaN
+        return None
     nan, inf = arithmetic.nonfinite_counts(values)
     if not nan and not inf:
         return None
