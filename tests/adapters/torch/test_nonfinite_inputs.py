@@ -45,6 +45,7 @@ def test_log_of_zero_among_features_is_no_mask() -> None:
     [
         *(torch.ones(3, 2), torch.arange(4), torch.ones(0, 3), torch.tensor(1.0)),
         torch.full((9,), 3e38),
+        torch.ones(4).to(torch.float8_e4m3fn),
         torch.full((9,), 6e4, dtype=torch.float16),
     ],
 )

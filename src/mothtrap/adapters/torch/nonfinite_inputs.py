@@ -32,6 +32,8 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
     """
     if not tensor.is_floating_point() or not is_plain(tensor) or not tensor.numel():
         return None
+    if tensor.element_size() == 1:  # of 8-bit floats torch takes no sums
+        return None
     values = tensor.detach()
     if math.isfinite(float(values.sum())):  # much the quickest; it may overflow, not hide a NaN
         return None
