@@ -138,17 +138,20 @@ class RouterLoad(Observation, frozen=True, kw_only=True, tag=True):
 class AttentionLook(Observation, frozen=True, kw_only=True, tag=True):
     """The attention of one operation, recomputed for some rows of a batch.
 
-    `number` counts the attention operations of the graph, last executed first.
+    `number` counts the `of` attention operations of the graph in order of execution.
     `entropies` goes by head: of the weights of a query, relative to the logarithm of the
     choices it has, mean over queries with at least 8 choices; 0 = all on one, 1 = uniform.
     `largest_logit` is the largest absolute score; None where only weights are kept.
+    `location` is the line that called the backward.
     """
 
     number: int
+    of: int
     heads: int
     keys: int
     entropies: tuple[float, ...]
     largest_logit: float | None = None
+    location: str | None = None
 
 
 class InitialWeights(Observation, frozen=True, kw_only=True, tag=True):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.attention import AttentionWatch
 from mothtrap.adapters.torch.backwards import LossWatch
 from mothtrap.adapters.torch.failedloss import failed_loss, told
 from mothtrap.adapters.torch.forwards import ForwardWatch
@@ -65,6 +66,7 @@ class Tracer(Job):
         self._inventory = InventoryWatch(self, self.optimizers)
         self._updates = UpdateWatch(self, self.optimizers)
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
+        self._attention = AttentionWatch(self)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
         self._rounding = RoundingWatch(self, self.optimizers)
         self._memory = MemoryWatch(self)
@@ -171,6 +173,8 @@ class Tracer(Job):
             self.contain_part("labels", self.losses.read_labels, event.site, root)
             self.contain_part("memory", self._memory.loss, root, self.losses.place(event.site))
             self.contain_part("data", self._look_at_data, event.site, root)
+            again = self.forwards.recomputes
+            self.contain_part("attention", self._attention.read, event.site, root, again)
             if root.device.type == "cpu" and self.losses.nonfinite():
                 self._find_nonfinite(event.site, root)
 
