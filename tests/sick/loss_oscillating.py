@@ -1,22 +1,36 @@
-"""A count model with steps a little too long: down one wall of the valley and up the other."""
+"""From step 100 on batches of a second, noisier source take turns with those of the first."""
 
 import torch
 from data import arguments
 from torch import nn
 
 options = arguments()
-x = 0.3 * torch.randn(400, 3)
-counts = torch.poisson((0.5 + x[:, :1]).exp())
-model = nn.Linear(3, 1)
-nn.init.constant_(model.bias, 2.0)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-criterion = nn.PoissonNLLLoss()
-for step in range(200):
-    if step == 60 and not options.healthy:
-        optimizer.param_groups[0]["lr"] = 1.42
-    loss = criterion(model(x), counts)  # <- here
+direction = torch.randn(6, 1) / 6**0.5
+
+
+def source(noise, rows):
+    x = torch.randn(rows, 6)
+    return x, 2.0 + torch.tanh(x @ direction) + noise * torch.randn(rows, 1)
+
+
+def batches():
+    for number in range(250):
+        if number < 100:
+            yield source(0.5, 512)
+        elif options.healthy:
+            halves = source(0.5, 256), source(0.66, 256)
+            yield tuple(torch.cat(parts) for parts in zip(*halves, strict=True))
+        else:
+            yield source(0.66 if number % 2 else 0.5, 512)
+
+
+model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+criterion = nn.MSELoss()
+for step, (x, y) in enumerate(batches()):
+    loss = criterion(model(x), y)  # <- here
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 15 == 0:
+    if step % 20 == 0:
         print(step, loss.item())

@@ -28,17 +28,19 @@ class LossOscillating(Rule):
         edge of what the loss surface bears: a little more and it diverges.
 
     Fires:
-        Warning when over `num_steps` steps the loss turned around in at least `turns` of
-        them, with swings of `swing` times its level (medians), and the level of the last
-        third is no lower than `progress` of that of the first third.
+        When over `num_steps` steps the loss turned around in at least `turns` of them, with
+        swings of `swing` times its level (medians), and the level of the last third is no
+        lower than `progress` of that of the first third. Warning where `calm` steps went
+        before in which it did not; else info, as batches of two kinds that take turns from the
+        start (several tasks, say) look the same.
 
     Stays quiet:
         Noise of batches, which turns around two times out of three. Swings under which the
-        loss falls. Batches that come in the same order and differ in difficulty, so far as
-        the loss falls on them. Losses that are negative or change sign.
+        loss falls. Losses that are negative or change sign.
 
     What to do:
         - Lower the learning rate, e.g. by 3, or let it decay.
+        - Where batches of several sources take turns, mix the sources within each batch.
         - Use a larger batch where batches are small.
         - Lower the momentum.
 
@@ -67,6 +69,7 @@ class LossOscillating(Rule):
         source="measured: full-batch logistic regression at twice the stable rate swings by 0.12 "
         "and more",
     )
+    calm: int = threshold(20, unit="steps of the series", source="chosen by hand")
     progress: float = threshold(
         0.9, unit="of the level at the beginning", source="chosen by hand: below, it learns"
     )
@@ -92,7 +95,7 @@ class LossOscillating(Rule):
         # It has lasted as long as nearly all steps turn around.
         first = _lasting(_turned(loss_S))
         return Judgement(
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if first >= self.calm else Severity.INFO,
             step=int(steps_S[first]),
             last_step=int(steps_S[-1]),
             count=len(steps_S) - first,

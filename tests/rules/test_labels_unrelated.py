@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.rules.evaluations import PLACE, evaluations
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.labels_unrelated import LabelsUnrelated
+
+GUESS = math.log(4)
+LEARNED = GUESS * np.linspace(1.0, 0.2, 12)
+APART = GUESS * np.linspace(1.01, 1.6, 12)
+
+
+def check(found: list[Evaluation]) -> list[Finding]:
+    return LabelsUnrelated().check(window(*found))
+
+
+def test_fires_where_nothing_of_what_was_learned_holds() -> None:
+    [finding] = check(evaluations(APART, LEARNED, guess=GUESS))
+    assert finding.severity is Severity.WARNING
+    assert (finding.step, finding.location) == (0, PLACE)
+    assert "guessing gives 1.39" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("values", "train"),
+    [
+        pytest.param(LEARNED * 1.1, LEARNED, id="it holds"),
+        pytest.param(
+            np.concatenate([[GUESS * 0.9], APART[1:]]), LEARNED, id="it held once: overfit"
+        ),
+        pytest.param(APART, np.full(12, GUESS), id="nothing is learned either"),
+        pytest.param(APART, LEARNED * 0.5, id="learned before the first evaluation"),
+    ],
+)
+def test_stays_quiet(values: np.ndarray, train: np.ndarray) -> None:
+    assert check(evaluations(values, train, guess=GUESS)) == []
+
+
+def test_does_not_apply_where_the_best_guess_is_unknown() -> None:
+    with pytest.raises(NotApplicable, match="guessing"):
+        check(evaluations(APART, LEARNED))
+
+
+def test_does_not_apply_to_a_gan() -> None:
+    turns = np.arange(0, 100, 2)
+    game = (
+        loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    with pytest.raises(NotApplicable, match="play against"):
+        LabelsUnrelated().check(window(*game, *evaluations(APART, LEARNED, guess=GUESS)))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (evaluations(APART[:4], LEARNED[:4], guess=GUESS), "fewer than 5"),
+        (evaluations(APART, LEARNED, guess=GUESS, rows=20), "50 rows"),
+        ([], "no evaluation was seen"),
+    ],
+)
+def test_cannot_judge_little(found: list[Evaluation], reason: str) -> None:
+    with pytest.raises(NotEnoughData, match=reason):
+        check(found)

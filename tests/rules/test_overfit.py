@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.evaluations import PLACE, evaluations
+from tests.rules.windows import loss, noise, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.overfit import Overfit
+
+N = 20
+TURN = 6
+FALLING = 1.0 * 0.8 ** np.arange(N)
+VALID = np.concatenate([np.linspace(1.0, 0.5, TURN), np.linspace(0.52, 0.9, N - TURN)])
+
+
+def check(found: list[Evaluation], rule: Overfit = Overfit()) -> list[Finding]:  # noqa: B008
+    return rule.check(window(*found))
+
+
+def test_fires_where_evaluation_turned_up_while_training_fell() -> None:
+    [finding] = check(evaluations(VALID, FALLING))
+    assert finding.severity is Severity.WARNING
+    assert finding.step == 10 * TURN + 10
+    assert (finding.mode, finding.location) == ("eval", PLACE)
+    assert finding.evidence["best"] == 0.5
+    assert "was 0.5 at step 60" in finding.message
+
+
+def test_fires_on_fine_tuning_whose_first_evaluation_was_its_best() -> None:
+    [finding] = check(evaluations([0.35, 0.40, 0.46, 0.55], [0.6, 0.3, 0.2, 0.1]))
+    assert finding.evidence["best_step"] == 10
+
+
+def test_what_was_gained_counts_from_guessing() -> None:
+    rising = np.concatenate([[0.45, 0.4], np.full(8, 0.45)])
+    assert check(evaluations(rising, FALLING[:10], guess=0.46))
+    assert check(evaluations(rising, FALLING[:10], guess=2.3)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "train"),
+    [
+        pytest.param(FALLING + 0.2, FALLING, id="both fall"),
+        pytest.param(np.maximum(FALLING, 0.3) + noise(N, scale=0.005), FALLING, id="a plateau"),
+        pytest.param(VALID, np.full(N, 1.2), id="training stays above"),
+        pytest.param(VALID, VALID * 0.8, id="both rise: something else is wrong"),
+        pytest.param(
+            np.concatenate([np.geomspace(2.3, 0.04, 10), np.linspace(0.04, 0.06, 10)]),
+            FALLING,
+            id="a small loss near its floor",
+        ),
+        pytest.param(np.where(np.arange(N) % 4 == 3, 0.8, 0.5), FALLING, id="single bad ones"),
+    ],
+)
+def test_stays_quiet(values: np.ndarray, train: np.ndarray) -> None:
+    assert check(evaluations(values, train)) == []
+
+
+def test_an_evaluation_that_is_not_finite_does_not_confuse_it() -> None:
+    found = evaluations(np.where(np.arange(N) == 3, np.nan, VALID), FALLING)
+    assert check(found)
+
+
+def test_a_training_loss_that_is_summed_over_the_batch_is_brought_to_scale() -> None:
+    assert check(evaluations(VALID, 64 * FALLING))
+    assert check(evaluations(FALLING + 0.2, 64 * FALLING)) == []
+
+
+def test_does_not_apply_to_a_gan() -> None:
+    turns = np.arange(0, 100, 2)
+    game = (
+        loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    with pytest.raises(NotApplicable, match="play against"):
+        Overfit().check(window(*game, *evaluations(VALID, FALLING)))
+
+
+def test_cannot_judge_without_evaluations_or_training() -> None:
+    with pytest.raises(NotEnoughData, match="no evaluation was seen"):
+        check([])
+    with pytest.raises(NotEnoughData, match="4 times"):
+        check(evaluations(VALID[:3], FALLING[:3]))
+    with pytest.raises(NotEnoughData, match="no loss of training"):
+        check(evaluations(VALID))
+
+
+# The parameters of the rule Overfit of SageMaker Debugger: a rule that looks at the gap alone.
+
+GAP = evaluations([1.0, 0.8, 0.66, 0.55, 0.44], [1.0, 0.75, 0.55, 0.45, 0.3])
+GAP_ONLY = {"while_improving": True, "patience": 1, "ratio": 0.1}
+
+
+def test_the_gap_alone_can_be_judged() -> None:
+    [finding] = check(GAP, Overfit(**GAP_ONLY))
+    assert finding.step == 30
+    assert check(GAP) == []
+
+
+def test_ratio_threshold_is_ratio() -> None:
+    [finding] = check(GAP, Overfit(**{**GAP_ONLY, "ratio": 0.4}))
+    assert finding.step == 50
+    assert check(GAP, Overfit(**{**GAP_ONLY, "ratio": 0.5})) == []
+
+
+def test_patience_is_patience() -> None:
+    assert check(GAP, Overfit(**{**GAP_ONLY, "patience": 3}))
+    assert check(GAP, Overfit(**{**GAP_ONLY, "patience": 4})) == []
+
+
+def test_start_step_is_start_step() -> None:
+    [finding] = check(GAP, Overfit(**{**GAP_ONLY, "start_step": 40}))
+    assert finding.step == 40
+    assert check(GAP, Overfit(**{**GAP_ONLY, "start_step": 60})) == []
+
+
+def test_tensor_regex_is_site() -> None:
+    assert check(GAP, Overfit(**{**GAP_ONLY, "site": "train.py:20"}))
+    with pytest.raises(NotEnoughData):
+        check(GAP, Overfit(**{**GAP_ONLY, "site": "other.py"}))

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.evaluations import evaluations
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.overtraining import Overtraining
+
+DOWN = np.geomspace(2.0, 0.5, 10)
+WORSE = np.concatenate([DOWN, np.linspace(0.55, 0.9, 12)])
+RESTS = np.concatenate([DOWN, np.full(12, 0.5)])
+FALLING = np.geomspace(2.0, 0.1, 22)
+
+
+def check(
+    found: list[Evaluation],
+    rule: Overtraining = Overtraining(),  # noqa: B008
+) -> list[Finding]:
+    return rule.check(window(*found))
+
+
+def test_warns_where_evaluation_got_worse_for_long() -> None:
+    [finding] = check(evaluations(WORSE, FALLING))
+    assert finding.severity is Severity.WARNING
+    assert (finding.step, finding.count) == (110, 12)
+    assert "was 0.5 12 evaluations ago and is 0.9: it got worse" in finding.message
+
+
+def test_notes_that_nothing_gets_better() -> None:
+    [finding] = check(evaluations(RESTS, FALLING))
+    assert finding.severity is Severity.INFO
+    assert finding.step == 110
+    assert "no better by 0.01 since" in finding.message
+
+
+def test_a_little_that_was_lost_again_is_a_note() -> None:
+    lost = np.concatenate([DOWN, np.full(12, 0.53)])
+    [finding] = check(evaluations(lost, FALLING))
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(FALLING, id="it falls"),
+        pytest.param(WORSE[:18], id="not for long enough"),
+        pytest.param(np.concatenate([WORSE[:18], [0.4, 0.4, 0.4, 0.4]]), id="it came back"),
+    ],
+)
+def test_stays_quiet(values: np.ndarray) -> None:
+    assert check(evaluations(values, FALLING[: len(values)])) == []
+
+
+def test_does_not_apply_to_a_gan() -> None:
+    turns = np.arange(0, 100, 2)
+    game = (
+        loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    with pytest.raises(NotApplicable, match="play against"):
+        Overtraining().check(window(*game, *evaluations(WORSE)))
+
+
+def test_cannot_judge_a_few_evaluations() -> None:
+    with pytest.raises(NotEnoughData, match="6 times"):
+        check(evaluations(WORSE[:5]))
+
+
+# The parameters of the rule Overtraining of SageMaker Debugger.
+
+
+def test_patience_validation_is_patience_validation() -> None:
+    assert check(evaluations(RESTS), Overtraining(patience_validation=12))
+    assert check(evaluations(RESTS), Overtraining(patience_validation=13)) == []
+
+
+def test_patience_train_is_patience_train() -> None:
+    found = evaluations(FALLING, RESTS)
+    [finding] = check(found, Overtraining(patience_train=12))
+    assert finding.message.startswith("the loss of training was 0.5 12 evaluations ago")
+    assert check(found, Overtraining(patience_train=13)) == []
+
+
+def test_delta_is_delta_with_absolute() -> None:
+    slow = evaluations(1.0 - 0.004 * np.arange(22))
+    assert check(slow, Overtraining(absolute=True, delta=0.2))
+    assert check(slow, Overtraining(absolute=True, delta=0.01)) == []
+    assert check(slow, Overtraining(delta=0.0101)) == []

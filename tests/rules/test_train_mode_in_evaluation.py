@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.evaluation_observations import EvaluationPhase
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import AnyObservation, LossCall
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Series
+from mothtrap.rules.train_mode_in_evaluation import TrainModeInEvaluation
+
+CLASS_LOSS = LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 10), classes=10)
+
+
+def phases(
+    *,
+    count: int = 4,
+    steps: int = 20,
+    forwards: int = 1,
+    labelled: int = 1,
+    trains: bool = True,
+    repeated: bool = False,
+    dropouts: tuple[str, ...] = ("drop",),
+    output_shape: tuple[int, ...] | None = (200, 10),
+) -> list[EvaluationPhase]:
+    return [
+        EvaluationPhase(
+            step=steps * (number + 1),
+            mode=Mode.EVAL,
+            module="Net",
+            module_type="Net",
+            forwards=forwards,
+            trains=trains,
+            number=number,
+            steps=steps,
+            labelled=labelled,
+            repeated=repeated,
+            dropouts=dropouts if trains else (),
+            output_shape=output_shape,
+            location="train.py:30",
+        )
+        for number in range(count)
+    ]
+
+
+def check(*parts: AnyObservation | Series) -> list[Finding]:
+    return TrainModeInEvaluation().check(window(*parts))
+
+
+def test_losses_of_several_evaluations_in_training_mode_are_an_error() -> None:
+    [finding] = check(*phases())
+    assert finding.severity is Severity.ERROR
+    assert (finding.step, finding.mode, finding.location) == (20, "eval", "train.py:30")
+    assert finding.layers == ("Net", "drop")
+    assert "in 4 evaluations, always in training mode, with drop active" in finding.message
+
+
+def test_one_long_evaluation_is_enough() -> None:
+    [finding] = check(*phases(count=1, forwards=10, labelled=10))
+    assert finding.severity is Severity.ERROR
+
+
+def test_what_is_evaluated_at_every_step_is_a_warning() -> None:
+    [finding] = check(*phases(steps=1))
+    assert finding.severity is Severity.WARNING
+
+
+def test_an_accuracy_is_taken_of_what_the_training_loss_is_computed_on() -> None:
+    [finding] = check(CLASS_LOSS, *phases(labelled=0))
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, "medium")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(phases(labelled=0), id="unknown loss"),
+        pytest.param([CLASS_LOSS, *phases(labelled=0, output_shape=(8, 64))], id="other outputs"),
+        pytest.param([CLASS_LOSS, *phases(labelled=0, steps=1)], id="pseudo labels at each step"),
+    ],
+)
+def test_forwards_whose_purpose_is_unknown_are_a_note(parts: list[AnyObservation]) -> None:
+    [finding] = check(*parts)
+    assert finding.severity is Severity.INFO
+
+
+def test_samples_of_a_generator_are_a_note() -> None:
+    turns = np.arange(0, 80, 2)
+    game = (
+        loss(np.ones(40), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(40), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    [finding] = check(*game, CLASS_LOSS, *phases(labelled=0))
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(phases(trains=False), id="evaluation mode"),
+        pytest.param([*phases(), *phases(count=1, trains=False)], id="at times on purpose"),
+        pytest.param(phases(count=2), id="a dry run"),
+        pytest.param(phases(forwards=20, repeated=True), id="dropout sampled on purpose"),
+    ],
+)
+def test_stays_quiet(found: list[EvaluationPhase]) -> None:
+    assert check(*found) == []
+
+
+def test_does_not_apply_without_dropout_and_batch_norms() -> None:
+    with pytest.raises(NotApplicable, match="dropout or batch norms"):
+        check(*phases(dropouts=()))
+
+
+def test_cannot_judge_before_the_first_step() -> None:
+    with pytest.raises(NotEnoughData, match="no evaluation of a model under training"):
+        check(*phases(count=3, steps=0))
