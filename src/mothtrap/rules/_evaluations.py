@@ -76,5 +76,6 @@ def _comparable(train_E: Floats, value_E: Floats) -> Floats:
         return train_E
     first = known[0]
     if value_E[first] > 0 and train_E[first] > COMPARABLE_RATIO * value_E[first]:
-        return train_E * (value_E[first] / train_E[first])
+        scaled_E: Floats = train_E * (value_E[first] / train_E[first])
+        return scaled_E
     return train_E

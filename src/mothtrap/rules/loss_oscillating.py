@@ -42,7 +42,7 @@ class LossOscillating(Rule):
         - Lower the learning rate, e.g. by 3, or let it decay.
         - Where batches of several sources take turns, mix the sources within each batch.
         - Use a larger batch where batches are small.
-        - Lower the momentum.
+        - Lower the momentum, which makes long steps longer.
 
     Example:
         optimizer = torch.optim.SGD(model.parameters(), lr=2.0)

@@ -110,10 +110,10 @@ def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
     if inputs.reduction != "sum":
         return value.reshape(()).clone()
     target, prediction = inputs.target, inputs.prediction
+    count: torch.Tensor | int = prediction.numel() if prediction is not None else 1
     if inputs.has_hard_targets and target is not None:
-        ignored = inputs.given.get("ignore_index", -100)
-        return value.reshape(()) / (target != ignored).sum().clamp(min=1)
-    return value.reshape(()) / max(1, prediction.numel() if prediction is not None else 1)
+        count = (target != inputs.given.get("ignore_index", -100)).sum().clamp(min=1)
+    return torch.div(value.reshape(()), max(count, 1) if isinstance(count, int) else count)
 
 
 def observed(original: Function, tell: Tell, drop_own_frame: Function) -> Function:
