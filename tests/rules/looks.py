@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from mothtrap.core.observations import (
+    AttentionLook,
     DataTaken,
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
     LayerScale,
     OutputSpread,
+    RouterLoad,
     UnitInputs,
 )
 
@@ -156,3 +158,15 @@ def spread(step: int, between: float, **more) -> OutputSpread:
         location="train.py:9",
         **about,
     )
+
+
+def attention(step: int, entropies: Sequence[float] = (0.9, 0.9), **more) -> AttentionLook:
+    """A look at an attention of 64 positions."""
+    about = {"number": 0, "of": 1, "keys": 64, "location": "train.py:9", **more}
+    return AttentionLook(step=step, heads=len(entropies), entropies=tuple(entropies), **about)
+
+
+def routed(step: int, shares: Sequence[float], **more) -> RouterLoad:
+    """Whom the rows of a batch have chosen."""
+    about = {"router": "moe.gate", "experts": "moe.experts", "rows": 64, **more}
+    return RouterLoad(step=step, shares=tuple(shares), location="model.py:1", **about)

@@ -106,4 +106,7 @@ ILLNESSES = (
     exactly("eval_mode_in_training", "STR703", 20, layer="Sequential"),
     exactly("train_mode_in_evaluation", "STR704", 15, layer="Sequential"),
     exactly("batchnorm_tiny_batch", "STR705", 0, layer="1"),
+    Illness("attention_collapse", "ACT205", 5, 200, severity="warning"),
+    near("attention_logit_growth", "ACT206", 0, severity="warning"),
+    Illness("router_collapse", "ACT207", 0, 200, layer="gate", severity="warning"),
 )

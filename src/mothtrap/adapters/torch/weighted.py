@@ -16,8 +16,11 @@ def weight_of(module: nn.Module) -> torch.Tensor | None:
     """The matrix that a module multiplies its input by; None where it has none."""
     if isinstance(module, _NO_MATRIX):
         return None
+    own = module._parameters  # of a scripted module it is no dictionary
     for name in ("weight", "weight_ih_l0", "weight_ih"):
-        weight = module._parameters.get(name)
+        if name not in own:
+            continue
+        weight = own[name]
         if isinstance(weight, nn.Parameter) and weight.ndim >= 2:
             return weight
     return None

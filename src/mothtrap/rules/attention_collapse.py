@@ -1,0 +1,157 @@
+"""ACT205: attention heads look at one position alone, or at all alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import AttentionLook
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._attention import by_operation
+from mothtrap.rules._stretches import last_stretch
+
+FIRST_LOOKS = 3
+"""Looks at the beginning that tell how a head started."""
+
+
+@dataclass(frozen=True)
+class AttentionCollapse(Rule):
+    """Attention heads come to look at one position alone, or stay with all alike.
+
+    What it detects:
+        Heads whose attention weights, spread over many positions at first, end on one
+        position for nearly every query; or attention that stays exactly even.
+
+    Why it matters:
+        A weight of 1 has a gradient of 0: such a head cannot move its attention any
+        more, and training becomes unstable or stops. Attention that is exactly even
+        is an average that has learned nothing.
+
+    Fires:
+        Warning when, in `persisting_looks` looks running, the entropy of at least
+        `heads_share` of the heads of an attention, relative to that of even weights, is
+        below `narrow` after it was above `wide` at the start, and the loss is still above
+        `loss_share` of its first value. Or when all heads of all
+        attentions have stayed above `even` for `even_steps` steps.
+
+    Stays quiet:
+        Heads that were narrow from the start, or became so while the loss fell (in tasks
+        like copying one position is the right one), single narrow heads (previous token,
+        separator), queries with fewer than 8 positions to choose from, attention inside
+        checkpointed segments, which is not read.
+
+    What to do:
+        - Lower the learning rate, or warm it up for longer.
+        - Normalise queries and keys before their product (QK norm), or cap the scores.
+        - Divide scores by the square root of the head's width.
+        - Check the sign and size of a penalty on the attention.
+
+    Example:
+        scores = q @ k.transpose(-1, -2)                      # far apart: one weight is 1
+        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+
+    References:
+        Zhai et al. 2023, Stabilizing Transformer training by preventing attention entropy
+        collapse, https://arxiv.org/abs/2303.06296
+    """
+
+    code = "ACT205"
+    explains = ("loss_not_decreasing",)
+
+    narrow: float = threshold(0.05, unit="relative entropy", source="chosen by hand")
+    wide: float = threshold(0.3, unit="relative entropy", source="chosen by hand")
+    heads_share: float = threshold(0.5, unit="share of the heads", source="chosen by hand")
+    persisting_looks: int = threshold(3, unit="looks running", source="chosen by hand")
+    loss_share: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
+    even: float = threshold(
+        0.9999, unit="relative entropy", source="chosen by hand: moves within a few steps"
+    )
+    even_steps: int = threshold(500, unit="steps", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at every attention."""
+        operations = by_operation(window)
+        if max(len(looks) for looks in operations.values()) < FIRST_LOOKS + self.persisting_looks:
+            raise NotEnoughData(f"fewer than {FIRST_LOOKS + self.persisting_looks} looks")
+        for place, looks in operations.items():
+            found = self._narrowed(window, place, looks)
+            if found:
+                return [found]
+        found = self._even(window, operations)
+        return [found] if found else []
+
+    def _narrowed(self, window: Window, place: str, looks: list[AttentionLook]) -> Finding | None:
+        heads = looks[0].heads
+        same = [look for look in looks if look.heads == heads]
+        if len(same) < FIRST_LOOKS + self.persisting_looks:
+            return None
+        entropy_LH = np.array([look.entropies for look in same])
+        was_wide_H = np.median(entropy_LH[:FIRST_LOOKS], axis=0) >= self.wide
+        share_L = ((entropy_LH <= self.narrow) & was_wide_H).mean(axis=1)
+        stretch = last_stretch(share_L >= self.heads_share)
+        if not stretch or stretch[1] - stretch[0] < self.persisting_looks:
+            return None
+        if self._learns(window):
+            return None
+        narrow = round(share_L[-1] * heads)
+        return self._finding(
+            window,
+            (place,),
+            same[stretch[0] :],
+            f"{narrow} of {heads} heads of {place} look at one of {same[-1].keys} positions alone: "
+            f"their relative entropy fell from {np.median(entropy_LH[0]):.2g} to "
+            f"{np.median(entropy_LH[-1]):.2g}",
+            float(np.median(entropy_LH[-1])),
+            self.narrow,
+        )
+
+    def _learns(self, window: Window) -> bool:
+        """Whether a loss has fallen far since the beginning."""
+        return any(
+            series.first > 0 and np.median(series.values_S[-20:]) < self.loss_share * series.first
+            for series in window.scalars("loss")
+            if len(series)
+        )
+
+    def _even(self, window: Window, operations: dict[str, list[AttentionLook]]) -> Finding | None:
+        every = [look for looks in operations.values() for look in looks]
+        if max(look.step for look in every) - min(look.step for look in every) < self.even_steps:
+            return None
+        lowest = min(min(look.entropies) for look in every)
+        if lowest < self.even:
+            return None
+        looks = next(iter(operations.values()))
+        return self._finding(
+            window,
+            tuple(operations),
+            looks,
+            f"the weights of every attention have been even for {looks[-1].step} steps",
+            lowest,
+            self.even,
+        )
+
+    def _finding(
+        self,
+        window: Window,
+        places: tuple[str, ...],
+        looks: list[AttentionLook],
+        message: str,
+        value: float,
+        limit: float,
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=looks[0].step,
+            last_step=looks[-1].step,
+            count=len(looks),
+            layers=places,
+            message=message,
+            evidence={"value": value, "limit": limit},
+            location=looks[-1].location,
+        )
