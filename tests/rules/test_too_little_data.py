@@ -52,7 +52,7 @@ def test_rows_sliced_by_hand_are_counted_when_they_have_come_around() -> None:
     rows = RowsShared(
         step=9, module="N", argument="x", source="c", train_rows=40, eval_rows=9, shared=0
     )
-    [finding] = TooLittleData().check(window(rows, targets((5, 5))))
+    [finding] = TooLittleData().check(window(rows, targets((5, 5), (4, 6))))
     assert finding.evidence["samples"] == 40
 
 
@@ -69,7 +69,11 @@ def test_many_parameters_and_a_gap_are_a_note() -> None:
 
 def test_quiet_with_enough_samples_and_on_one_class() -> None:
     assert TooLittleData().check(window(loader(120), FOUR)) == []
-    assert TooLittleData().check(window(loader(20), targets((8,), (8,)))) == []
+    assert TooLittleData().check(window(loader(20), targets((8,), (9,)))) == []
+
+
+def test_quiet_on_targets_that_number_the_rows_of_a_batch() -> None:
+    assert TooLittleData().check(window(loader(200), targets(*[(1,) * 64] * 9))) == []
 
 
 @pytest.mark.parametrize("parts", [(FOUR,), (loader(10),)])

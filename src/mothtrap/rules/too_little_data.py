@@ -116,10 +116,12 @@ def _samples(window: Window) -> tuple[int, str | None] | None:
 
 def _classes(window: Window) -> int:
     """How many classes were seen in the targets; 0 where there are none."""
-    seen = [
-        np.array(order.counts).sum(axis=0) for order in window.seen(TargetOrder) if order.counts
-    ]
-    return max((int((counts_K > 0).sum()) for counts_K in seen), default=0)
+    classes = 0
+    for order in window.seen(TargetOrder):
+        if len(set(order.counts)) > 1:  # else they number the rows of a batch
+            seen_K = np.array(order.counts).sum(axis=0) > 0
+            classes = max(classes, int(seen_K.sum()))
+    return classes
 
 
 def _parameters(window: Window) -> int:

@@ -207,3 +207,20 @@ def test_so_many_loaders_are_followed_and_no_more(monkeypatch: pytest.MonkeyPatc
             train(DataLoader(table(), batch_size=16))
     assert len(seen.observed(LoaderBegan)) == 2
     assert len(seen.steps()) == 10
+
+
+def test_a_batch_that_a_teacher_sees_first_is_trained_on_all_the_same() -> None:
+    data, teacher, model = table(40), classifier(), classifier()
+    loader = DataLoader(Subset(data, range(20)), batch_size=10)
+    held_out = DataLoader(Subset(data, range(15, 40)), batch_size=10)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, y in loader:
+            with torch.no_grad():
+                teacher(x)
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        evaluate(held_out, model)
+        train(loader, model)
+    [told] = seen.observed(IndicesShared)
+    assert (told.train_loader, told.eval_loader, told.shared) == ("loader 1", "loader 2", 5)

@@ -27,8 +27,9 @@ def evaluate(model: nn.Module, *parts: Tensor) -> None:
             model(part)
 
 
-def close(model: nn.Module) -> None:
-    """Begin another step: what was seen after the last one is handed on with it."""
+def end(model: nn.Module, seen: Seen) -> None:
+    """Tell of the last evaluation, in another step: there is no worker that would end."""
+    seen.tracer.forwards.inputs.overlap.ended()
     epoch(model, torch.randn(40, 6))
 
 
@@ -42,7 +43,7 @@ def test_rows_that_were_trained_on_are_counted_once_training_is_known() -> None:
         for _ in range(3):
             epoch(model, x[:100])
             evaluate(model, x[90:])
-        close(model)
+        end(model, seen)
     assert told(seen) == [(100, 30, 10)] * 2
     found = seen.observed(RowsShared)[0]
     assert (found.module, found.argument, found.expected_share) == ("Sequential", "input", 0.0)
@@ -72,7 +73,7 @@ def test_a_loader_that_ended_has_given_all_its_rows() -> None:
             optimizer.step()
         for (rows,) in held_out:
             evaluate(model, rows)
-        close(model)
+        end(model, seen)
     assert told(seen) == [(100, 25, 5)]
     [found] = seen.observed(RowsShared)
     assert found.source == "loader 2"
@@ -84,7 +85,7 @@ def test_training_data_and_others_evaluated_by_one_function_are_kept_apart() -> 
         for _ in range(2):
             epoch(model, x[:100])
         evaluate(model, x[:100], x[100:])
-        close(model)
+        end(model, seen)
     assert sorted(told(seen)) == [(100, 50, 0), (100, 100, 100)]
 
 
@@ -94,7 +95,7 @@ def test_full_batches_are_known_at_the_second_step() -> None:
         epoch(model, x[:80], size=80, shuffle=False)
         epoch(model, x[:80], size=80, shuffle=False)
         evaluate(model, x[60:])
-        close(model)
+        end(model, seen)
     assert told(seen) == [(80, 40, 20)]
 
 
@@ -105,7 +106,7 @@ def test_data_with_few_different_rows_explain_equal_ones() -> None:
         for _ in range(2):
             epoch(model, rows[:300])
         evaluate(model, rows[300:])
-        close(model)
+        end(model, seen)
     [found] = seen.observed(RowsShared)
     assert found.shared >= found.eval_rows - 3
     assert found.expected_share > 0.4
@@ -120,7 +121,7 @@ def test_rows_drawn_with_replacement_explain_nothing() -> None:
             model(x[torch.randint(0, 100, (20,))]).square().mean().backward()
             optimizer.step()
         evaluate(model, x[80:])
-        close(model)
+        end(model, seen)
     [found] = seen.observed(RowsShared)
     assert found.shared >= 18
     assert found.expected_share == 0
@@ -152,5 +153,35 @@ def test_calls_of_different_sizes_are_kept_apart_but_for_what_is_left_at_the_end
         for _ in range(2):
             epoch(model, x)
         evaluate(model, x, x[100:], *x.split(40))
-        close(model)
+        end(model, seen)
     assert sorted(told(seen)) == [(150, 50, 50), (150, 150, 150), (150, 150, 150)]
+
+
+def test_a_teacher_of_the_same_rows_is_no_evaluation() -> None:
+    teacher, model, x = classifier(), classifier(), torch.randn(100, 6)
+    with watched() as seen:
+        for _ in range(3):
+            epoch(teacher, x)
+        kept = sgd(teacher)
+        optimizer = sgd(model)
+        for rows in torch.randperm(100).split(20):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                wanted = teacher(x[rows])
+            (model(x[rows]) - wanted).square().mean().backward()
+            with torch.no_grad():
+                teacher(x[rows])
+            optimizer.step()
+        end(model, seen)
+    assert kept.param_groups
+    assert told(seen) == []
+
+
+def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
+    model, x = classifier(), torch.randn(120, 6)
+    with watched() as seen:
+        for _ in range(4):
+            epoch(model, x[:100], size=100)
+            evaluate(model, x[90:])
+        end(model, seen)
+    assert told(seen) == [(100, 30, 10)] * 3

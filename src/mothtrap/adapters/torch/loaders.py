@@ -84,8 +84,9 @@ class _Pass:
 class Batch:
     """What was loaded last: its tensors by place, and what the sampler drew for it.
 
-    `sizes` are rows and elements of the tensors. `trains`: what the first model that was
-    given it was called for; None before. `told`: what is no number in it was said.
+    `sizes` are rows and elements of the tensors. `trains`: whether a model that was
+    given it is trained, so far as is known; None before the first. `told`: what is no
+    number in it was said.
     """
 
     source: Source
@@ -182,6 +183,7 @@ class LoaderWatch:
             self._tell_batches(known, ended=True)
         known.source.done = True
         known.seen.clear()
+        self._settle()
         self.latest = None
 
     # What the training makes of it
@@ -195,14 +197,12 @@ class LoaderWatch:
         if batch is None or not any(_size(t) in batch.sizes for t in arguments):
             return None
         if batch.trains is None:
-            batch.trains = trains
             for fact in self._found:
                 self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
-            if not trains and not batch.source.evaluated:
-                batch.source.evaluated = True
-                self._compare_indices(batch.source)
-        # After a backward an evaluation may be given tensors of the same sizes by hand.
-        return batch.source if batch.trains == trains else None
+        if not trains and batch.trains:
+            return None  # after a backward tensors of the same sizes may be given by hand
+        batch.trains = trains  # a teacher may see it before the model that is trained
+        return batch.source
 
     def trained_on(self) -> None:
         """A backward begins: the latest batch is trained on."""
@@ -223,6 +223,13 @@ class LoaderWatch:
         return batch.told
 
     # How
+
+    def _settle(self) -> None:
+        """The latest batch is done with: one that no model was trained on was evaluated."""
+        batch = self.latest
+        if batch is not None and batch.trains is False and not batch.source.evaluated:
+            batch.source.evaluated = True
+            self._compare_indices(batch.source)
 
     def _is_elsewhere(self) -> bool:
         return threading.get_ident() != self._thread()

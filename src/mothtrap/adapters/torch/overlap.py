@@ -33,6 +33,8 @@ NEW_SHARE = 0.02
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
 """Rows in a row, and their share of all known, in which so few are new."""
 WITHOUT_REPLACEMENT = ("sequential", "shuffled")
+STEPS_APART = 3
+"""Evaluations that are closer, each of other rows, are part of the training."""
 KNOWN_SHARE = 0.8
 """Calls whose rows were trained on to such a share evaluate the training data."""
 
@@ -84,7 +86,9 @@ class OverlapWatch:
         self._job = job
         self._trained: ByIdentity[nn.Module, dict[tuple[int, ...], _Trained]] = ByIdentity()
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
+        self._before: dict[tuple[str, str], tuple[RowsShared, Digests]] = {}
         self._phases: dict[str, int] = {}
+        self._open_step = -1
         self._sizes: dict[str | None, tuple[int, int]] = {}
 
     def called(
@@ -98,6 +102,9 @@ class OverlapWatch:
         """A model is called by user code with `arguments`, which came from `source`."""
         if trains:
             self.evaluation_ended()
+            self._open_step = self._job.grouper.step
+        elif self._open_step == self._job.grouper.step:
+            return  # between a forward and the step that it is for
         chosen = next(((n, t) for n, t in arguments if _has_rows(t)), None)
         if chosen is None:
             return
@@ -113,27 +120,43 @@ class OverlapWatch:
             self._evaluate(by_shape[shape], module, name, tensor, source)
 
     def evaluation_ended(self) -> None:
-        """Tell of the evaluation that is over."""
+        """Put down the evaluation that is over, and tell of the one of its kind before."""
         evaluated, self._evaluated = self._evaluated, {}
-        for (source, _), found in evaluated.items():
-            self._phases[source] = self._phases.get(source, 0) + 1
+        for (source, apart), found in evaluated.items():
             digest_N = np.concatenate(found.rows)
-            distinct = np.unique(digest_N).tolist()
-            shared = sum(row in found.trained.rows for row in distinct)
-            self._job.recorder.observe(
-                RowsShared(
-                    step=self._job.grouper.step,
-                    mode=Mode.EVAL,
-                    module=found.module,
-                    argument=found.argument,
-                    source=source,
-                    train_rows=len(found.trained.rows),
-                    eval_rows=len(distinct),
-                    shared=shared,
-                    expected_share=_expected(found.trained, digest_N),
-                    location=found.location,
-                )
+            distinct_N = np.unique(digest_N)
+            told = RowsShared(
+                step=self._job.grouper.step,
+                mode=Mode.EVAL,
+                module=found.module,
+                argument=found.argument,
+                source=source,
+                train_rows=len(found.trained.rows),
+                eval_rows=len(distinct_N),
+                shared=sum(row in found.trained.rows for row in distinct_N.tolist()),
+                expected_share=_expected(found.trained, digest_N),
+                location=found.location,
             )
+            before = self._before.pop((source, apart), None)
+            if before is not None:
+                close = told.step - before[0].step < STEPS_APART
+                if close and not np.array_equal(before[1], distinct_N):
+                    self._phases[source] = PHASES  # part of training: a teacher, a bootstrap
+                    continue
+                self._tell(before[0])
+            self._before[source, apart] = told, distinct_N
+
+    def ended(self) -> None:
+        """Tell of the last evaluations."""
+        self.evaluation_ended()
+        before, self._before = self._before, {}
+        for told, _ in before.values():
+            self._tell(told)
+
+    def _tell(self, told: RowsShared) -> None:
+        if self._phases.get(told.source, 0) < PHASES:
+            self._phases[told.source] = self._phases.get(told.source, 0) + 1
+            self._job.recorder.observe(told)
 
     def _train(self, trained: _Trained, tensor: torch.Tensor, source: Source | None) -> None:
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:

@@ -135,7 +135,7 @@ class Tracer(Job):
 
     def ended(self) -> None:
         """Nothing more will come."""
-        self.contain(self.contain_part, "data", self.forwards.inputs.overlap.evaluation_ended)
+        self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
         self.contain(self.contain_part, "failed losses", self._tell_failed_loss)
