@@ -74,3 +74,9 @@ def test_stays_quiet_on_parameters_reached_rarely() -> None:
 def test_cannot_judge_before_twenty_steps() -> None:
     with pytest.raises(NotEnoughData, match="20"):
         ParameterWithoutOptimizer().check(window(steps=19))
+
+
+def test_a_new_model_of_which_nothing_is_held_is_a_warning() -> None:
+    [finding] = check(idle("encoder.0.weight", model_untouched=True))
+    assert finding.severity is Severity.WARNING
+    assert "that model is new" in finding.message

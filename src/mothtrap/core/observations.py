@@ -39,6 +39,7 @@ from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
 from mothtrap.core.reach_observations import HiddenParameters as HiddenParameters
 from mothtrap.core.reach_observations import IdleOptimizer as IdleOptimizer
 from mothtrap.core.reach_observations import UnreachedModule as UnreachedModule
+from mothtrap.core.worker_observations import WorkerPace as WorkerPace
 
 
 class LossSeries(Observation, frozen=True, kw_only=True, tag=True):
@@ -128,6 +129,8 @@ class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
     `twin`: name or index of a parameter of same shape that an optimizer holds and
     that belongs to no live module ("orphan"), else None.
     `downstream_of_trained`: it lies between trained parameters and the loss.
+    `model_untouched`: no optimizer holds anything of its model, which looks as the
+    framework initialises it.
     """
 
     name: str
@@ -138,6 +141,7 @@ class UnownedParameter(Observation, frozen=True, kw_only=True, tag=True):
     created_after_optimizer: bool = False
     twin: str | None = None
     downstream_of_trained: bool = False
+    model_untouched: bool = False
     location: str | None = None
 
 
@@ -313,6 +317,7 @@ AnyObservation = (
     | NonfiniteModule
     | FiniteOutputs
     | LossesKept
+    | WorkerPace
     | UnownedParameter
     | UnreachedModule
     | IdleOptimizer

@@ -29,8 +29,9 @@ class ParameterWithoutOptimizer(Rule):
         After `reached_steps` steps with a gradient. Error when the parameter was made
         after the optimizer, when an optimizer holds an orphan of the same shape in its
         place, or when it lies between trained parameters and the loss. Warning when
-        its neighbours in the same part of the model are trained. Info for a whole part
-        upstream of what is trained: a backbone that is left as it is.
+        its neighbours in the same part of the model are trained, or when nothing of its model
+        is, which looks as it was initialised. Info for a whole part upstream of what is
+        trained: a backbone that is left as it is.
 
     Stays quiet:
         Parameters with `requires_grad=False`, parameters that the script updates by
@@ -118,6 +119,8 @@ def _trained_parts(window: Window) -> set[str]:
 def _severity(seen: UnownedParameter, trained_parts: set[str]) -> Severity:
     if seen.created_after_optimizer or seen.twin is not None or seen.downstream_of_trained:
         return Severity.ERROR
+    if seen.model_untouched:
+        return Severity.WARNING
     part, dot, _ = seen.name.partition(".")
     return Severity.WARNING if dot and part in trained_parts else Severity.INFO
 
@@ -127,6 +130,8 @@ def _reason(seen: UnownedParameter) -> str:
         return ": it was made after the optimizer"
     if seen.twin is not None:
         return f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
+    if seen.model_untouched:
+        return ": nothing of its model is in one, and that model is new"
     if seen.downstream_of_trained:
         return ": it lies between trained parameters and the loss"
     return ""

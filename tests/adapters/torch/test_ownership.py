@@ -183,3 +183,22 @@ def test_short_lived_parameters_do_not_fill_what_is_watched() -> None:
         model = classifier()
         run(model, sgd(model), 3)
         assert len(seen.tracer._ownership._watched) == 0
+
+
+def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() -> None:
+    def act(trained_before: bool) -> None:
+        encoder, head = nn.Linear(6, 32), nn.Linear(32, 3)
+        if trained_before:
+            with torch.no_grad():
+                encoder.weight.mul_(2.0)
+        optimizer = sgd(head)
+        for _ in range(TOLD_AT + 1):
+            x, y = batch()
+            optimizer.zero_grad()
+            functional.cross_entropy(head(encoder(x).relu()), y).backward()
+            optimizer.step()
+
+    found = told(lambda: act(False))
+    assert set(found) == {"weight", "bias"}
+    assert all(seen.model_untouched for seen in found.values())
+    assert told(lambda: act(True)) == {}

@@ -1,4 +1,4 @@
-"""Parameters of a trained root that no optimizer holds."""
+"""Parameters that no optimizer holds, of trained roots and of new ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.initial import looks_untouched
 from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, parameters
 from mothtrap.core.observations import UnownedParameter
@@ -41,6 +42,7 @@ class OwnershipWatch:
     def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
         self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
+        self._new: dict[int, bool] = {}
         self._roots_seen = -1
         self._steps = 0
 
@@ -71,7 +73,11 @@ class OwnershipWatch:
         optimizers = self._optimizers
         for root in self._job.book.roots:
             module = root.module()
-            if module is None or not optimizers.owns_root(root):
+            if module is None:
+                continue
+            # Of a model that nobody trains only a new one is of interest: a loaded one may be
+            # there to judge others.
+            if not optimizers.owns_root(root) and not self._is_new(root, module):
                 continue
             for parameter in module.parameters():
                 known = parameter in self._watched
@@ -79,6 +85,12 @@ class OwnershipWatch:
                     continue
                 if len(self._watched) < MAX_WATCHED:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
+
+    def _is_new(self, root: Root, module: nn.Module) -> bool:
+        """Whether a model looks as it was initialised; asked once, when it is first seen."""
+        if root.index not in self._new:
+            self._new[root.index] = looks_untouched(module.modules()) is True
+        return self._new[root.index]
 
     def _tell(self, step: int) -> None:
         optimizers, book = self._optimizers, self._job.book
@@ -98,6 +110,7 @@ class OwnershipWatch:
                     created_after_optimizer=self._is_younger(module, watched.root),
                     twin=self._orphan_like(parameter),
                     downstream_of_trained=self._is_downstream(path, watched.root),
+                    model_untouched=not optimizers.owns_root(watched.root),
                     location=book.location(module) if module is not None else None,
                 )
             )
