@@ -1,5 +1,7 @@
 """Each illness in a real small training is named as the root, at its step, layer and line.
 
+What was stored of it is judged again, and gives the same.
+
 By default seed 0; `HARNESS_SEEDS=0,1,2` takes more.
 """
 
@@ -14,7 +16,12 @@ from tests.harness.preloaded import Preloaded
 from tests.harness.running import observed, run, show
 from tests.sick.expected import ILLNESSES, Illness
 
-from mothtrap.monitor.catalogue import rule_classes
+from mothtrap.core.config import load_config
+from mothtrap.core.findings import Finding
+from mothtrap.core.quiet import Quiet
+from mothtrap.monitor.afterwards import judge_again
+from mothtrap.monitor.catalogue import load_rules, rule_classes
+from mothtrap.reader.run import open_run
 
 FOLDER = Path(__file__).parent
 MARK = "# <- here"
@@ -41,6 +48,12 @@ def record_of(
     record = show(folder / "seen", cwd=folder)
     assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
     return record
+
+
+def judged_again(illness: Illness, folder: Path) -> tuple[Finding, ...]:
+    """What the rule says of the stored run, when it is given what it needs and no more."""
+    config, _ = load_config(start=folder, environ={}, overrides={"select": (illness.code,)})
+    return judge_again(open_run(folder / "seen"), load_rules(config), Quiet.of(config)).findings
 
 
 def marked_lines(script: Path) -> list[str]:
@@ -82,6 +95,9 @@ def test_the_illness_is_the_root_of_the_diagnosis(
     assert root["detected_step"] >= root["step"]
     layers = [layer for layer in root["layers"] if f"{layer}.".startswith(f"{illness.layer}.")]
     assert layers or not illness.layer, told(record)
+    [again] = [f for f in judged_again(illness, tmp_path) if f.mode == root["mode"]]
+    assert (again.severity, again.layers[:1]) == (root["severity"], tuple(root["layers"][:1]))
+    assert illness.first_step <= again.step <= illness.last_step
     location = root["location"] or ""
     assert any(line in location for line in marked_lines(FOLDER / f"{illness.name}.py")), told(
         record

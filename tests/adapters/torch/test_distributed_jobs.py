@@ -13,7 +13,7 @@ from tests.harness.programs import FOLDER
 from tests.harness.running import Outcome, environment, observed, run
 
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import ReplicaDigests
+from mothtrap.core.observations import ReplicaDigests, WorkerPace
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import Run, open_run
 
@@ -78,6 +78,13 @@ def test_training_past_the_wrapper_explains_why_the_workers_differ(tmp_path: Pat
     assert "ddp_variants.py:" in found.location
     outcome = _show(tmp_path)
     assert outcome["diagnosis"][0]["root"] == found.fingerprint
+
+
+def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
+    _, run = job(tmp_path, "slow_rank", "slow")
+    [found] = [finding for finding in run.findings if finding.code == "DST952"]
+    assert (found.severity, found.workers) == (Severity.WARNING, (1,))
+    assert run.observations(WorkerPace)
 
 
 def test_rank_0_alone_is_recorded_where_that_is_asked_for(tmp_path: Path) -> None:

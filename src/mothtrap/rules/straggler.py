@@ -1,0 +1,116 @@
+"""DST952: one worker keeps the others waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import WorkerPace, WorkerStarted
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class Straggler(Rule):
+    """One worker keeps the others waiting.
+
+    What it detects:
+        A worker whose own part of a step, all but backward, takes longer than that of the
+        others, step after step.
+
+    Why it matters:
+        Gradients are averaged in every step, so all workers are as slow as the slowest.
+        One that loads data slowly, or shares its device, wastes the time of all.
+
+    Fires:
+        Warning when the own part of one worker is `ratio` times the median of the others,
+        and longer by more than `step_share` of the step, in `times` observations of 50 steps
+        running.
+
+    Stays quiet:
+        Workers that take turns in being slow (batches of different length), evaluations and
+        checkpoints on one rank now and then. A worker that is slow within backward itself
+        is not told from those that wait for it there.
+
+    What to do:
+        - Look at what this worker does beside training: logging, checkpoints, evaluation on
+          rank 0, another job on its device.
+        - Give every worker the same amount of data, and loaders of its own:
+          `DistributedSampler`, `num_workers`, a local disk.
+        - Look at the machine: clocks, temperature, memory that is swapped.
+
+    Example:
+        if rank == 0:
+            save_images(batch)            # at every step: all others wait
+
+    References:
+        Amazon SageMaker Debugger, LoadBalancing rule.
+    """
+
+    code = "DST952"
+    compares = True
+
+    ratio: float = threshold(1.5, unit="times the median of the others", source="chosen by hand")
+    step_share: float = threshold(
+        0.2, unit="of the step", source="chosen by hand: less is not worth a search"
+    )
+    times: int = threshold(3, unit="observations running", source="chosen by hand: 150 steps")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look for a worker that was the slowest in the latest observations."""
+        parts = (window, *window.peers)
+        sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
+        if not window.peers and max(sizes, default=1) < 2:
+            raise NotApplicable("the job has one worker")
+        paces = {part.worker: {p.step: p for p in part.seen(WorkerPace)} for part in parts}
+        steps = sorted(set.intersection(*(set(own) for own in paces.values())))
+        if len(paces) < 2 or len(steps) < self.times:
+            raise NotEnoughData(f"{self.times} observations of all workers are needed")
+        slow = [self._slow({worker: own[step] for worker, own in paces.items()}) for step in steps]
+        return self._findings(window, steps, slow, paces)
+
+    def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
+        """The worker that the others wait for; None when there is none."""
+        worker = max(paces, key=lambda rank: paces[rank].own_s)
+        others_s = median(pace.own_s for rank, pace in paces.items() if rank != worker)
+        own_s, step_s = paces[worker].own_s, paces[worker].step_s
+        waits = own_s > self.ratio * others_s and own_s - others_s > self.step_share * step_s
+        return worker if waits else None
+
+    def _findings(
+        self,
+        window: Window,
+        steps: list[int],
+        slow: list[int | None],
+        paces: Mapping[int, Mapping[int, WorkerPace]],
+    ) -> list[Finding]:
+        running = 0
+        for place, worker in enumerate(slow):
+            same = place > 0 and worker == slow[place - 1]
+            running = 0 if worker is None else running + 1 if same else 1
+            if worker is None or running < self.times:
+                continue
+            step = steps[place]
+            others_s = median(own[step].own_s for rank, own in paces.items() if rank != worker)
+            pace = paces[worker][step]
+            first = steps[place - running + 1]
+            return [
+                self.finding(
+                    window,
+                    severity=Severity.WARNING,
+                    step=max(0, first - pace.steps + 1),
+                    last_step=step,
+                    count=running * pace.steps,
+                    workers=(worker,),
+                    message=(
+                        f"worker {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
+                        f"step, the others {1000 * others_s:.3g} ms, of {1000 * pace.step_s:.3g} ms"
+                    ),
+                    evidence={"value": pace.own_s, "others": others_s, "step_s": pace.step_s},
+                )
+            ]
+        return []

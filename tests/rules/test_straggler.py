@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import WorkerPace, WorkerStarted
+from mothtrap.core.window import Window
+from mothtrap.rules.straggler import Straggler
+
+
+def worker(rank: int, own_ms: Sequence[float], step_ms: float = 100.0) -> Window:
+    """A worker's own times, one for each 50 steps."""
+    paces = [
+        WorkerPace(step=50 * (n + 1), steps=50, step_s=step_ms / 1000, own_s=own / 1000)
+        for n, own in enumerate(own_ms)
+    ]
+    started = WorkerStarted(
+        step=0, rank=rank, world_size=3, pid=1, host="h", framework="torch", versions={}
+    )
+    return window(started, *paces, worker=rank)
+
+
+def check(*workers: Window, **thresholds: float) -> list[Finding]:
+    first, *others = workers
+    return Straggler(**thresholds).check(dataclasses.replace(first, peers=tuple(others)))
+
+
+def test_names_the_worker_that_the_others_wait_for() -> None:
+    [finding] = check(
+        worker(0, [20, 20, 20, 20]), worker(1, [21, 70, 72, 71]), worker(2, [20, 22, 21, 20])
+    )
+    assert (finding.severity, finding.workers) == (Severity.WARNING, (1,))
+    assert (finding.step, finding.last_step, finding.count) == (51, 200, 150)
+    assert finding.message.startswith("worker 1 takes 71 ms for its own part of a step, the others")
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [[20, 20, 20, 20], [70, 20, 70, 20], [20, 20, 70, 70], [28, 28, 28, 28]],
+    ids=["never", "now and then", "not for long", "a little"],
+)
+def test_stays_quiet(slow: list[float]) -> None:
+    others = worker(0, [20] * 4), worker(2, [20] * 4)
+    assert check(others[0], worker(1, slow), others[1]) == []
+
+
+def test_stays_quiet_where_workers_take_turns() -> None:
+    turns = worker(0, [70, 20, 20, 70]), worker(1, [20, 70, 20, 20]), worker(2, [20, 20, 70, 20])
+    assert check(*turns) == []
+
+
+def test_what_is_little_of_a_step_is_not_told() -> None:
+    paces = worker(0, [2] * 4), worker(1, [6] * 4)
+    assert check(*paces) == []
+    assert len(check(*paces, step_share=0.01)) == 1
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData, match="3 observations"):
+        check(worker(0, [20, 20]), worker(1, [70, 70]))
+    with pytest.raises(NotApplicable, match="one worker"):
+        Straggler().check(window(steps=5))
