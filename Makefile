@@ -12,13 +12,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.mothtrap-installed
 WITH_TORCH := $(VENV)/.torch-installed
 
-.PHONY: help demo test lint bench venv docs site
+.PHONY: help demo test lint bench faults venv docs site
 
 help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   measure what capture costs"
+	@echo "make bench   measure what capture costs, and which faults are named"
+	@echo "make faults  the second of these alone"
 	@echo "make docs    write docs/rules.md from the rules' docstrings"
 	@echo "make site    build the documentation in build/site"
 
@@ -36,6 +37,13 @@ lint: $(WITH_TORCH)
 
 bench: $(WITH_TORCH)
 	$(BIN)/python bench/capture.py
+	$(MAKE) faults
+
+# A target that is missed fails only when all three are measured.
+faults: $(WITH_TORCH)
+	$(BIN)/python bench/faults.py; named=$$?; \
+	$(BIN)/python bench/faults.py --cases bench/faultbench/more; more=$$?; \
+	$(BIN)/python bench/faults.py --healthy && exit $$((named + more))
 
 docs: $(READY)
 	$(BIN)/python docs/make_rules.py
