@@ -93,7 +93,9 @@ def test_does_not_apply_to_tokens_pixels_several_labels_or_games() -> None:
     ]
     sample = TargetSample(dtype="int64", count=100, input_offsets=())
     tags = [msgspec.structs.replace(call, targets=sample) for call in classified(RARE)]
-    for calls in (tokens, tags, pixels, several):
+    rows = TargetSample(dtype="int64", count=100, by_position=True)
+    positions = [msgspec.structs.replace(call, targets=rows) for call in classified(RARE)]
+    for calls in (tokens, tags, positions, pixels, several):
         with pytest.raises(NotApplicable):
             check(calls)
     with pytest.raises(NotApplicable, match="play"):

@@ -77,7 +77,7 @@ def refused(least: float, greatest: float) -> FailedLoss:
 
 def test_predictions_that_a_binary_loss_refused_are_an_error() -> None:
     [finding] = check(refused(-0.3, 1.7), call(0.0, "relu", step=8))
-    assert (finding.severity, finding.step) == (Severity.ERROR, 8)
+    assert (finding.severity, finding.step) == (Severity.ERROR, 9)
     assert "a sigmoid is missing" in finding.message
 
 

@@ -18,6 +18,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     positions later wherever that can be said; None where targets do not lie along inputs.
     `telling_columns`: columns of the model's input that give the target away, each alone.
     `columns`: how many the input has.
+    `by_position`: an example has several labels: the model put out more axes than the loss
+    was given.
     `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
     not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
@@ -33,6 +35,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     input_offsets: tuple[int, ...] | None = None
     telling_columns: tuple[int, ...] | None = None
     columns: int | None = None
+    by_position: bool = False
     confusion: tuple[int, ...] | None = None
     normalized: bool | None = None
 

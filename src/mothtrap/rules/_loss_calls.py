@@ -63,8 +63,10 @@ def predicts_tokens(call: LossCall) -> bool:
 def is_classifier(call: LossCall) -> bool:
     """Whether every example of a batch has one label: no tokens, tags, pixels, several labels."""
     shape = call.prediction_shape or ()
-    along_input = call.targets is not None and call.targets.input_offsets is not None
-    if predicts_tokens(call) or along_input:
+    sample = call.targets
+    if sample is not None and (sample.by_position or sample.input_offsets is not None):
+        return False
+    if predicts_tokens(call):
         return False
     if call.operation.startswith("binary"):
         return len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)

@@ -205,6 +205,15 @@ def test_other_inputs_are_no_sequences(given: Tensor) -> None:
     assert found.input_offsets is None
 
 
+def test_positions_that_were_laid_out_as_rows_are_told() -> None:
+    scores = nn.Linear(6, 3)(torch.randn(4, 5, 6))
+    target = torch.zeros(20, dtype=torch.long)
+    flat = functional.cross_entropy(scores.flatten(0, 1), target)
+    assert looked(flat, Forward((), scores.detach())).by_position
+    assert not looked(flat, Forward((), scores.detach().flatten(0, 1))).by_position
+    assert not looked(flat, Forward((), torch.randn(4, 5, 7))).by_position
+
+
 def test_labels_are_counted_against_predictions() -> None:
     logits = torch.eye(3)[[0, 1, 1, 2]].requires_grad_()
     found = looked(functional.cross_entropy(logits, torch.tensor([0, 1, 2, 2])))

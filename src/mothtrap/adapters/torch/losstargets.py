@@ -117,6 +117,7 @@ def _described(
         else None,
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
+        by_position=_is_by_position(term, forward.output),
         confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
         normalized=_is_normalized(term),
     )
@@ -239,6 +240,17 @@ def _agrees(
         return False
     shown = labels[kept]
     return bool((shown == given[kept]).all()) and bool((shown != shown[0]).any())
+
+
+def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
+    """Whether positions of sequences or images were laid out as rows for the loss."""
+    saved = lossvalues.saved_prediction(term)
+    return (
+        saved is not None
+        and output is not None
+        and output.ndim > saved.ndim
+        and output.numel() == saved.numel()
+    )
 
 
 def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
