@@ -121,3 +121,11 @@ def test_tensor_regex_is_site() -> None:
     assert check(GAP, Overfit(**{**GAP_ONLY, "site": "train.py:20"}))
     with pytest.raises(NotEnoughData):
         check(GAP, Overfit(**{**GAP_ONLY, "site": "other.py"}))
+
+
+def test_a_program_that_evaluates_at_every_step_needs_more_of_them() -> None:
+    steps = np.arange(200)
+    values = np.where(steps < 195, 0.5 + np.exp(-steps / 20), 0.7)
+    assert check(evaluations(values, np.exp(-steps / 40), every=1)) == []
+    values = np.where(steps < 185, 0.5 + np.exp(-steps / 20), 0.7)
+    assert check(evaluations(values, np.exp(-steps / 40), every=1))

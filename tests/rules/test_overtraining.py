@@ -90,3 +90,11 @@ def test_delta_is_delta_with_absolute() -> None:
     assert check(slow, Overtraining(absolute=True, delta=0.2))
     assert check(slow, Overtraining(absolute=True, delta=0.01)) == []
     assert check(slow, Overtraining(delta=0.0101)) == []
+
+
+def test_a_program_that_evaluates_at_every_step_needs_more_of_them() -> None:
+    steps = np.arange(400)
+    for bad, fires in ((15, False), (40, True)):
+        values = np.where(steps < 400 - bad, 0.5 + np.exp(-steps / 90), 0.7)
+        warned = [f for f in check(evaluations(values, every=1)) if f.severity is Severity.WARNING]
+        assert bool(warned) is fires

@@ -13,6 +13,9 @@ from mothtrap.core.window import Floats, Ints, Window
 COMPARABLE_RATIO = 10.0
 """Training losses this much above those of evaluation are on another scale (a sum over the
 batch, say) and are brought to that of the first evaluation; chosen by hand."""
+LEAST_SHARE = 0.05
+"""Share of all evaluations so far that a stretch of them must span, as some programs evaluate
+at every step; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,6 +35,10 @@ class Evaluated:
     def start(self) -> float:
         """The loss from which validation has come down: the first, or that of guessing."""
         return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
+
+    def patience(self, evaluations: int) -> float:
+        """How many evaluations running are as many as `evaluations` or more of the run."""
+        return max(evaluations, LEAST_SHARE * (self.last.number + 1))
 
 
 def evaluated(window: Window) -> list[Evaluated]:

@@ -28,7 +28,8 @@ class Overfit(Rule):
         data is worse than what it said some epochs ago.
 
     Fires:
-        Warning when, in `patience` evaluations running and not before step `start_step`,
+        Warning when, in `patience` evaluations running (a 20th of all where evaluations are
+        many) and not before step `start_step`,
         the loss of evaluation exceeds the mean training loss since the evaluation before by
         more than `ratio` of it, and is `rise` above its best; and when it has given back at
         least `given_back` of all that it had gained. With `while_improving` a large
@@ -95,7 +96,7 @@ class Overfit(Rule):
         if not self.while_improving:
             over_E &= self._has_risen(one)
         running = _running(over_E)
-        if running < self.patience:
+        if running < one.patience(self.patience):
             return None
         best, last = one.last.best, float(one.value_E[-1])
         # What is seen once it is under way began after the best evaluation.

@@ -29,7 +29,8 @@ class Overtraining(Rule):
 
     Fires:
         Warning when the loss of evaluation has been worse than its best by more than `delta`
-        of it for `patience_validation` evaluations running, and has given back at least
+        of it for `patience_validation` evaluations running (a 20th of all where
+        evaluations are many), and has given back at least
         `given_back` of what it had gained. Info when it has merely not improved by
         `delta` for so many evaluations, or the training loss not for `patience_train`.
         With `absolute`, `delta` is a difference of losses; `site` restricts the
@@ -90,8 +91,8 @@ class Overtraining(Rule):
         since, idle = self._idle(one.value_E)
         train_E = one.train_E[np.isfinite(one.train_E)]
         train_since, train_idle = self._idle(train_E)
-        validation_rests = idle >= self.patience_validation
-        if not validation_rests and train_idle < self.patience_train:
+        validation_rests = idle >= one.patience(self.patience_validation)
+        if not validation_rests and train_idle < one.patience(self.patience_train):
             return None
         worse = validation_rests and self._got_worse(one)
         place = since if validation_rests else train_since + len(one.value_E) - len(train_E)
@@ -128,7 +129,7 @@ class Overtraining(Rule):
         return self.delta if self.absolute else self.delta * abs(loss)
 
     def _got_worse(self, one: Evaluated) -> bool:
-        best, late_E = one.last.best, one.value_E[-self.patience_validation :]
+        best, late_E = one.last.best, one.value_E[-int(one.patience(self.patience_validation)) :]
         lost = float(np.median(late_E)) - best
         return bool(
             late_E.min() > best + self._margin(best)

@@ -83,8 +83,9 @@ class Guess:
             self._sums = torch.zeros(columns, dtype=torch.float64)
             self._squares = torch.zeros(columns, dtype=torch.float64)
         self._rows += len(rows)
-        self._sums += rows.sum(dim=0)
-        self._squares += rows.square().sum(dim=0)
+        # Not in place: what was made under inference_mode could not be changed after it.
+        self._sums = self._sums + rows.sum(dim=0)
+        self._squares = self._squares + rows.square().sum(dim=0)
 
 
 def _entropy(counts: torch.Tensor, smoothing: float) -> float | None:
