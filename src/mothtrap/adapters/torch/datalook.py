@@ -107,18 +107,17 @@ def _fields(numbers: Floats, rows: int, features: int, by_feature: bool) -> dict
     if by_feature:
         blocks = numbers[6:].reshape(-1, features)
         found |= {
-            "feature_means": _rounded(blocks[0]),
-            "feature_stds": _rounded(blocks[1]),
-            "feature_ties": _rounded(blocks[2]),
+            "feature_means": _told(blocks[0]),
+            "feature_stds": _told(blocks[1]),
+            "feature_ties": _told(blocks[2]),
         }
         if len(blocks) > 3:
             found |= {
                 "partners": tuple(int(place) for place in blocks[3]),
-                "correlations": _rounded(blocks[4]),
+                "correlations": _told(blocks[4]),
             }
     return found
 
 
-def _rounded(values: Floats) -> tuple[float, ...]:
-    """Six digits are enough, and short to store."""
-    return tuple(float(f"{value:.6g}") for value in values)
+def _told(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())
