@@ -39,7 +39,9 @@ def test_the_verdict_is_the_worst_root() -> None:
 
 def test_a_clean_run_says_how_much_was_judged() -> None:
     verdict = summary_of(HandMadeRun(rules=JUDGED)).verdict
-    assert verdict == "Nothing wrong was found in 120 steps (1 of 2 rules could judge)."
+    assert (
+        verdict == "Nothing wrong was found in 120 steps (1 of the 2 rules that apply could judge)."
+    )
 
 
 def test_a_note_is_no_illness() -> None:
@@ -128,7 +130,7 @@ def test_a_script_that_failed_after_its_training_is_told() -> None:
 def test_a_note_is_named_beside_what_was_not_found() -> None:
     note = exploding(severity=Severity.INFO)
     verdict = summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict
-    assert "could judge), beside 1 note (GRD101 exploding_gradient)." in verdict
+    assert "apply could judge), beside 1 note (GRD101 exploding_gradient)." in verdict
 
 
 def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:

@@ -66,12 +66,24 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
         rule("A5", "fifth", RuleState.RULE_FAILED, "KeyError: 'q'"),
     )
     lines = text.verdict_lines(summary_of(HandMadeRun(rules=rules, dropped=2)))
-    assert "  0 errors, 0 warnings in 120 steps; 1 rule found nothing, 3 could not judge" in lines
+    counted = "1 rule found nothing, 2 could not judge, 1 does not apply"
+    assert f"  0 errors, 0 warnings in 120 steps; {counted}" in lines
     assert "  not enough data: first, second: needs 200 steps" in lines
-    assert "  not applicable: third: no class loss was seen" in lines
+    assert "third" not in " ".join(lines)
+    whole = text.verdict_lines(summary_of(HandMadeRun(rules=rules)), whole=True)
+    assert "  not applicable: third: no class loss was seen" in whole
     assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
     assert "  not kept: 2 records: a queue was full, or the run at its max_run_mb" in lines
     assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"
+
+
+def test_the_verdict_gives_few_reasons_and_the_whole_report_all() -> None:
+    rules = tuple(rule(f"A{i}", f"r{i}", RuleState.NOT_ENOUGH_DATA, f"why {i}") for i in range(9))
+    summary = summary_of(HandMadeRun(rules=rules))
+    lines = text.verdict_lines(summary)
+    assert sum(": why" in line for line in lines) == text.MAX_REASONS
+    assert "  not enough data: 6 other rules (mothtrap show says why)" in lines
+    assert sum(": why" in line for line in text.verdict_lines(summary, whole=True)) == 9
 
 
 def test_the_verdict_says_what_was_not_seen_and_what_failed() -> None:

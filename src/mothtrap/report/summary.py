@@ -129,8 +129,9 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> s
     if judged - failed == 0:
         text = f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
     else:
-        text = f"Nothing wrong was found in {steps} ({judged - failed} of {len(rules)} rules"
-        text += f" could judge){_notes(diagnosis)}"
+        apply = sum(rule.state != RuleState.NOT_APPLICABLE for rule in rules)
+        text = f"Nothing wrong was found in {steps} ({judged - failed} of the {apply} rules that"
+        text += f" apply could judge){_notes(diagnosis)}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
     if run.state == "running":

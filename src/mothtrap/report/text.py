@@ -8,12 +8,17 @@ from __future__ import annotations
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 from mothtrap.report.style import SEVERITY_COLOURS, Style, count_of, ranges
-from mothtrap.report.summary import COULD_NOT_JUDGE, RunSummary
+from mothtrap.report.summary import RunSummary
 
 PLAIN = Style()
 MAX_LAYERS = 3
 MAX_BLIND = 5
 MAX_RULES = 4
+MAX_REASONS = 3
+UNJUDGED = {
+    RuleState.NOT_ENOUGH_DATA: ("could not judge", "could not judge"),
+    RuleState.NOT_APPLICABLE: ("does not apply", "do not apply"),
+}
 
 
 def live_line(finding: Finding, style: Style = PLAIN) -> str:
@@ -31,7 +36,7 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
 def full(summary: RunSummary, style: Style = PLAIN) -> str:
     """Every finding with evidence and help, causes before what follows, then the verdict."""
     blocks = [_block(finding, style) for finding in _in_story_order(summary)]
-    return "\n\n".join([*blocks, verdict(summary, style)])
+    return "\n\n".join([*blocks, "\n".join(verdict_lines(summary, style, whole=True))])
 
 
 def concise(summary: RunSummary, style: Style = PLAIN) -> str:
@@ -51,8 +56,8 @@ def verdict(summary: RunSummary, style: Style = PLAIN) -> str:
     return "\n".join(verdict_lines(summary, style))
 
 
-def verdict_lines(summary: RunSummary, style: Style = PLAIN) -> list[str]:
-    """The lines of `verdict`, the sentence first."""
+def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = False) -> list[str]:
+    """The lines of `verdict`, the sentence first; `whole`: also why which rules do not apply."""
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     colour = SEVERITY_COLOURS[severity] if severity else "bold"
     lines = [style.paint(style.safe(summary.verdict), colour)]
@@ -60,7 +65,9 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN) -> list[str]:
         lines.append(f"  {_counts(summary)}")
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
-    lines += _could_not_judge(summary, style)
+    lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)
+    if whole:
+        lines += _unjudged(summary, style, RuleState.NOT_APPLICABLE)
     lines += _not_seen(summary, style)
     lines += _own_failures(summary, style)
     if summary.run.steps:
@@ -114,27 +121,32 @@ def _counts(summary: RunSummary) -> str:
         words.append(count_of(summary.count(Severity.INFO), "note"))
     noted = {finding.code for finding in summary.findings}
     ok = sum(rule.code not in noted for rule in summary.in_state(RuleState.OK))
-    unjudged = len(summary.in_state(*COULD_NOT_JUDGE))
-    rules = f"{count_of(ok, 'rule')} found nothing" + (
-        f", {unjudged} could not judge" if unjudged else ""
-    )
+    rules = f"{count_of(ok, 'rule')} found nothing"
+    for state, verbs in UNJUDGED.items():
+        if number := len(summary.in_state(state)):
+            rules += f", {number} {verbs[number > 1]}"
     workers = len(summary.run.workers)
     where = f" of {workers} workers" if workers > 1 else ""
     steps = count_of(summary.run.steps, "step")
     return f"{', '.join(words)} in {steps}{where}; {rules}"
 
 
-def _could_not_judge(summary: RunSummary, style: Style) -> list[str]:
-    lines = []
-    for state in COULD_NOT_JUDGE:
-        by_reason: dict[str, list[RuleStatus]] = {}
-        for rule in summary.in_state(state):
-            by_reason.setdefault(rule.reason, []).append(rule)
-        for reason, rules in by_reason.items():
-            names = ", ".join(rule.name for rule in rules[:MAX_RULES])
-            more = f" and {len(rules) - MAX_RULES} more" if len(rules) > MAX_RULES else ""
-            because = f": {style.safe(reason)}" if reason else ""
-            lines.append(f"  {state.replace('_', ' ')}: {names}{more}{because}")
+def _unjudged(
+    summary: RunSummary, style: Style, state: RuleState, most: int | None = None
+) -> list[str]:
+    """A line for each reason for which rules are in a state, `most` of them if so many."""
+    by_reason: dict[str, list[RuleStatus]] = {}
+    for rule in summary.in_state(state):
+        by_reason.setdefault(rule.reason, []).append(rule)
+    word, lines = state.replace("_", " "), []
+    for reason, rules in list(by_reason.items())[:most]:
+        names = ", ".join(rule.name for rule in rules[:MAX_RULES])
+        more = f" and {len(rules) - MAX_RULES} more" if len(rules) > MAX_RULES else ""
+        because = f": {style.safe(reason)}" if reason else ""
+        lines.append(f"  {word}: {names}{more}{because}")
+    left = [rule for rules in list(by_reason.values())[len(lines) :] for rule in rules]
+    if left:
+        lines.append(f"  {word}: {count_of(len(left), 'other rule')} (mothtrap show says why)")
     return lines
 
 
