@@ -56,13 +56,18 @@ class NonfiniteInput(Rule):
 
     code = "NUM005"
     explains = (
-        "nonfinite_loss",
-        "nonfinite_gradient",
-        "nonfinite_activation",
+        "constant_output",
+        "dead_units",
+        "exploding_gradient",
         "loss_diverging",
         "loss_not_decreasing",
-        "dead_units",
+        "loss_spike",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
         "nonfinite_weight",
+        "stuck_at_chance",
+        "unchanged_tensor",
     )
 
     later_steps: int = threshold(

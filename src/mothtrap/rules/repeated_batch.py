@@ -55,6 +55,10 @@ class RepeatedBatch(Rule):
     """
 
     code = "DAT507"
+    explains = (
+        "overfit",
+        "overtraining",
+    )
 
     batches: int = threshold(
         3, unit="batches given before in the pass", source="chosen by hand: files listed twice"

@@ -55,6 +55,7 @@ class TrainEvalOverlap(Rule):
     """
 
     code = "DAT510"
+    explains = ("too_good_to_be_true",)
 
     samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")
     low_share: float = threshold(0.05, unit="of the rows", source="chosen by hand")

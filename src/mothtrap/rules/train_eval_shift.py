@@ -68,6 +68,13 @@ class TrainEvalShift(Rule):
     """
 
     code = "DAT509"
+    explains = (
+        "constant_output",
+        "labels_unrelated",
+        "loss_spike",
+        "overfit",
+        "overtraining",
+    )
 
     share: float = threshold(
         1 / 3, unit="of the evaluations", source="chosen by hand: others may be of training data"

@@ -68,12 +68,25 @@ class UnshuffledBatches(Rule):
 
     code = "DAT506"
     explains = (
+        "class_imbalance",
+        "confusion",
+        "constant_output",
         "dead_units",
         "exploding_gradient",
+        "gradient_spike",
+        "labels_unrelated",
         "learning_rate_too_high",
+        "learning_rate_too_low",
         "loss_diverging",
         "loss_not_decreasing",
+        "loss_oscillating",
+        "loss_spike",
+        "overfit",
+        "overtraining",
         "stuck_at_chance",
+        "too_good_to_be_true",
+        "update_ratio",
+        "vanishing_gradient",
     )
 
     blocks: int = threshold(8, unit="batches, small ones put together", source="chosen by hand")
