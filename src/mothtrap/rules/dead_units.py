@@ -73,6 +73,7 @@ class DeadUnits(Rule):
         "stuck_at_chance",
         "loss_not_decreasing",
         "learning_rate_too_low",
+        "overtraining",
     )
 
     warning_share: float = threshold(

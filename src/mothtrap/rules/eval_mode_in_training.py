@@ -66,7 +66,7 @@ class EvalModeInTraining(Rule):
     )
 
     steps: int = threshold(
-        20, unit="steps in evaluation mode", source="chosen by hand: no step on the way"
+        10, unit="steps in evaluation mode", source="chosen by hand: no step on the way"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -108,6 +108,7 @@ class ExplodingGradient(Rule):
         "nonfinite_weight",
         "stuck_at_chance",
         "weight_growth",
+        "overtraining",
     )
 
     ratio_limit: float = threshold(100.0, unit="times the own median", source="chosen by hand")

@@ -61,6 +61,9 @@ class FeatureScaleMismatch(Rule):
         "loss_not_decreasing",
         "stuck_at_chance",
         "wrong_initial_loss",
+        "loss_oscillating",
+        "loss_spike",
+        "overtraining",
     )
 
     scale_ratio: float = threshold(

@@ -45,7 +45,11 @@ class LossBroadcast(Rule):
     """
 
     code = "STR706"
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "overtraining",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the shapes of every observed elementwise loss."""

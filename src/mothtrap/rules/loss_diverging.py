@@ -70,6 +70,9 @@ class LossDiverging(Rule):
         "nonfinite_activation",
         "loss_not_decreasing",
         "weight_growth",
+        "loss_oscillating",
+        "loss_spike",
+        "overtraining",
     )
 
     runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")

@@ -68,6 +68,7 @@ class LossNotDecreasing(Rule):
     """
 
     code = "LOS401"
+    explains = ("overtraining",)
 
     num_steps: int = threshold(
         200, unit="steps of the series after warm-up", source="chosen by hand"

@@ -59,6 +59,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         "loss_not_decreasing",
         "stuck_at_chance",
         "learning_rate_too_low",
+        "overtraining",
     )
 
     calls: int = threshold(

@@ -58,6 +58,8 @@ class SoftmaxWrongDim(Rule):
         "train_eval_shift",
         "vanishing_gradient",
         "learning_rate_too_low",
+        "overfit",
+        "overtraining",
     )
 
     def check(self, window: Window) -> list[Finding]:

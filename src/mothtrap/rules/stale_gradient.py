@@ -60,6 +60,10 @@ class StaleGradient(Rule):
         "nonfinite_activation",
         "learning_rate_too_high",
         "weight_growth",
+        "loss_oscillating",
+        "loss_spike",
+        "overfit",
+        "overtraining",
     )
 
     own_steps: int = threshold(

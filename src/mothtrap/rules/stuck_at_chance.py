@@ -79,7 +79,10 @@ class StuckAtChance(Rule):
     """
 
     code = "LOS407"
-    explains = ("loss_not_decreasing",)
+    explains = (
+        "loss_not_decreasing",
+        "overtraining",
+    )
     passes = True
 
     num_steps: int = threshold(200, unit="steps of the series running", source="chosen by hand")

@@ -36,13 +36,15 @@ class TrainModeInEvaluation(Rule):
         them and they stand `steps` training steps apart (the median), or have several
         forwards each. Warning when they are closer; also when no loss was seen, but in
         `evaluations` of them, so far apart, the output has the shape on which the
-        training loss is computed, as when an accuracy is taken. Else info.
+        training loss is computed, as when an accuracy is taken. Info where they are so
+        far apart and nothing else is known.
 
     Stays quiet:
         Where the model is in evaluation mode in any evaluation: then the user knows of it.
         Models that no optimizer holds (teachers, averaged copies). Without dropout or batch
-        norms. The same input given several times, as to sample dropout on purpose. Games
-        without a loss in the evaluation (a generator's samples).
+        norms. The same input given several times, as to sample dropout on purpose. Forwards
+        at nearly every step without a loss: those are part of training (pseudo labels, a
+        generator's samples). Of a game there is at most a note where no loss was seen.
 
     What to do:
         - Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -93,6 +95,8 @@ class TrainModeInEvaluation(Rule):
         if forwards < self.forwards or any(phase.repeated for phase in phases):
             return None
         severity = self._severity(window, phases)
+        if severity is None:
+            return None
         first, last = phases[0], phases[-1]
         active = (*first.dropouts, *first.norms)
         labelled = sum(phase.labelled for phase in phases)
@@ -120,15 +124,15 @@ class TrainModeInEvaluation(Rule):
             location=first.location,
         )
 
-    def _severity(self, window: Window, phases: list[EvaluationPhase]) -> Severity:
+    def _severity(self, window: Window, phases: list[EvaluationPhase]) -> Severity | None:
         apart = float(np.median([phase.steps for phase in phases])) >= self.steps
         several = all(phase.forwards >= self.forwards for phase in phases)
         if all(phase.labelled for phase in phases):
             return Severity.ERROR if apart or several else Severity.WARNING
-        measures = len(phases) >= self.evaluations and apart and _feeds_the_loss(window, phases)
-        if measures and not has_players(window):
-            return Severity.WARNING
-        return Severity.INFO
+        if len(phases) < self.evaluations or not apart:
+            return None
+        measures = _feeds_the_loss(window, phases) and not has_players(window)
+        return Severity.WARNING if measures else Severity.INFO
 
 
 def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:

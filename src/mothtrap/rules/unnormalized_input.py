@@ -80,6 +80,9 @@ class UnnormalizedInput(Rule):
         "stuck_at_chance",
         "vanishing_gradient",
         "wrong_initial_loss",
+        "loss_oscillating",
+        "loss_spike",
+        "overtraining",
     )
 
     large_rms: float = threshold(
