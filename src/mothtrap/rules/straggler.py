@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
+
+import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
@@ -76,10 +77,10 @@ class Straggler(Rule):
     def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
         """The worker that the others wait for; None when there is none."""
         worker = max(paces, key=lambda rank: paces[rank].own_s)
-        others_s = median(pace.own_s for rank, pace in paces.items() if rank != worker)
+        others_s = np.median([pace.own_s for rank, pace in paces.items() if rank != worker])
         own_s, step_s = paces[worker].own_s, paces[worker].step_s
-        waits = own_s > self.ratio * others_s and own_s - others_s > self.step_share * step_s
-        return worker if waits else None
+        longer = own_s > self.ratio * others_s and own_s - others_s > self.step_share * step_s
+        return worker if longer else None
 
     def _findings(
         self,
@@ -95,7 +96,7 @@ class Straggler(Rule):
             if worker is None or running < self.times:
                 continue
             step = steps[place]
-            others_s = median(own[step].own_s for rank, own in paces.items() if rank != worker)
+            others_s = np.median([own[step].own_s for rank, own in paces.items() if rank != worker])
             pace = paces[worker][step]
             first = steps[place - running + 1]
             return [
@@ -110,7 +111,11 @@ class Straggler(Rule):
                         f"worker {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
                         f"step, the others {1000 * others_s:.3g} ms, of {1000 * pace.step_s:.3g} ms"
                     ),
-                    evidence={"value": pace.own_s, "others": others_s, "step_s": pace.step_s},
+                    evidence={
+                        "value": pace.own_s,
+                        "others": float(others_s),
+                        "step_s": pace.step_s,
+                    },
                 )
             ]
         return []
