@@ -73,7 +73,7 @@ def test_the_worst_module_is_told() -> None:
     [
         pytest.param((mode(0, trains=True),), id="training mode"),
         pytest.param((mode(0, trains=False), mode(50, trains=True)), id="came back"),
-        pytest.param((mode(0, trains=True), mode(85, trains=False)), id="not for long"),
+        pytest.param((mode(0, trains=True), mode(95, trains=False)), id="not for long"),
     ],
 )
 def test_stays_quiet(modes: tuple[TrainingMode, ...]) -> None:

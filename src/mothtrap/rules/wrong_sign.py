@@ -71,6 +71,7 @@ class WrongSign(Rule):
         "dead_units",
         "weight_growth",
         "learning_rate_too_high",
+        "overtraining",
     )
 
     steps: int = threshold(8, unit="losses below 0 running", source="chosen by hand")
