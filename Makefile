@@ -20,7 +20,7 @@ help:
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure what capture costs, and which faults are named"
 	@echo "make faults  the second of these alone"
-	@echo "make docs    write docs/rules.md from the rules' docstrings"
+	@echo "make docs    write docs/rules.md and docs/rules/ from the rules' docstrings"
 	@echo "make site    build the documentation in build/site"
 
 demo: $(WITH_TORCH)

@@ -12,14 +12,15 @@ from mothtrap.cli import main
 from mothtrap.core.config import Config
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:^|`|\$ )mothtrap ([a-z]+)", re.MULTILINE)
 
 
 def dead_links(page: Path) -> list[str]:
     """Relative links of a page that lead to no file."""
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    targets = LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
     return [target for target in targets if not (page.parent / target).exists()]
 
 

@@ -29,38 +29,52 @@ def rule_text(rule: type[Rule]) -> str:
     return "\n\n".join(parts)
 
 
-def rule_markdown(rule: type[Rule]) -> str:
-    """The whole page as a Markdown section of level 2."""
+def rule_markdown(rule: type[Rule], program: str = "") -> str:
+    """The whole page as Markdown.
+
+    Args:
+        rule: what it is about.
+        program: source of a program that has the illness; its `--healthy` is the repair.
+    """
     doc = rule.doc()
-    parts = [f"## {rule.code} `{rule.name()}`", doc.summary]
+    parts = [f"# {rule.code} `{rule.name()}`", doc.summary]
     for heading in HEADINGS:
         if heading in doc.sections:
             body = doc.sections[heading]
             if heading == CODE_HEADING and "```" not in body:
                 body = f"```python\n{body}\n```"
-            parts += [f"**{heading}**", body]
+            parts += [f"## {heading}", body]
     if settings := _settings(rule):
         rows = "\n".join([f"[tool.mothtrap.rules.{rule.code}]", *settings])
-        parts += ["**Settings**", f"```toml\n{rows}\n```"]
+        parts += ["## Settings", f"```toml\n{rows}\n```"]
     if rule.explains:
-        parts.append("**Explains** " + ", ".join(f"`{name}`" for name in sorted(rule.explains)))
-    return "\n\n".join(parts)
+        parts += ["## Explains", ", ".join(f"`{name}`" for name in sorted(rule.explains))]
+    if program:
+        file = f"tests/sick/{rule.name()}.py"
+        parts += [
+            "## A program that has it",
+            f"`mothtrap run {file}` names the illness; with `--healthy` the program is the "
+            "repaired one, and nothing is found.",
+            f"```python\n{program.strip()}\n```",
+        ]
+    return "\n\n".join(parts) + "\n"
 
 
 def rules_markdown(rules: tuple[type[Rule], ...]) -> str:
-    """All rules on one Markdown page, by code."""
+    """A table of all rules, by code, that leads to their pages."""
     ordered = sorted(rules, key=lambda rule: rule.code)
     rows = [
-        f"| [{rule.code}](#{rule.code.lower()}-{rule.name()}) | `{rule.name()}` | "
+        f"| [{rule.code}](rules/{rule.name()}.md) | `{rule.name()}` | "
         f"{' '.join(rule.doc().summary.split())} |"
         for rule in ordered
     ]
     head = [
         "# Rules",
-        "This page is made from the docstrings of the rules by `python docs/make_rules.py`.",
+        "These pages are made from the docstrings of the rules by `python docs/make_rules.py`.",
         "\n".join(["| Code | Name | What it is |", "|---|---|---|", *rows]),
     ]
-    return "\n\n".join([*head, *(rule_markdown(rule) for rule in ordered)]) + "\n"
+    contents = "```{toctree}\n:hidden:\n:glob:\n\nrules/*\n```"
+    return "\n\n".join([*head, contents]) + "\n"
 
 
 def _settings(rule: type[Rule]) -> list[str]:
