@@ -45,6 +45,7 @@ ILLNESSES = (
     near("exploding_gradient", "GRD101", 120, layer="0"),
     near("vanishing_gradient", "GRD102", 0, layer="0"),
     exactly("gradient_spike", "GRD103", 120, severity="warning"),
+    near("accumulation_not_averaged", "GRD107", 0, severity="warning"),
     near("clipping_every_step", "GRD106", 0, severity="warning"),
     near("disconnected_parameter", "GRD104", 0, layer="encoder.0"),
     exactly("optimizer_without_model", "OPT605", 0, layer="0.weight"),

@@ -63,9 +63,11 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
     Shapes are of the prediction, the target and the unreduced result; None = unknown.
     `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
-    `none`. `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own
-    and others directly under it, nearest first. `alone`: nothing else that is trained was
-    found to take part in the loss; None when not seen.
+    `none`. `above`: operations from the root of the backward down to the loss, the root's
+    first, without a gradient scaler's; None = not read.
+    `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own and
+    others directly under it, nearest first. `alone`: nothing else that is trained was found
+    to take part in the loss; None when not seen.
     Fields below `location` need values and are sampled; None = not looked at.
     `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
     `label_counts`: hard targets per class in this call, ascending class.
@@ -88,6 +90,7 @@ class LossCall(Observation, frozen=True, kw_only=True, tag=True):
     label_counts: tuple[int, ...] | None = None
     prediction_spread: float | None = None
     reduction: str | None = None
+    above: tuple[str, ...] | None = None
     softmax_sizes: tuple[int, ...] = ()
     model_inputs: tuple[str, ...] = ()
     targets: TargetSample | None = None

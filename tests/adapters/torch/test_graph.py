@@ -12,7 +12,13 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.adapters.torch.graph import LossTerm, loss_terms, operation, output_shape
+from mothtrap.adapters.torch.graph import (
+    LossTerm,
+    loss_terms,
+    operation,
+    operations_above,
+    output_shape,
+)
 from mothtrap.core.observations import LossCall
 from mothtrap.rules.loss_broadcast import _is_broadcast
 
@@ -365,3 +371,12 @@ def test_a_loss_without_a_graph_is_not_read() -> None:
         functional.cross_entropy(model(x), y).backward()
         optimizer.step()
     assert len(seen.observed(LossCall)) == 1
+
+
+def test_what_stands_above_a_loss_is_named_root_first() -> None:
+    prediction, target = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
+    loss = functional.cross_entropy(prediction, target)
+    assert operations_above(loss.grad_fn) == ()
+    assert operations_above((loss / 4).grad_fn) == ("div",)
+    by_hand = ((prediction - 1) ** 2).mean() * 0.25
+    assert operations_above(by_hand.grad_fn) == ("mul", "mean")

@@ -222,9 +222,11 @@ class LossWatch:
                 f"how the loss at {site} is computed",
                 f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
             )
+        above = graph.operations_above(root.grad_fn)[root in self._scaled :]
         for term in terms:
             del self._calls[:-MAX_CALLS]  # no step ever came
-            self._calls.append((site, self._call(site, term, wants_values)))
+            call = self._call(site, term, wants_values)
+            self._calls.append((site, msgspec.structs.replace(call, above=above)))
             if wants_values:
                 alone = len(terms) == 1
                 self._job.contain_part("loss targets", self._add_targets, site, term, alone)

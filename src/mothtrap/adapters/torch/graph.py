@@ -148,6 +148,16 @@ def loss_terms(root: Node) -> list[LossTerm]:
     return found if alone else [replace(term, alone=False) for term in found]
 
 
+def operations_above(root: Node) -> tuple[str, ...]:
+    """Operations from a root down to the loss, the root's first, along the first operands."""
+    names: list[str] = []
+    node: Node | None = root
+    while node is not None and len(names) < MAX_CHAIN and _term(node) is None:
+        names.append(operation(node))
+        node = next(_children(node), None)
+    return tuple(names)
+
+
 def _term(node: Node) -> LossTerm | None:
     name = operation(node)
     if name.startswith("nll_loss"):

@@ -1,0 +1,124 @@
+"""GRD107: gradients of micro-batches are summed where their mean was meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Ints, Window
+
+SCALED = ("div", "mul")
+"""Operations above a loss that may average it."""
+
+ADAPTIVE = ("Adam", "Adagrad", "RMSprop", "Rprop", "Lion", "Muon", "Adafactor", "LAMB", "Sophia")
+"""Parts of names of optimizers whose steps do not grow with the gradient."""
+
+
+@dataclass(frozen=True)
+class AccumulationNotAveraged(Rule):
+    """Gradients of micro-batches are summed where their mean was meant.
+
+    What it detects:
+        Several backwards from the same line between two steps, each from a loss that is
+        the mean over its batch and is not divided by their number.
+
+    Why it matters:
+        Backward adds up: the gradient is as many times too large as there are
+        micro-batches, and with it every SGD step. A learning rate that suits one batch is
+        too high for the sum, and changing the number of micro-batches changes the training.
+
+    Fires:
+        Warning when `num_steps` steps took two or more micro-batches each, all of whose
+        losses are means that nothing divides. A note with optimizers of the Adam family,
+        whose steps do not grow with the gradient.
+
+    Stays quiet:
+        Losses that are divided or multiplied by anything, sums over elements, losses of
+        several terms, and one backward per step.
+
+    What to do:
+        - Divide the loss by the number of micro-batches before `backward()`:
+          `(loss / accumulation_steps).backward()`.
+        - Or divide the gradients before the step, or lower the learning rate by that number.
+
+    Example:
+        loss = criterion(model(x), y)
+        (loss / accumulation_steps).backward()
+        if (i + 1) % accumulation_steps == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
+    """
+
+    code = "GRD107"
+    explains = (
+        "learning_rate_too_high",
+        "exploding_gradient",
+        "clipping_every_step",
+        "loss_diverging",
+        "loss_oscillating",
+        "update_ratio",
+    )
+
+    num_steps: int = threshold(
+        10, unit="steps of several micro-batches", source="chosen by hand: a loop shows its habit"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the micro-batches of steps with how their losses were made."""
+        counted = [s for s in window.scalars("micro_batches") if len(s)]
+        if not counted:
+            raise NotEnoughData("no backward was seen")
+        several = counted[0].values_S >= 2
+        if not several.any():
+            raise NotApplicable("every step had one backward: nothing is accumulated")
+        steps_S, count_S = counted[0].steps_S[several], counted[0].values_S[several]
+        if len(steps_S) < self.num_steps:
+            raise NotEnoughData(
+                f"{len(steps_S)} steps of several micro-batches were seen, "
+                f"{self.num_steps} are needed"
+            )
+        calls = _calls(window, steps_S)
+        if not calls or not all(_is_plain_mean(call) for call in calls):
+            return []
+        number = int(np.median(count_S))
+        rates = window.scalars("lr")
+        adaptive = bool(rates) and all(any(a in rate.of for a in ADAPTIVE) for rate in rates)
+        return [
+            self.finding(
+                window,
+                severity=Severity.INFO if adaptive else Severity.WARNING,
+                step=int(steps_S[0]),
+                last_step=int(steps_S[-1]),
+                count=len(steps_S),
+                message=(
+                    f"{number} micro-batches a step, each the mean of its own batch, are added "
+                    f"up: the gradient is {number} times that of their mean"
+                ),
+                evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
+                location=next((call.location for call in calls if call.location), None),
+            )
+        ]
+
+
+def _calls(window: Window, steps_S: Ints) -> list[LossCall]:
+    """Return the losses that were read in steps of several micro-batches."""
+    known = set(steps_S.tolist())
+    calls = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.above is not None]
+    inside = [c for c in calls if c.step in known]
+    return inside if len({c.series for c in inside}) == 1 else []
+
+
+def _is_plain_mean(call: LossCall) -> bool:
+    above = call.above or ()
+    is_mean = call.reduction == "mean" or (call.reduction in (None, "none") and "mean" in above)
+    return is_mean and call.alone is not False and not any(name in SCALED for name in above)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, series, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import LossCall
+from mothtrap.rules.accumulation_not_averaged import AccumulationNotAveraged
+
+N = 30
+
+
+def check(
+    micro_batches: np.ndarray | int = 4,
+    *,
+    optimizer: str = "SGD",
+    calls: int = 1,
+    **more: Any,
+) -> list[Finding]:
+    facts: dict[str, Any] = {
+        "operation": "cross_entropy",
+        "series": LOSS,
+        "reduction": "mean",
+        "above": (),
+        "location": LOSS,
+    }
+    counts = np.broadcast_to(micro_batches, N)
+    return AccumulationNotAveraged().check(
+        window(
+            series("micro_batches", counts, of=""),
+            series("lr", np.full(N, 0.1), of=optimizer),
+            *(LossCall(step=step, **{**facts, **more}) for step in range(3 * calls)),
+        )
+    )
+
+
+def test_fires_when_means_are_added_up() -> None:
+    [finding] = check()
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 0, N)
+    assert finding.location == LOSS
+    assert "4 times" in finding.message
+
+
+def test_a_mean_written_by_hand_counts() -> None:
+    [finding] = check(operation="elementwise", reduction=None, above=("mean",))
+    assert finding.severity is Severity.WARNING
+
+
+def test_adam_does_not_mind() -> None:
+    [finding] = check(optimizer="AdamW")
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"above": ("div",)},
+        {"above": ("mul", "mean")},
+        {"reduction": "sum"},
+        {"reduction": None, "above": ("sum",)},
+        {"alone": False},
+        {"above": None},
+    ],
+    ids=["divided", "multiplied", "a sum", "a sum by hand", "several terms", "not read"],
+)
+def test_stays_quiet(more: dict[str, Any]) -> None:
+    assert check(**more) == []
+
+
+def test_one_backward_a_step_is_not_its_concern() -> None:
+    with pytest.raises(NotApplicable, match="nothing is accumulated"):
+        check(1)
+    with pytest.raises(NotEnoughData, match="5 steps of several"):
+        check(np.where(np.arange(N) < 5, 4, 1))
