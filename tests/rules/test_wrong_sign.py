@@ -62,6 +62,15 @@ def test_a_squared_error_beside_a_gain_that_is_maximised_may_be_negative() -> No
         WrongSign().check(window(falling, beside))
 
 
+def test_the_micro_batches_of_a_step_are_one_loss() -> None:
+    calls = [
+        LossCall(step=step, operation="cross_entropy", series=LOSS, alone=True)
+        for step in (0, 0, 1, 1)
+    ]
+    [finding] = WrongSign().check(window(loss(-(1.1 ** np.arange(30.0))), *calls))
+    assert finding.step == 0
+
+
 def test_says_why_it_cannot_judge() -> None:
     falling = -(1.1 ** np.arange(30.0))
     with pytest.raises(NotEnoughData, match="not traced"):

@@ -123,7 +123,8 @@ def _terms(window: Window) -> dict[str, str]:
     calls = [call for call in window.seen(LossCall) if call.series]
     a_step = Counter((call.series, call.step) for call in calls)
     for call in calls:
-        alone = a_step[call.series, call.step] == 1 and call.alone is not False
+        # Of micro-batches there are several calls a step, each alone in its backward.
+        alone = a_step[call.series, call.step] == 1 if call.alone is None else call.alone
         same = found.get(str(call.series), call.operation) == call.operation
         found[str(call.series)] = call.operation if alone and same else ""
     return found
