@@ -116,6 +116,15 @@ def test_a_need_may_be_of_whole_models_alone() -> None:
     assert not Selection(found).define(0, TensorInfo(kind="input", name="encoder.0"))
 
 
+def test_a_need_may_be_of_tensors_that_are_named() -> None:
+    named = Need(kinds=("gradient",), statistics=("zero",), tensors=("gradients:blocks.*",))
+    found = streams(Config(), [named, Need(kinds=("gradient",), statistics=("mean",))])
+    head = TensorInfo(kind="gradient", name="head.weight")
+    assert wanted(found, GRADIENT) == {"zero", "mean"}
+    assert wanted(found, head) == {"mean"}
+    assert len({stream.name for stream in found}) == 2
+
+
 def test_only_active_streams_count() -> None:
     found = streams(Config(), [NORMS, Need(kinds=("gradient",), statistics=("mean",))])
     selection = Selection(found)

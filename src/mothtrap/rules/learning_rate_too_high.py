@@ -54,7 +54,7 @@ class LearningRateTooHigh(Rule):
         the start. Warning when it is there without a jump though weights still change by
         `ratio_limit` a step, and when the first steps with ratios above `erasing_ratio`
         threw the loss to `erased_ratio` times its start and it is not below
-        `learned_share` of it yet.
+        `learned_share` of it yet, or to `jump_ratio` times and not below `slowed_share`.
 
     Stays quiet:
         Large first steps of Adam after which the loss falls, warm-up, noisy losses, games
@@ -124,6 +124,7 @@ class LearningRateTooHigh(Rule):
     )
     erased_ratio: float = threshold(2.0, unit="times the start", source="chosen by hand")
     learned_share: float = threshold(0.1, unit="of the start", source="chosen by hand")
+    slowed_share: float = threshold(0.5, unit="of the start", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Look at every loss with the steps of its optimizers."""
@@ -203,8 +204,9 @@ class LearningRateTooHigh(Rule):
                 severity = Severity.ERROR
             elif keeps and since >= 2 * self.settled_after:
                 severity = Severity.WARNING
-        thrown = high[1] >= self.erasing_ratio and jump >= self.erased_ratio
-        if severity is None and thrown and level >= self.learned_share:
+        learned = self.learned_share if jump >= self.erased_ratio else self.slowed_share
+        thrown = high[1] >= self.erasing_ratio and jump >= self.jump_ratio
+        if severity is None and thrown and level >= learned:
             severity = Severity.WARNING
         if severity is None:
             return None

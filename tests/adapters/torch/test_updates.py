@@ -221,3 +221,30 @@ def test_updates_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         train(model, sgd(model))
     assert seen.failed() == ["updates"]
     assert len(seen.raw("weight:0.weight")) == 3
+
+
+def test_what_ratios_cost_is_booked_on_the_weights() -> None:
+    ratios = whole("weight", statistics=("update_ratio",))
+    with watched(capture=ratios) as seen:
+        booked: list[tuple[str, float]] = []
+        charge = seen.tracer.recorder._charge
+        seen.tracer.recorder._charge = (  # type: ignore[method-assign]
+            lambda kind, cost_s, **options: (
+                booked.append((kind, cost_s)),
+                charge(kind, cost_s, **options),
+            )[1]
+        )
+        model = classifier()
+        train(model, sgd(model), 2)
+    costs = [cost_s for kind, cost_s in booked if kind == "weight" and cost_s > 0]
+    assert len(costs) >= 2
+
+
+def test_a_parameter_that_stands_twice_in_an_optimizer_is_read_once() -> None:
+    ratios = whole("weight", statistics=("update_ratio",))
+    with watched(capture=ratios) as seen:
+        model = classifier()
+        optimizer = sgd(model)
+        optimizer.param_groups[0]["params"].append(model[0].weight)
+        train(model, optimizer, 2)
+    assert len(seen.rows("weight:0.weight", "update_ratio")) == 2
