@@ -29,10 +29,10 @@ def check(*parts: InputDistribution) -> list[Finding]:
     [
         (0.0, 6.0, Severity.ERROR),
         (0.0, 0.1, Severity.ERROR),
-        (-2.5, 1.0, Severity.ERROR),
+        (-5.5, 1.0, Severity.ERROR),
         (120.0, 60.0, Severity.ERROR),
         (0.0, 3.0, Severity.WARNING),
-        (1.5, 1.0, Severity.WARNING),
+        (2.7, 1.0, Severity.WARNING),
     ],
 )
 def test_fires_on_another_scale_and_on_another_mean(
@@ -43,7 +43,7 @@ def test_fires_on_another_scale_and_on_another_mean(
     assert (finding.layers, finding.location) == (("Net",), "eval.py:3")
 
 
-@pytest.mark.parametrize(("mean", "std"), [(0.3, 1.1), (-0.8, 0.5), (0.0, 2.2)])
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 1.1), (-1.3, 0.5), (0.0, 2.2)])
 def test_quiet_on_the_same_scale(mean: float, std: float) -> None:
     assert check(train(), evaluated(mean, std)) == []
 
@@ -94,8 +94,8 @@ def test_thresholds() -> None:
     [finding] = TrainEvalShift(error_ratio=7).check(sick)
     assert finding.severity is Severity.WARNING
     assert TrainEvalShift(error_ratio=7, warning_ratio=7).check(sick) == []
-    moved = window(train(), evaluated(2.5, 1))
-    assert TrainEvalShift(error_shift=3, warning_shift=3).check(moved) == []
+    moved = window(train(), evaluated(5.5, 1))
+    assert TrainEvalShift(error_shift=6, warning_shift=6).check(moved) == []
     assert TrainEvalShift(share=0.6).check(window(train(), evaluated(0, 1), evaluated(0, 6))) == []
     with pytest.raises(NotApplicable):
         TrainEvalShift(rows=33).check(sick)
