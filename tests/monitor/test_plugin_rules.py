@@ -78,3 +78,18 @@ def test_the_command_line_says_what_was_left_out(
     assert listed.stderr.count("warning: rule 'slow") == 2
     looked = CliRunner().invoke(main, ["doctor"])
     assert looked.output.count("their-plugins 1.2") == 2
+
+
+def test_a_rule_that_is_a_function_may_be_a_plug_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = (
+        "import mothtrap\n"
+        "@mothtrap.rule('DAT901')\n"
+        "def slow_loader(window, *, limit: float = 2.0):\n"
+        "    '''The loader is slower than the step.'''\n"
+    )
+    install(tmp_path, monkeypatch, {"mothtrap.rules": {"slow_loader": short}})
+    assert (find_rule("slow_loader").code, left_out()) == ("DAT901", ())
+    [rule] = load_rules(Config(select=("DAT901",), rules={"DAT901": {"limit": 3}}))
+    assert repr(rule) == "slow_loader(limit=3.0)"
