@@ -43,7 +43,7 @@ def test_a_rule_of_another_distribution_is_in_force_and_takes_settings(
 ) -> None:
     install(tmp_path, monkeypatch, {"mothtrap.rules": {"slow_loader": GOOD}})
     assert find_rule("DAT901") is find_rule("slow_loader")
-    [rule] = load_rules(Config(select=("DAT",), rules={"DAT901": {"limit": 3}}))
+    [rule] = load_rules(Config(select=("DAT9",), rules={"DAT901": {"limit": 3}}))
     assert (rule.name(), rule.limit) == ("slow_loader", 3.0)  # type: ignore[attr-defined]
     assert left_out() == ()
 
