@@ -22,17 +22,11 @@ def test_without_settings_every_rule_is_in_force() -> None:
 
 
 def test_select_and_ignore_work_by_family_and_code() -> None:
-    assert codes(Config(select=("NUM", "LOS401"), ignore=("NUM002",))) == [
-        "LOS401",
-        "NUM001",
-        "NUM003",
-        "NUM004",
-        "NUM005",
-        "NUM008",
-        "NUM009",
-        "NUM010",
-        "NUM011",
-    ]
+    numerics = [rule.code for rule in rule_classes() if rule.code.startswith("NUM")]
+    assert {"NUM001", "NUM002", "NUM004"} <= set(numerics)
+    numerics.remove("NUM002")
+    chosen = Config(select=("NUM", "LOS401"), ignore=("NUM002",))
+    assert codes(chosen) == ["LOS401", *numerics]
 
 
 def test_thresholds_come_from_the_configuration() -> None:
