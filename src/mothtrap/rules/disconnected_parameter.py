@@ -64,6 +64,7 @@ class DisconnectedParameter(Rule):
         "learning_rate_too_low",
         "loss_not_decreasing",
         "stuck_at_chance",
+        "unused_module",
     )
     passes = True
 
