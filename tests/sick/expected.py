@@ -43,6 +43,8 @@ ILLNESSES = (
     exactly("nonfinite_activation", "NUM004", 31, layer="compress"),
     near("loss_scale_collapse", "NUM009", 20),
     near("exploding_gradient", "GRD101", 120, layer="0"),
+    near("gradient_underflow", "NUM006", 0, layer="0", severity="warning"),
+    near("overflow_risk", "NUM007", 0, layer="pool", severity="warning"),
     near("vanishing_gradient", "GRD102", 0, layer="0"),
     exactly("gradient_spike", "GRD103", 120, severity="warning"),
     near("accumulation_not_averaged", "GRD107", 0, severity="warning"),

@@ -22,6 +22,7 @@ from mothtrap.adapters.torch.looks import ForwardLooks
 from mothtrap.adapters.torch.losstensors import LossTensors
 from mothtrap.adapters.torch.modes import ModeWatch
 from mothtrap.adapters.torch.naming import Root, unseen_inside
+from mothtrap.adapters.torch.narrow import NarrowWatch
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
@@ -46,6 +47,7 @@ class ForwardWatch:
         evaluations: puts together what happens in an evaluation.
         modes: the modes in which modules are trained.
         reach: what of the modules backward never reaches.
+        narrow: outputs and gradients in half precision.
         looks: looks at whole forwards now and then.
         held: outputs of the latest train forward.
         inputs: looks at what models are called with, and at loaders.
@@ -72,6 +74,7 @@ class ForwardWatch:
         self.evaluations = EvaluationWatch(job)
         self.modes = ModeWatch(job)
         self.reach = ReachWatch(job, optimizers)
+        self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
         self.inputs = InputWatch(job, lambda: self._thread)
@@ -147,6 +150,8 @@ class ForwardWatch:
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
         single = tensors[0] if len(tensors) == 1 else None
+        if self.narrow.looks and self._trains and self._in_root:
+            self._job.contain_part("half precision", self.narrow.returned, module, tensors)
         if self.reach.looks and self._in_root:
             self._job.contain_part(
                 "reach of gradients", self.reach.returned, module, tensors, self._trains
@@ -191,6 +196,7 @@ class ForwardWatch:
         self._job.feed(RootCalled(root.label, owned))
         self._root_owned = owned
         self.reach.root_called()
+        self.narrow.root_called()
         if owned:  # now that the step before is closed
             self._optimizers.distributed.root_called(module, root)
             self._job.contain_part(

@@ -264,10 +264,12 @@ class Tracer(Job):
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
             self.feed(StepSkipped(self.optimizers.add(optimizer).name))
+        self.forwards.narrow.scales = True
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
 
     def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
         self.contain_part("reach of gradients", self.forwards.reach.stepped, optimizer)
+        self.contain_part("half precision", self.forwards.narrow.stepped, optimizer)
         self.contain_part("wiring", self._ownership.stepped)
         self.contain_part("inventory", self._inventory.stepped)
         self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
@@ -293,6 +295,7 @@ class Tracer(Job):
         self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)
         self.contain_part("inventory", self._inventory.close, closed.step)
+        self.contain_part("half precision", self.forwards.narrow.close, closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("updates", self._updates.new_step)

@@ -1,0 +1,98 @@
+"""NUM007: values come near the largest number of their type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import HalfPrecision
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+LAYERS_NAMED = 10
+"""Layers that a finding names, at most."""
+
+
+@dataclass(frozen=True)
+class OverflowRisk(Rule):
+    """Values come near the largest number of their type.
+
+    What it detects:
+        Outputs of modules, or gradients, in float16 that reach an eighth of 65504, the
+        largest number of the type.
+
+    Why it matters:
+        Three doublings more and the value is infinite; one infinite value makes the loss
+        NaN a step later. Sums and products on the way are larger than what is stored.
+
+    Fires:
+        Warning when the largest finite absolute value of a tensor exceeds `limit_share` of
+        what its type holds, in any sampled step.
+
+    Stays quiet:
+        bfloat16 and float32, whose range is not in danger, and infinite values: those are
+        told by the rules on non-finite values.
+
+    What to do:
+        - Use bfloat16 where the hardware has it, or compute this part in float32:
+          `with torch.autocast("cuda", enabled=False)`.
+        - Average where values are summed over many positions; divide attention scores by
+          the root of the head's size.
+        - Normalise the inputs, and put a normalisation layer before the part.
+
+    Example:
+        pooled = tokens.sum(dim=1)        # float16: 4096 positions add up
+        pooled = tokens.mean(dim=1)
+
+    References:
+        Micikevicius et al. 2018, Mixed Precision Training, section 3.2,
+        https://arxiv.org/abs/1710.03740
+    """
+
+    code = "NUM007"
+    explains = (
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "loss_scale_collapse",
+    )
+
+    limit_share: float = threshold(
+        0.125, unit="of the largest number of the type", source="chosen by hand: 3 doublings"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every look at values in float16."""
+        if not window.total_steps:
+            raise NotEnoughData("no step was seen")
+        seen = list(window.seen(HalfPrecision))
+        if not seen:
+            raise NotApplicable("no output and no gradient in float16 was seen")
+        near = [s for s in seen if s.largest > self.limit_share * s.limit]
+        if not near:
+            return []
+        worst = max(near, key=lambda s: s.largest)
+        names = dict.fromkeys(s.tensor.partition(":")[2] for s in near)
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=near[0].step,
+                last_step=near[-1].step,
+                count=len({s.step for s in near}),
+                layers=tuple(names)[:LAYERS_NAMED],
+                message=(
+                    f"{worst.tensor.partition(':')[2]} reaches {worst.largest:.4g} in "
+                    f"{worst.dtype} (limit {self.limit_share * worst.limit:.4g}), which holds up "
+                    f"to {worst.limit:.4g}"
+                ),
+                evidence={
+                    "value": worst.largest,
+                    "limit": self.limit_share * worst.limit,
+                    "largest": worst.limit,
+                },
+                location=next((s.location for s in near if s.location), None),
+            )
+        ]
