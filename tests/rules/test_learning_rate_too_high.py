@@ -56,6 +56,25 @@ def test_the_onset_is_where_a_schedule_reached_the_rate() -> None:
     assert (finding.severity, finding.step) == (Severity.ERROR, 128)
 
 
+def test_a_rate_that_was_raised_between_two_looks_is_taken_into_account() -> None:
+    rate = np.where(np.arange(300) < 150, 0.05, 3.0)
+    values = np.concatenate([np.geomspace(2.3, 0.2, 151), [8.0, 90.0, 20.0], np.full(146, 2.5)])
+    steps = [0, 1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
+    change = tensors("update_ratio", {"a": [0.01] * 9 + [0.0] * 2}, steps=steps)
+    [finding] = check(loss(values), change, rate=rate)
+    assert (finding.severity, finding.step) == (Severity.ERROR, 150)
+    assert finding.evidence["value"] == pytest.approx(0.6)
+
+
+def test_the_loss_may_turn_before_a_warm_up_ends() -> None:
+    rate = np.minimum(1.0, np.arange(300) / 100)
+    values = np.concatenate([np.linspace(2.3, 1.2, 20), [3.0, 8.0, 9.0, 6.0], np.full(276, 2.6)])
+    change = [0.05, 0.05, 0.05, 0.1, 0.2, 0.3, 0.05, 0.01]
+    [finding] = check(loss(values), ratios(change), rate=rate)
+    assert finding.severity is Severity.ERROR
+    assert 15 <= finding.step <= 20
+
+
 def test_warns_where_large_steps_keep_the_loss_at_its_start() -> None:
     [finding] = check(loss(2.3 + noise(300, scale=0.1)), ratios(STEADY), facts(kind="SGD", rate=4))
     assert finding.severity is Severity.WARNING

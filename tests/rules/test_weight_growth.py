@@ -26,7 +26,7 @@ def test_fires_on_weights_that_grow_on_and_on() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param(1 + 0.02 * STEPS, id="eight times as much"),
+        pytest.param(1 + 0.02 * STEPS, id="eight times as much, slowly"),
         pytest.param(np.minimum(1 + STEPS, 20.0), id="growth that ends"),
         pytest.param(1 + 3 * np.log1p(STEPS), id="a classifier on data that can be separated"),
         pytest.param(np.ones(len(STEPS)), id="weights that stay"),
@@ -42,5 +42,7 @@ def test_weights_that_began_at_0_have_nothing_to_compare_with() -> None:
 
 
 def test_cannot_judge_a_few_looks() -> None:
-    with pytest.raises(NotEnoughData):
+    with pytest.raises(NotEnoughData, match="5 looks"):
         check(np.array([1.0, 100.0, 1e4]))
+    with pytest.raises(NotEnoughData, match="100 steps"):
+        check(10.0 ** np.arange(7))

@@ -46,8 +46,9 @@ class Ratios:
         return np.array([np.max(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
 
     def fastest(self, step: int, count: int = 3) -> tuple[str, ...]:
-        """Names of the weights that moved most at a sampled step."""
-        row_T = self.values_ST[int(np.searchsorted(self.steps_S, step))]
+        """Names of the weights that moved most at a sampled step, or the one before it."""
+        row = int(np.searchsorted(self.steps_S, step, side="right")) - 1
+        row_T = self.values_ST[max(0, row)]
         order = np.argsort(-np.where(np.isnan(row_T), -1.0, row_T))[:count]
         return tuple(self.tensors[i].name for i in order if not np.isnan(row_T[i]))
 

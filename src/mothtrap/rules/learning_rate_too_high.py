@@ -190,7 +190,9 @@ class LearningRateTooHigh(Rule):
         if not len(early_R2):
             return None
         high = early_R2[int(np.argmax(early_R2[:, 1]))]
-        later_R2 = course.sampled(ratios, course.begin + 4, course.begin + 4 * JUMP_STEPS)
+        # The first steps of Adam are larger than those that follow: not so where it was on.
+        settled = course.begin + (0 if course.place else 4)
+        later_R2 = course.sampled(ratios, settled, course.begin + 4 * JUMP_STEPS)
         # A jump of one loss alone may be a bad batch; so may one step that is too large.
         needed = 1 if course.highest() >= self.erased_ratio else 2
         keeps = bool((later_R2[:, 1] >= self.ratio_limit).sum() >= needed)
@@ -278,11 +280,27 @@ class _Course:
     start: float
     level_S: Floats
     rate: float
+    rated_S: Ints
+    rate_S: Floats
 
     def sampled(self, ratios: Ratios, first: int, last: int) -> Floats:
-        """Return rows of (step, ratio in the middle) of the samples between two steps."""
+        """Return rows of (step, ratio in the middle) of the samples between two steps.
+
+        The sample before `begin` stands for it too, scaled as the rate was since then: an
+        update is as large as its rate.
+        """
         inside = (ratios.steps_S >= first) & (ratios.steps_S <= last)
-        return np.column_stack([ratios.steps_S[inside], ratios.middle()[inside]])
+        rows_R2 = np.column_stack([ratios.steps_S[inside], ratios.middle()[inside]])
+        earlier = np.flatnonzero(ratios.steps_S < first)
+        if first != self.begin or not len(earlier):
+            return rows_R2
+        row = int(earlier[-1])
+        raised = self._rate_at(first) / max(self._rate_at(int(ratios.steps_S[row])), 1e-300)
+        return np.vstack([[first, ratios.middle()[row] * raised], rows_R2])
+
+    def _rate_at(self, step: int) -> float:
+        place = int(np.searchsorted(self.rated_S, step, side="right")) - 1
+        return float(self.rate_S[max(0, place)])
 
     def jump(self) -> float:
         """How far the smoothed loss rose soon after the rate was reached, in starts."""
@@ -316,22 +334,29 @@ class _Trouble:
 
 
 def _course(series: Series, rated_S: Ints, rate_S: Floats) -> _Course:
-    begin = int(rated_S[int(np.argmax(rate_S >= 0.5 * rate_S.max()))])
+    reached = int(rated_S[int(np.argmax(rate_S >= 0.5 * rate_S.max()))])
     steps_S, loss_S = series.steps_S, series.values_S
-    place = min(int(np.searchsorted(steps_S, begin)), len(loss_S) - 1)
+    place = min(int(np.searchsorted(steps_S, reached)), len(loss_S) - 1)
+    smooth_S = _smooth(np.where(np.isfinite(loss_S), loss_S, np.inf))
+    lowest = int(np.argmin(smooth_S[: place + 1]))
+    if smooth_S[place] >= 1.5 * smooth_S[lowest] and smooth_S[lowest] < 0.9 * smooth_S[0]:
+        place = lowest  # on the way to the full rate the loss had turned already
     before_S = loss_S[max(0, place - 4) : place + 1]
     before_S = before_S[np.isfinite(before_S)]
     start = float(np.median(before_S)) if len(before_S) else math.nan
-    smooth_S = _smooth(np.where(np.isfinite(loss_S), loss_S, np.inf))
+    if place and np.isfinite(loss_S[0]):
+        start = max(start, 0.5 * float(loss_S[0]))  # what was learned well is lost easily
     level_S = np.maximum(np.minimum.accumulate(smooth_S), 0.1 * start)
     return _Course(
         steps_S=steps_S,
         loss_S=loss_S,
-        begin=begin,
+        begin=int(steps_S[place]) if place else reached,
         place=place,
         start=start,
         level_S=np.minimum(level_S, start),
         rate=float(rate_S.max()),
+        rated_S=rated_S,
+        rate_S=rate_S,
     )
 
 

@@ -29,7 +29,7 @@ class WeightGrowth(Rule):
     Fires:
         Warning when the norm of all weights together is `growth_ratio` times the first
         one captured and rose by `still_rising` since the middle of the run, over
-        `samples` looks or more.
+        `samples` looks or more and at least `steps` steps.
 
     Stays quiet:
         Weights that grow at first and then settle, weights that began at 0, vectors, the
@@ -53,11 +53,12 @@ class WeightGrowth(Rule):
     needs = (WEIGHTS,)
     explains = ("activation_growth", "overflow_risk", "saturated_activation")
 
-    growth_ratio: float = threshold(10.0, unit="times the first norm", source="chosen by hand")
+    growth_ratio: float = threshold(20.0, unit="times the first norm", source="chosen by hand")
     still_rising: float = threshold(
         1.5, unit="times the norm in the middle", source="chosen by hand: log growth stays below"
     )
     samples: int = threshold(5, unit="captured steps", source="chosen by hand")
+    steps: int = threshold(100, unit="steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the norms of weights with those captured first and in the middle."""
@@ -65,6 +66,8 @@ class WeightGrowth(Rule):
         if sizes is None or len(sizes.steps_S) < self.samples:
             raise NotEnoughData(f"fewer than {self.samples} looks at the weights")
         steps_S, joint_S = sizes.steps_S, sizes.joint()
+        if steps_S[-1] - steps_S[0] < self.steps:
+            raise NotEnoughData(f"fewer than {self.steps} steps lie between the looks")
         half = int(np.searchsorted(steps_S, (steps_S[0] + steps_S[-1]) / 2))
         ratio = float(joint_S[-1] / joint_S[0])
         if ratio < self.growth_ratio or joint_S[-1] < self.still_rising * joint_S[half]:
