@@ -98,3 +98,10 @@ def test_a_program_that_evaluates_at_every_step_needs_more_of_them() -> None:
         values = np.where(steps < 400 - bad, 0.5 + np.exp(-steps / 90), 0.7)
         warned = [f for f in check(evaluations(values, every=1)) if f.severity is Severity.WARNING]
         assert bool(warned) is fires
+
+
+def test_a_best_evaluation_that_left_the_window_is_dated_all_the_same() -> None:
+    found = evaluations(np.concatenate([np.linspace(2.0, 0.5, 30), np.full(60, 0.9)]))
+    [finding] = check(found[:16] + found[40:])
+    assert finding.severity is Severity.WARNING
+    assert finding.step == 410

@@ -98,7 +98,9 @@ class Overtraining(Rule):
         place = since if validation_rests else train_since + len(one.value_E) - len(train_E)
         if worse:
             better = np.flatnonzero(one.value_E <= one.last.best + self._margin(one.last.best))
-            place = int(better[-1]) if len(better) else 0
+            # The best one may have left the window.
+            after_best = int(np.searchsorted(one.step_E, one.last.best_step, side="right"))
+            place = max([after_best - 1, *better])
         what, rested = ("evaluation", idle) if validation_rests else ("training", train_idle)
         best = one.last.best if validation_rests else float(train_E.min())
         value = float(one.value_E[-1] if validation_rests else train_E[-1])
