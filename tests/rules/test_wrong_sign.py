@@ -62,6 +62,16 @@ def test_a_squared_error_beside_a_gain_that_is_maximised_may_be_negative() -> No
         WrongSign().check(window(falling, beside))
 
 
+def test_losses_of_single_rows_may_be_weighed_by_what_is_negative() -> None:
+    falling = loss(-(1.1 ** np.arange(30.0)))
+    options = {"step": 0, "operation": "cross_entropy", "series": LOSS, "reduction": "none"}
+    for above in (("mean", "mul"), None):
+        with pytest.raises(NotApplicable, match="may be negative"):
+            WrongSign().check(window(falling, LossCall(above=above, **options)))
+    [finding] = WrongSign().check(window(falling, LossCall(above=("neg", "mean"), **options)))
+    assert finding.severity is Severity.ERROR
+
+
 def test_the_micro_batches_of_a_step_are_one_loss() -> None:
     calls = [
         LossCall(step=step, operation="cross_entropy", series=LOSS, alone=True)

@@ -42,7 +42,8 @@ class WrongSign(Rule):
         `falling_factor` times deeper than the first loss below 0.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus or a policy's gain, losses not traced to an
+        Losses with several terms, such as an entropy bonus or a policy's gain, losses of
+        single rows that are weighed, by an advantage perhaps, losses not traced to an
         operation, such as the log-likelihood of a density, losses that dip below 0 and
         come back, and games, in which one player's loss is turned on purpose.
 
@@ -126,5 +127,7 @@ def _terms(window: Window) -> dict[str, str]:
         # Of micro-batches there are several calls a step, each alone in its backward.
         alone = a_step[call.series, call.step] == 1 if call.alone is None else call.alone
         same = found.get(str(call.series), call.operation) == call.operation
-        found[str(call.series)] = call.operation if alone and same else ""
+        # Losses of single rows may be weighed by what is negative, such as an advantage.
+        whole = call.reduction != "none" or "mul" not in (call.above or ("mul",))
+        found[str(call.series)] = call.operation if alone and same and whole else ""
     return found
