@@ -28,8 +28,8 @@ class WeightCollapse(Rule):
 
     Fires:
         Error when the norm of all weights together is below `collapsed_share` of the
-        first one captured and the loss is above `lost_share` of its beginning. Warning
-        when that holds of single layers alone.
+        first one captured, over `samples` looks or more, and the loss is above
+        `lost_share` of its beginning. Warning when that holds of single layers alone.
 
     Stays quiet:
         Weights that shrink while the loss falls (sparsity, normalised layers in balance
