@@ -82,6 +82,40 @@ def test_losses_compile_into_one_graph() -> None:
     assert x.grad is not None
 
 
+def test_losses_can_be_traced_into_a_graph_of_modules() -> None:
+    class WithLoss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = classifier()
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return functional.cross_entropy(self.inner(x), y)
+
+    model = WithLoss()
+    plain = torch.fx.symbolic_trace(model)
+    with watched():
+        seen = torch.fx.symbolic_trace(model)
+        x, y = batch()
+        assert seen(x, y).item() == plain(x, y).item()
+    assert [str(node) for node in seen.graph.nodes] == [str(node) for node in plain.graph.nodes]
+
+
+def test_losses_inside_transformed_functions_are_left_alone() -> None:
+    model = classifier()
+    weight = torch.randn(6, 3)
+    xs, ys = torch.randn(5, 4, 6), torch.zeros(5, 4, dtype=torch.long)
+
+    def loss(weight: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(x @ weight, y)
+
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    plain = each(weight, xs, ys)
+    with watched() as seen, torch.no_grad():
+        model(xs[0])
+        assert torch.equal(each(weight, xs, ys), plain)
+    assert seen.scalars("loss") == []
+
+
 def test_what_a_loss_raises_shows_no_frame_of_ours() -> None:
     with watched(), pytest.raises(ValueError, match="Expected input batch_size") as caught:
         functional.cross_entropy(torch.zeros(2, 3), torch.zeros(3, dtype=torch.long))

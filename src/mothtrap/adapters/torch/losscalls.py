@@ -124,7 +124,7 @@ def observed(original: Function, tell: Tell, drop_own_frame: Function) -> Functi
         tell: is handed name, result and arguments of every call that returned.
         drop_own_frame: takes the replacement out of the traceback of what it raises.
     """
-    is_compiling, name = torch.compiler.is_compiling, original.__name__
+    is_compiling, tensor, name = torch.compiler.is_compiling, torch.Tensor, original.__name__
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
@@ -134,7 +134,8 @@ def observed(original: Function, tell: Tell, drop_own_frame: Function) -> Functi
         except BaseException as err:
             drop_own_frame(err)
             raise
-        tell(name, result, args, kwargs)
+        if isinstance(result, tensor):  # while a graph is being made of the program it is none
+            tell(name, result, args, kwargs)
         return result
 
     return FunctionType(call.__code__, functional.__dict__, name, None, call.__closure__)
