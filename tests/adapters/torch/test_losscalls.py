@@ -145,6 +145,20 @@ def test_arguments_are_named_wherever_they_stand() -> None:
     assert not inputs_of("mse_loss", (x, x), {}).has_hard_targets
 
 
+def test_lightened_inputs_have_shapes_and_at_most_the_values_of_targets() -> None:
+    x, y = batch()
+    inputs = inputs_of("cross_entropy", (x.requires_grad_(), y), {"reduction": "sum"})
+    light, lighter = inputs.lightened(targets=True), inputs.lightened(targets=False)
+    for one in (light, lighter):
+        assert one.prediction is not None
+        assert (one.prediction.shape, one.prediction.is_meta) == (x.shape, True)
+        assert (one.rows, one.reduction, one.has_hard_targets) == (len(x), "sum", True)
+    assert light.target is not None
+    assert torch.equal(light.target, y)
+    assert lighter.target is not None
+    assert lighter.target.is_meta
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_the_loss_of_an_average_row_does_not_depend_on_the_reduction(reduction: str) -> None:
     x, y = batch(rows=6)

@@ -10,7 +10,7 @@ import torch
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.guessing import Guess
-from mothtrap.adapters.torch.losscalls import LossInputs, mean_of
+from mothtrap.adapters.torch.losscalls import LossInputs
 from mothtrap.core.evaluation_observations import Evaluation
 from mothtrap.core.steps import Mode
 
@@ -74,20 +74,27 @@ class EvaluatedLosses:
             total, count = self._trained.get(series, (0.0, 0))
             self._trained[series] = total + loss, count + 1
 
-    def add(self, result: torch.Tensor, inputs: LossInputs, site: Site) -> None:
-        """Take a loss that was computed in an evaluation."""
+    def add(self, value: torch.Tensor, inputs: LossInputs, site: Site) -> None:
+        """Take a loss that was computed in an evaluation.
+
+        Args:
+            value: of an average row.
+            inputs: what it was computed from; the target may be without values.
+            site: of the call.
+        """
         if site not in self._known and len(self._known) >= MAX_SITES:
             return
         known = self._known.get(site) or self._new(site)
         collected = self._collected.get(site)
         if collected is None:
             collected = self._collected[site] = _Collected(inputs.name)
-        collected.values.append(mean_of(result, inputs))
+        collected.values.append(value)
         collected.rows.append(inputs.rows)
         collected.calls += 1
         if len(collected.values) >= GUESSED_CALLS:
             collected.fold()
-        if known.number < GUESSED and collected.calls <= GUESSED_CALLS:
+        has_values = inputs.target is None or not inputs.target.is_meta
+        if known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
             known.guess.add(inputs)
 
     def told(self, step: int) -> list[Evaluation]:

@@ -19,7 +19,7 @@ from torch import nn
 from mothtrap.adapters.torch import evaluatedlosses, frames
 from mothtrap.adapters.torch.evaluatedlosses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.losscalls import LossInputs, inputs_of
+from mothtrap.adapters.torch.losscalls import LossInputs, inputs_of, mean_of
 from mothtrap.adapters.torch.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.readable import is_plain
@@ -121,13 +121,17 @@ class EvaluationWatch:
         """A loss function returned."""
         if result.requires_grad:
             if is_plain(result) and len(self._doubted) < MAX_DOUBTED:
-                inputs = inputs_of(name, args, kwargs).detached()  # its graph must not live on
-                self._doubted.append((result.detach(), inputs, evaluatedlosses.user_site()))
+                inputs = inputs_of(name, args, kwargs)
+                value, site = mean_of(result, inputs), evaluatedlosses.user_site()
+                few = len(self._doubted) < evaluatedlosses.GUESSED_CALLS
+                with torch.no_grad():
+                    inputs = inputs.lightened(targets=few)  # no graph must live on
+                self._doubted.append((value, inputs, site))
         elif self._open is not None and is_plain(result):
             inputs = inputs_of(name, args, kwargs)
             for ran in self._open.ran.values():
                 ran.labelled += inputs.target is not None
-            self.losses.add(result, inputs, evaluatedlosses.user_site())
+            self.losses.add(mean_of(result, inputs), inputs, evaluatedlosses.user_site())
             self._latest = weakref.ref(result)
 
     def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
@@ -137,7 +141,7 @@ class EvaluationWatch:
             for ran in self._open.ran.values():
                 ran.labelled += 1
             inputs = LossInputs(class_name(module), {})
-            self.losses.add(value, inputs, evaluatedlosses.user_site())
+            self.losses.add(mean_of(value, inputs), inputs, evaluatedlosses.user_site())
 
     def backward_began(self) -> None:
         """What is in doubt was training; what is not is over."""
@@ -153,9 +157,9 @@ class EvaluationWatch:
         ended, self._open = self._open, None
         doubted, self._doubted = self._doubted, []
         step = ended.step if ended is not None else self._job.grouper.steps_applied
-        for result, inputs, site in doubted:
+        for value, inputs, site in doubted:
             self._doubts = 0
-            self.losses.add(result, inputs, site)
+            self.losses.add(value, inputs, site)
         for told in self.losses.told(step):
             self._job.recorder.observe(told)
         for ran in ended.ran.values() if ended is not None else ():

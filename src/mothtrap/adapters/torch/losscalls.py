@@ -80,12 +80,19 @@ class LossInputs:
         target = self.target
         return self.name in CLASS_LOSSES and target is not None and not target.is_floating_point()
 
-    def detached(self) -> LossInputs:
-        """The same without graphs."""
-        values = self.given.items()
-        return LossInputs(
-            self.name, {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in values}
-        )
+    def lightened(self, *, targets: bool) -> LossInputs:
+        """The same without graphs and without values: tensors have a shape only.
+
+        Args:
+            targets: the values of the target are kept.
+        """
+        light = {
+            name: value.to("meta") if isinstance(value, torch.Tensor) else value
+            for name, value in self.given.items()
+        }
+        if targets and self.target is not None:
+            light["target"] = self.target.detach()
+        return LossInputs(self.name, light)
 
 
 Tell = Callable[[str, torch.Tensor, Sequence[Any], Mapping[str, Any]], None]
