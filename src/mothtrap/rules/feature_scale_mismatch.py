@@ -54,16 +54,19 @@ class FeatureScaleMismatch(Rule):
 
     code = "DAT502"
     explains = (
+        "confusion",
         "dead_units",
         "exploding_gradient",
+        "gradient_spike",
         "learning_rate_too_high",
         "loss_diverging",
         "loss_not_decreasing",
-        "stuck_at_chance",
-        "wrong_initial_loss",
         "loss_oscillating",
         "loss_spike",
         "overtraining",
+        "stuck_at_chance",
+        "weight_growth",
+        "wrong_initial_loss",
     )
 
     scale_ratio: float = threshold(

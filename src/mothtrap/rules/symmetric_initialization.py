@@ -62,11 +62,15 @@ class SymmetricInitialization(Rule):
     explains = (
         "constant_output",
         "dead_units",
-        "loss_not_decreasing",
-        "loss_diverging",
-        "stuck_at_chance",
-        "vanishing_gradient",
         "learning_rate_too_low",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "poor_initialization",
+        "stuck_at_chance",
+        "unchanged_tensor",
+        "update_ratio",
+        "vanishing_gradient",
+        "zero_all",
     )
 
     looks: int = threshold(

@@ -67,22 +67,29 @@ class UnnormalizedInput(Rule):
     code = "DAT501"
     explains = (
         "activation_growth",
+        "clipping_every_step",
+        "confusion",
         "constant_output",
         "dead_units",
         "exploding_gradient",
+        "gradient_spike",
         "learning_rate_too_high",
         "loss_diverging",
         "loss_not_decreasing",
+        "loss_oscillating",
+        "loss_spike",
         "nonfinite_activation",
         "nonfinite_gradient",
         "nonfinite_loss",
+        "nonfinite_weight",
+        "overflow_risk",
+        "overtraining",
         "saturated_activation",
         "stuck_at_chance",
+        "update_ratio",
         "vanishing_gradient",
+        "weight_growth",
         "wrong_initial_loss",
-        "loss_oscillating",
-        "loss_spike",
-        "overtraining",
     )
 
     large_rms: float = threshold(
