@@ -66,6 +66,18 @@ def test_only_the_non_finite_checks_of_gradients_are_never_thinned() -> None:
     assert [stream.essential for stream in found] == [True, False, False]
 
 
+def test_a_few_steps_that_are_named_are_never_thinned_either() -> None:
+    def of(schedule: Schedule) -> bool:
+        need = Need(kinds=("weight",), statistics=("l2",), schedule=schedule)
+        return streams(Config(), [need])[0].essential
+
+    assert of(Schedule(steps=(0, 1, 2)))
+    assert not of(Schedule(steps=(0, 1, 2), every=64))
+    assert not of(Schedule(steps=tuple(range(9))))
+    assert not of(Schedule(logarithmic=True))
+    assert not of(Schedule(start=5))
+
+
 def test_everything_is_the_whole_table_at_every_step_in_both_modes() -> None:
     found = streams(Config(capture="everything"), [])
     assert wanted(found, LINEAR) == TABLE

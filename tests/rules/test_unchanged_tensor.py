@@ -14,6 +14,7 @@ from tests.rules.windows import gradients, loss, noise, series, window
 from mothtrap.core.errors import ConfigError, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Matrix, Series
+from mothtrap.rules._weights import GRADIENTS, WEIGHTS
 from mothtrap.rules.unchanged_tensor import COMPARED, UnchangedTensor
 
 FLAT = loss(2.3 + noise(100, scale=0.01))
@@ -145,8 +146,8 @@ def test_one_statistic_that_differs_means_changed() -> None:
 
 
 def test_it_needs_what_is_named_beside_the_weights() -> None:
-    assert len(UnchangedTensor().needs) == 1
-    assert named(every_steps=5).needs[1].tensors == ("activations:gate",)
-    assert named(every_steps=5).needs[1].every == 5
+    assert UnchangedTensor().needs == (*WEIGHTS, GRADIENTS)
+    assert named(every_steps=5).needs[-1].tensors == ("activations:gate",)
+    assert named(every_steps=5).needs[-1].every == 5
     with pytest.raises(ConfigError, match="WGT303"):
         UnchangedTensor(tensors="nothing")

@@ -28,6 +28,8 @@ SHAPE = "shape"
 """Stands among the statistics of a stream that keeps nothing but shapes."""
 
 CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
+FEW_STEPS = 8
+"""Steps of a need that names them which are never thinned; chosen by hand."""
 DENSE_STEPS = 8
 """Steps at the start at which rules see everything: most illnesses show there."""
 
@@ -196,6 +198,7 @@ def every(steps: int) -> Schedule:
 def _of_need(need: Need) -> Stream:
     statistics = frozenset(need.statistics)
     essential = need.kinds == ("gradient",) and statistics <= ESSENTIAL
+    essential = essential or _is_bounded(need.schedule)
     return Stream(
         name=_words(need),
         kinds=need.kinds,
@@ -204,6 +207,13 @@ def _of_need(need: Need) -> Stream:
         schedules=dict.fromkeys(need.modes, need.schedule or every(need.every)),
         essential=essential,
     )
+
+
+def _is_bounded(schedule: Schedule | None) -> bool:
+    """Whether it names a few steps and no more: what they cost is paid once."""
+    if schedule is None or schedule.every is not None or schedule.logarithmic:
+        return False
+    return 0 < len(schedule.steps) <= FEW_STEPS
 
 
 def _matcher(need: Need) -> Callable[[TensorInfo], bool]:

@@ -18,11 +18,15 @@ EVERY_STEPS = 64
 """Steps at which weights and their changes are looked at; chosen by hand: densely while
 training begins, later so rarely that it costs next to nothing."""
 
-WEIGHTS = Need(
-    kinds=("weight",),
-    statistics=("l2", "nan", "inf", "update_ratio"),
-    schedule=Schedule(every=EVERY_STEPS, steps=FIRST_STEPS),
+_LOOK = ("l2", "nan", "inf", "update_ratio")
+WEIGHTS = (
+    Need(kinds=("weight",), statistics=_LOOK, schedule=Schedule(steps=FIRST_STEPS)),
+    Need(
+        kinds=("weight",), statistics=_LOOK, schedule=Schedule(every=EVERY_STEPS, start=EVERY_STEPS)
+    ),
 )
+
+GRADIENTS = Need(kinds=("gradient",), statistics=("l2",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

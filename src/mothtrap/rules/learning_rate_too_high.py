@@ -78,7 +78,7 @@ class LearningRateTooHigh(Rule):
     """
 
     code = "OPT602"
-    needs = (WEIGHTS,)
+    needs = WEIGHTS
     passes = True
     explains = (
         "activation_growth",

@@ -58,7 +58,7 @@ class LearningRateTooLow(Rule):
     """
 
     code = "OPT603"
-    needs = (WEIGHTS,)
+    needs = WEIGHTS
     passes = True
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 

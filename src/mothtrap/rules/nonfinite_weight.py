@@ -58,8 +58,12 @@ class NonfiniteWeight(Rule):
 
     code = "NUM003"
     needs = (
-        WEIGHTS,
-        Need(kinds=KINDS, statistics=("l2", "nan", "inf"), schedule=WEIGHTS.schedule),
+        *WEIGHTS,
+        Need(kinds=("gradient",), statistics=("nan", "inf")),
+        *(
+            Need(kinds=("bias",), statistics=("l2", "nan", "inf"), schedule=need.schedule)
+            for need in WEIGHTS
+        ),
     )
     explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation", "constant_output")
 

@@ -14,7 +14,14 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
 from mothtrap.rules._configured import named_columns, needs_of
 from mothtrap.rules._stretches import last_stretch
-from mothtrap.rules._weights import WEIGHTS, Ratios, loss_level, training_at, update_ratios
+from mothtrap.rules._weights import (
+    GRADIENTS,
+    WEIGHTS,
+    Ratios,
+    loss_level,
+    training_at,
+    update_ratios,
+)
 
 COMPARED = ("min", "max", "mean", "std", "l2")
 """Statistics by which a tensor is told from another; equal in all means unchanged."""
@@ -68,7 +75,7 @@ class UnchangedTensor(Rule):
     """
 
     code = "WGT303"
-    needs = (WEIGHTS,)
+    needs = (*WEIGHTS, GRADIENTS)
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
@@ -89,7 +96,7 @@ class UnchangedTensor(Rule):
     def __post_init__(self) -> None:
         """Ask for the tensors named, beside the weights."""
         named = needs_of(self.code, self.tensors, COMPARED, self.every_steps)
-        object.__setattr__(self, "needs", (WEIGHTS, *named))
+        object.__setattr__(self, "needs", (*WEIGHTS, GRADIENTS, *named))
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the weights, or at the tensors named."""

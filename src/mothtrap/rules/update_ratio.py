@@ -12,7 +12,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._stretches import stretches
-from mothtrap.rules._weights import WEIGHTS, Ratios, training_at, update_ratios
+from mothtrap.rules._weights import GRADIENTS, WEIGHTS, Ratios, training_at, update_ratios
 
 LAYERS_NAMED = 10
 """Weights that a finding names, at most."""
@@ -58,7 +58,7 @@ class UpdateRatio(Rule):
     """
 
     code = "WGT304"
-    needs = (WEIGHTS,)
+    needs = (*WEIGHTS, GRADIENTS)
 
     large_threshold: float = threshold(
         10.0, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"

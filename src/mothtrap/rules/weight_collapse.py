@@ -51,7 +51,7 @@ class WeightCollapse(Rule):
     """
 
     code = "WGT305"
-    needs = (WEIGHTS,)
+    needs = WEIGHTS
     passes = True
     explains = (
         "constant_output",

@@ -13,6 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Window
 from mothtrap.rules._weights import (
+    GRADIENTS,
     WEIGHTS,
     Sizes,
     loss_level,
@@ -60,7 +61,7 @@ class WeightDecayDominates(Rule):
     """
 
     code = "OPT607"
-    needs = (WEIGHTS,)
+    needs = (*WEIGHTS, GRADIENTS)
     passes = True
     explains = (
         "constant_output",

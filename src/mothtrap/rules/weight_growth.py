@@ -50,7 +50,7 @@ class WeightGrowth(Rule):
     """
 
     code = "WGT306"
-    needs = (WEIGHTS,)
+    needs = WEIGHTS
     explains = ("activation_growth", "overflow_risk", "saturated_activation")
 
     growth_ratio: float = threshold(20.0, unit="times the first norm", source="chosen by hand")

@@ -248,3 +248,32 @@ def test_a_parameter_that_stands_twice_in_an_optimizer_is_read_once() -> None:
         optimizer.param_groups[0]["params"].append(model[0].weight)
         train(model, optimizer, 2)
     assert len(seen.rows("weight:0.weight", "update_ratio")) == 2
+
+
+def test_of_large_parameters_a_part_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "COPIED_ELEMENTS", 400)
+    torch.manual_seed(0)
+    large = nn.Linear(64, 64)
+    optimizer = sgd(large)
+    kept: list[int] = []
+    with watched(capture=whole("weight", statistics=("update_ratio",))) as seen:
+        large(torch.randn(8, 64)).square().sum().backward()
+        before = large.weight.detach().clone()
+        monkeypatch.setattr(
+            torch.optim.SGD,
+            "_init_group",
+            _spied(kept, seen.tracer._updates, torch.optim.SGD._init_group),
+        )
+        optimizer.step()
+        large(torch.randn(8, 64)).sum().backward()
+    own = float((large.weight.detach() - before).norm() / before.norm())
+    assert seen.rows("weight:weight", "update_ratio")[0] == pytest.approx(own, rel=0.2)
+    assert 100 < kept[0] <= 200
+
+
+def _spied(kept: list[int], watch: updates.UpdateWatch, original: Callable[..., Any]) -> Any:
+    def init_group(self: torch.optim.SGD, *args: Any) -> Any:
+        kept.extend(copy.numel() for copy in watch._before.values())
+        return original(self, *args)
+
+    return init_group

@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.distributed import local_shape
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.optimizers import OptimizerWatch, parameters
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.core.tensors import Kind
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
 RATIO = "update_ratio"
+COPIED_ELEMENTS = 2**25
+"""Elements that are copied in a step for ratios alone: 128 MB in float32. Where an optimizer
+holds more, the ratio of its large parameters is that of elements spread over them."""
 
 
 class UpdateWatch:
@@ -41,6 +44,7 @@ class UpdateWatch:
         self._stepped: list[Optimizer] = []
         self._changes_read: set[int] = set()
         self._states_read: set[int] = set()
+        self._strides: dict[int, int] = {}
         self._copying_s = 0.0
 
     def step_began(self, optimizer: Optimizer) -> None:
@@ -48,11 +52,14 @@ class UpdateWatch:
         due = self._recorder.is_due
         if due("update") or any(due(kind, statistic=RATIO) for kind in ("weight", "bias")):
             began_s = time.perf_counter()
+            most = _share_of_each(optimizer)
             for parameter in parameters(optimizer):
                 number = id(parameter)
                 known = number in self._before or number in self._changes_read
                 if not known and is_readable(parameter) and self._wants_change(parameter):
-                    self._before[number] = parameter.detach().clone()
+                    if parameter.numel() > most and self._wants_ratio_alone(parameter):
+                        self._strides[number] = -(-parameter.numel() // most)
+                    self._before[number] = self._elements(parameter).clone()
             self._copying_s += time.perf_counter() - began_s
 
     def step_ended(self, optimizer: Optimizer) -> None:
@@ -72,6 +79,7 @@ class UpdateWatch:
     def new_step(self) -> None:
         """Forget what was read in the step that closed."""
         self._before.clear()
+        self._strides.clear()
         self._stepped.clear()
         self._changes_read.clear()
         self._states_read.clear()
@@ -87,7 +95,7 @@ class UpdateWatch:
         sizes = _l2([changes[place] for place in due])
         with torch.no_grad():
             for change, parameter in zip(changes, owners, strict=True):
-                change.neg_().add_(parameter.detach())  # in the memory of the copy
+                change.neg_().add_(self._elements(parameter))  # in the memory of the copy
         moved = _l2([changes[place] for place in due])
         cost_s = self._copying_s + time.perf_counter() - began_s
         self._copying_s = 0.0
@@ -115,6 +123,19 @@ class UpdateWatch:
             return True  # its name may come with a forward inside the step, a closure's
         wanted = self._recorder.statistics(self._tensor_id(parameter, "update"))
         return bool(wanted or self._asking_for_ratio(parameter))
+
+    def _wants_ratio_alone(self, parameter: torch.Tensor) -> bool:
+        """Whether nothing but the ratio of a parameter is due, and a part of it can be read."""
+        if self._job.book.parameter_name(parameter) is None or not is_plain(parameter):
+            return False
+        update = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        return not update and parameter.is_contiguous()
+
+    def _elements(self, parameter: torch.Tensor) -> torch.Tensor:
+        """The values that are compared: all, or of a large parameter some spread over it."""
+        stride = self._strides.get(id(parameter))
+        values = parameter.detach()
+        return values if stride is None else values.view(-1)[::stride]
 
     def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
         """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
@@ -145,6 +166,14 @@ class UpdateWatch:
                 )
             ids[kind, place] = self._recorder.define(info)
         return ids[kind, place]
+
+
+def _share_of_each(optimizer: Optimizer) -> int:
+    """How many elements of each parameter may be copied."""
+    sizes = [parameter.numel() for parameter in parameters(optimizer)]
+    if sum(sizes) <= COPIED_ELEMENTS:
+        return COPIED_ELEMENTS
+    return max(1, COPIED_ELEMENTS // len(sizes))
 
 
 def _l2(tensors: Sequence[torch.Tensor]) -> list[float]:
