@@ -1,4 +1,4 @@
-"""Weights drawn with a standard deviation of 6: every tanh is at one of its flat ends."""
+"""Biases start at 12: every tanh is at its flat end, whatever it is given."""
 
 import torch
 from data import arguments, curve
@@ -14,7 +14,7 @@ model = nn.Sequential(
 )
 if not options.healthy:
     for layer in (model[0], model[2]):
-        nn.init.normal_(layer.weight, std=6.0)
+        nn.init.constant_(layer.bias, 12.0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 criterion = nn.MSELoss()
 for step, (x, y) in zip(range(200), curve(), strict=False):

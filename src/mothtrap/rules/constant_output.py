@@ -60,6 +60,7 @@ class ConstantOutput(Rule):
 
     code = "ACT203"
     explains = ("loss_not_decreasing", "stuck_at_chance", "too_good_to_be_true")
+    passes = True
 
     constant_looks: int = threshold(
         8, unit="looks running", source="chosen by hand: zero layers part within 3 steps"
