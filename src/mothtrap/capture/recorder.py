@@ -19,13 +19,7 @@ from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
 from mothtrap.capture.selection import RAW, SHAPE, Stream
 from mothtrap.capture.tensors import Tensors
 from mothtrap.core.collections import Reduction
-from mothtrap.core.observations import (
-    AnyObservation,
-    Blind,
-    Dropped,
-    ShapeChanged,
-    WorkerEnded,
-)
+from mothtrap.core.observations import AnyObservation, Blind, Dropped, ShapeChanged, WorkerEnded
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -296,10 +290,11 @@ class Recorder(Generic[ArrayT]):
         self._plan.end(step_s)
         self.plan(closed.step + 1)
 
-    def hand_on_facts(self) -> None:
+    def hand_on_facts(self, *more: AnyObservation) -> None:
         """Hand on what was observed since the last step, for rules that judge a last time."""
-        if self._opened and self._observations:
-            facts, self._observations = tuple(self._observations), []
+        facts = (*self._observations, *more)
+        if self._opened and facts:
+            self._observations = []
             key = StepKey(step=self._steps, mode=Mode.PREDICT)
             self._emit(key, [], (), facts, optimizers=(), skipped=False)
 
@@ -309,9 +304,7 @@ class Recorder(Generic[ArrayT]):
             self._tell_forwards(self._steps)
             self._observations += self._plan.take_dropped(last=True)
             self._observations += self.changes.settle(self.step, ended=True)
-            facts = (*self._observations, ending)
-            key = StepKey(step=self._steps, mode=Mode.PREDICT)
-            self._emit(key, [], (), facts, optimizers=(), skipped=False)
+            self.hand_on_facts(ending)
 
     def leave(self) -> None:
         """Never open anything again (in a forked child)."""
