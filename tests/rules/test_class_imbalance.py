@@ -36,6 +36,11 @@ def test_a_class_that_is_mostly_mispredicted_is_a_warning_once_the_rest_is_learn
     assert check(classified([[20, 20, 0], [20, 20, 0], [6, 13, 1]])) == []
 
 
+def test_a_class_that_is_being_learned_is_none() -> None:
+    begun = classified([[40, 0, 0], [0, 40, 0], [6, 13, 1]], looks=6)
+    assert check([*begun, *classified([[40, 0, 0], [0, 40, 0], [5, 8, 7]], looks=12)[6:]]) == []
+
+
 def test_only_the_last_looks_tell_what_is_mispredicted() -> None:
     begun, learned = classified([[50, 0], [45, 5]], looks=6), classified(EVEN, looks=16)[6:]
     assert check([*begun, *learned]) == []

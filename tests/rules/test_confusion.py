@@ -37,7 +37,7 @@ def test_a_class_that_nobody_predicts_is_a_warning() -> None:
         pytest.param(classified(GOOD), id="good"),
         pytest.param(classified([[20, 10, 0], [12, 18, 0], [4, 16, 10]]), id="not learned yet"),
         pytest.param(classified([[95, 0], [5, 0]]), id="rare: that is class imbalance"),
-        pytest.param(classified([[60, 0], [1, 0]], looks=9), id="too few of the class"),
+        pytest.param(classified([[60, 0], [1, 0]], looks=16), id="too few of the class"),
     ],
 )
 def test_stays_quiet(healthy: list[LossCall]) -> None:
@@ -48,7 +48,7 @@ def test_stays_quiet(healthy: list[LossCall]) -> None:
 
 
 def test_an_identity_of_10_classes_passes_with_the_old_limits() -> None:
-    perfect = classified(np.eye(10, dtype=int) * 6)
+    perfect = classified(np.eye(10, dtype=int) * 6, looks=16)
     assert check(perfect, min_diag=0.9, max_off_diag=0.1) == []
 
 
@@ -64,10 +64,18 @@ def test_max_off_diag_is_expressible() -> None:
     assert finding.evidence["value"] == pytest.approx(4 / 30)
 
 
-def test_only_the_last_samples_count() -> None:
+def test_only_the_last_labels_count() -> None:
     begun, learned = classified(PAIR, looks=20), classified(GOOD, looks=40)[20:]
-    assert len(check([*begun, *learned[:1]])) == 1
+    assert len(check(begun)) == 1
     assert check([*begun, *learned]) == []
+
+
+def test_what_is_being_learned_is_no_confusion() -> None:
+    better = [[30, 0, 0], [0, 30, 0], [0, 13, 7]]
+    begun, going_on = classified(PAIR), classified(better, looks=15)[10:]
+    assert check([*begun, *going_on]) == []
+    [finding] = check([*begun, *classified(better, looks=20)[10:]])
+    assert finding.evidence["value"] == pytest.approx(0.65)
 
 
 def test_does_not_apply_to_several_labels_an_example() -> None:
@@ -82,7 +90,7 @@ def test_does_not_apply_to_several_labels_an_example() -> None:
 
 
 def test_cannot_judge_without_predictions() -> None:
-    with pytest.raises(NotEnoughData, match="500 are needed"):
+    with pytest.raises(NotEnoughData, match="800 are needed"):
         check(classified(PAIR, looks=3))
     with pytest.raises(NotApplicable, match="predictions"):
         check([LossCall(step=0, operation="cross_entropy", label_counts=(3, 4))])

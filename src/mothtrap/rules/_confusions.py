@@ -27,6 +27,20 @@ def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
     return found[::-1]
 
 
+def two_stretches(calls: Sequence[LossCall], samples: int) -> tuple[list[LossCall], list[LossCall]]:
+    """Return the calls before the last ones, and the last, each with `samples` labels.
+
+    A class that is confused in both, and no less in the second, is no class that the model
+    is just learning. Fewer labels than that make the first stretch empty.
+    """
+    late = late_calls(calls, samples)
+    before = (
+        late_calls([call for call in calls if call.step < late[0].step], samples) if late else []
+    )
+    table = confusion(before)
+    return (before if table is not None and table.sum() >= samples else []), late
+
+
 def confusion(calls: Sequence[LossCall]) -> Floats | None:
     """Return counts by label and predicted class, shape (K, K); None without predictions."""
     tables = [c.targets.confusion for c in calls if c.targets is not None and c.targets.confusion]

@@ -12,7 +12,7 @@ from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import confusion, late_calls, misprediction
+from mothtrap.rules._confusions import confusion, misprediction, two_stretches
 from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier, label_counts
 from mothtrap.rules._losses import has_players
 
@@ -34,8 +34,8 @@ class ClassImbalance(Rule):
         Warning, over at least `samples` labels, when the most frequent of the classes that
         occur has more than `threshold_imbalance` times the labels of the rarest; or when
         more than `threshold_misprediction` of the examples of a class are mispredicted
-        in the last looks, while of the examples of all classes at least `learned_share`
-        are right. A note when the loss weighs its classes.
+        among the last `samples` labels and as many before, while of the examples of all
+        classes at least `learned_share` are right. A note when the loss weighs its classes.
 
     Stays quiet:
         Tokens, pixels, tags of every position, several labels an example, soft targets, games (a
@@ -130,13 +130,16 @@ class ClassImbalance(Rule):
         )
 
     def _mispredicted(self, window: Window, calls: list[LossCall]) -> Finding | None:
-        late = late_calls(calls, self.samples)
-        confusion_KK = confusion(late)
-        if confusion_KK is None or confusion_KK.sum() < self.samples:
+        before, late = two_stretches(calls, self.samples)
+        confusion_KK, before_KK = confusion(late), confusion(before)
+        if confusion_KK is None or before_KK is None or before_KK.shape != confusion_KK.shape:
             return None
         if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
             return None
-        wrong_K = misprediction(confusion_KK)
+        # Both stretches must show it: what a model is just learning passes.
+        wrong_K = np.minimum(misprediction(confusion_KK), misprediction(before_KK))
+        if np.isnan(wrong_K).all():
+            return None
         worst = int(np.nanargmax(wrong_K))
         if not wrong_K[worst] > self.threshold_misprediction:
             return None

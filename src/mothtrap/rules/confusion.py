@@ -12,9 +12,12 @@ from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import by_row, confusion, late_calls
+from mothtrap.rules._confusions import by_row, confusion, two_stretches
 from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier
 from mothtrap.rules._losses import has_players
+
+KEPT = 0.9
+"""Share of an earlier confusion that must be left: what falls faster is being learned. By hand."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,11 @@ class Confusion(Rule):
         the loss.
 
     Fires:
-        Warning, over the last `samples` labels and at least `row_samples` of the class,
-        when less than `min_diag` of the examples of a class are right, or more than
-        `max_off_diag` of them are predicted as one other class; so long as at least
-        `learned_share` of all examples are right.
+        Warning, over the last `samples` labels and as many before, with at least
+        `row_samples` of the class, when less than `min_diag` of the examples of a class are
+        right, or more than `max_off_diag` of them are predicted as one other class, and the
+        share has not changed for the better by a tenth; so long as at least `learned_share`
+        of all examples are right.
 
     Stays quiet:
         While the model as a whole has not learned yet; games; more than 20 classes; several
@@ -57,6 +61,7 @@ class Confusion(Rule):
 
     code = "DAT504"
     explains = ("class_imbalance",)
+    passes = True
 
     min_diag: float = threshold(
         0.05,
@@ -68,7 +73,9 @@ class Confusion(Rule):
         unit="of the examples of a class",
         source="chosen by hand: 0.1 as in SageMaker Debugger fires on every harder task",
     )
-    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    samples: int = threshold(
+        400, unit="labels, and as many before", source="chosen by hand: 40 of each of 10 classes"
+    )
     row_samples: int = threshold(10, unit="labels of the class", source="chosen by hand")
     imbalance: float = threshold(
         10.0, unit="times the labels of the class", source="as in class_imbalance"
@@ -85,40 +92,41 @@ class Confusion(Rule):
             raise NotApplicable("no predictions of at most 20 classes were seen")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
-        seen = 0
+        seen, judged = 0, False
         for same in by_place(calls):
-            late = late_calls(same, self.samples)
-            confusion_KK = confusion(late)
-            count = 0 if confusion_KK is None else int(confusion_KK.sum())
-            seen = max(seen, count)
-            if confusion_KK is not None and count >= self.samples:
-                found = self._judge(window, late, confusion_KK)
-                if found is not None:
-                    return [found]
-        if seen < self.samples:
-            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+            before, late = two_stretches(same, self.samples)
+            before_KK, late_KK = confusion(before), confusion(late)
+            seen = max(seen, 0 if late_KK is None else int(late_KK.sum()))
+            if before_KK is None or late_KK is None or before_KK.shape != late_KK.shape:
+                continue
+            judged = True
+            found = self._judge(window, [*before, *late], before_KK, late_KK)
+            if found is not None:
+                return [found]
+        if not judged:
+            raise NotEnoughData(f"{seen} labels were seen, {2 * self.samples} are needed")
         return []
 
-    def _judge(self, window: Window, calls: list[LossCall], confusion_KK: Floats) -> Finding | None:
-        if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
+    def _judge(
+        self, window: Window, calls: list[LossCall], before_KK: Floats, late_KK: Floats
+    ) -> Finding | None:
+        if np.trace(late_KK) < self.learned_share * late_KK.sum():
             return None
-        share_KK = by_row(confusion_KK)
-        share_KK[confusion_KK.sum(axis=1) < self.row_samples] = np.nan
-        count_K = confusion_KK.sum(axis=1)
+        then_KK, share_KK = self._shares(before_KK), self._shares(late_KK)
+        is_other_KK = ~np.eye(len(share_KK), dtype=bool)
+        taken_KK = np.where(is_other_KK & (share_KK > KEPT * then_KK), share_KK, 0.0)
+        wrong_K, then_K = 1 - np.diagonal(share_KK), 1 - np.diagonal(then_KK)
+        count_K = late_KK.sum(axis=1)
         is_rare_K = self.imbalance * count_K < count_K.max()
-        right_K = np.where(is_rare_K, np.nan, np.diagonal(share_KK))
-        rare_KK = count_K[None, :] > self.imbalance * count_K[:, None]
-        other_KK = np.where(rare_KK | np.eye(len(share_KK), dtype=bool), np.nan, share_KK)
-        if np.isnan(right_K).all() or np.isnan(other_KK).all():
-            return None  # no class has labels enough
-        row, column = np.unravel_index(int(np.nanargmax(other_KK)), other_KK.shape)
-        worst = int(np.nanargmin(right_K))
-        if other_KK[row, column] > self.max_off_diag:
-            value, limit = float(other_KK[row, column]), self.max_off_diag
+        held_K = np.where((wrong_K > KEPT * then_K) & ~is_rare_K, 1 - wrong_K, 1.0)
+        row, column = np.unravel_index(int(taken_KK.argmax()), taken_KK.shape)
+        worst = int(held_K.argmin())
+        if taken_KK[row, column] > self.max_off_diag:
+            value, limit = float(taken_KK[row, column]), self.max_off_diag
             message = f"{value:.0%} of the examples of class {row} are taken for class {column}"
             label = int(row)
-        elif right_K[worst] < self.min_diag:
-            value, limit, label = float(right_K[worst]), self.min_diag, worst
+        elif held_K[worst] < self.min_diag:
+            value, limit, label = float(held_K[worst]), self.min_diag, worst
             message = f"only {value:.0%} of the examples of class {worst} are right"
         else:
             return None
@@ -132,3 +140,16 @@ class Confusion(Rule):
             evidence={"value": value, "limit": limit, "class": label},
             location=calls[0].location,
         )
+
+    def _shares(self, confusion_KK: Floats) -> Floats:
+        """Return shares of the examples of each class.
+
+        NaN are those of classes with few labels, and of pairs of which the second has many
+        times the labels of the first.
+        """
+        count_K = confusion_KK.sum(axis=1)
+        share_KK = by_row(confusion_KK)
+        rare_KK = count_K[None, :] > self.imbalance * count_K[:, None]
+        share_KK[rare_KK & ~np.eye(len(share_KK), dtype=bool)] = np.nan
+        share_KK[count_K < self.row_samples] = np.nan
+        return share_KK
