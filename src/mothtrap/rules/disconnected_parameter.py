@@ -64,7 +64,9 @@ class DisconnectedParameter(Rule):
         "learning_rate_too_low",
         "loss_not_decreasing",
         "stuck_at_chance",
+        "unchanged_tensor",
         "unused_module",
+        "update_ratio",
     )
     passes = True
 

@@ -54,7 +54,13 @@ class GradientUnderflow(Rule):
     """
 
     code = "NUM006"
-    explains = ("loss_not_decreasing", "learning_rate_too_low", "vanishing_gradient")
+    explains = (
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "unchanged_tensor",
+        "update_lost_to_rounding",
+        "vanishing_gradient",
+    )
     passes = True
 
     small_share: float = threshold(

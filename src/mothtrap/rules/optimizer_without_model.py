@@ -53,6 +53,8 @@ class OptimizerWithoutModel(Rule):
         "parameter_without_optimizer",
         "step_without_backward",
         "stuck_at_chance",
+        "unchanged_tensor",
+        "update_ratio",
     )
 
     own_steps: int = threshold(

@@ -84,6 +84,8 @@ class VanishingGradient(Rule):
         "loss_not_decreasing",
         "saturated_activation",
         "stuck_at_chance",
+        "unchanged_tensor",
+        "update_ratio",
     )
     passes = True
 
