@@ -61,6 +61,7 @@ class AccumulationNotAveraged(Rule):
 
     code = "GRD107"
     explains = (
+        "dead_units",
         "learning_rate_too_high",
         "exploding_gradient",
         "clipping_every_step",
