@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
+import numpy as np
+
 from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
 from mothtrap.core.needs import Need
 from mothtrap.core.ruledoc import RuleDoc, parse_doc
@@ -83,10 +85,16 @@ class Rule(abc.ABC):
             count=count,
             last_step=step if last_step is None else last_step,
             message=message,
-            evidence=evidence or {},
+            evidence={key: _plain(value) for key, value in (evidence or {}).items()},
             why=doc.why,
             fixes=doc.fixes if fixes is None else fixes,
             confidence=confidence,
             location=location,
             fingerprint=fingerprint(self.code, layers, mode),
         )
+
+
+def _plain(value: EvidenceValue) -> EvidenceValue:
+    """A number as Python has it: one of numpy's cannot be stored."""
+    found: EvidenceValue = value.item() if isinstance(value, np.generic) else value
+    return found
