@@ -88,3 +88,9 @@ def test_threshold_layer_is_the_share_of_units() -> None:
     assert check(*[some] * 2) == []
     [finding] = check(*[some] * 2, rule=SaturatedActivation(threshold_layer=25.0))
     assert finding.evidence["inactive_percent"] == 37.5
+
+
+def test_tensor_regex_chooses_modules() -> None:
+    assert check(*[FLAT] * 3, rule=SaturatedActivation(layer_regex="^[1-2]$")) != []
+    with pytest.raises(NotApplicable):
+        check(*[FLAT] * 3, rule=SaturatedActivation(layer_regex="gate"))

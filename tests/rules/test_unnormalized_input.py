@@ -102,3 +102,9 @@ def test_a_mean_may_be_judged_by_channel() -> None:
     assert check(rows, UnnormalizedInput(threshold_mean=0.2, channel=1), grid=True) == []
     [finding] = check(rows, UnnormalizedInput(threshold_mean=0.2, channel=3), grid=True)
     assert "0.3" in finding.message
+
+
+def test_regex_chooses_layers() -> None:
+    looks = batches(STANDARD, layer="a") + batches(PIXELS, layer="stem.0")
+    assert UnnormalizedInput(layer_regex="^a$").check(window(*looks)) == []
+    assert UnnormalizedInput(layer_regex="stem").check(window(*looks)) != []

@@ -12,6 +12,7 @@ from mothtrap.core.observations import UnitInputs
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
+from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._stretches import last_stretch
 
 SOFT = {"sigmoid": 4.6, "tanh": 3.0}
@@ -38,7 +39,8 @@ class SaturatedActivation(Rule):
         between `threshold_tanh_min` and `threshold_tanh_max` below and above 0 (of
         sigmoid `threshold_sigmoid_min` and `threshold_sigmoid_max`), where the
         derivative is above 1e-7. Or when more than `soft_share` of all inputs lie where
-        the derivative is below 1e-2.
+        the derivative is below 1e-2. Modules are those in whose path `layer_regex` is
+        found.
 
     Stays quiet:
         The last activation of a model, whose outputs may well be near the ends. Gates
@@ -89,12 +91,16 @@ class SaturatedActivation(Rule):
     )
     persisting_looks: int = threshold(2, unit="looks running", source="chosen by hand")
     min_examples: int = threshold(32, unit="examples in the latest looks", source="by hand")
+    layer_regex: str = threshold(
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look at every saturating module."""
         seen: dict[str, list[UnitInputs]] = {}
         for look in window.seen(UnitInputs):
-            seen.setdefault(look.module, []).append(look)
+            if is_chosen(look.module, self.layer_regex):
+                seen.setdefault(look.module, []).append(look)
         if not seen:
             if window.total_steps < self.persisting_looks:
                 raise NotEnoughData("no forward was looked at")

@@ -13,6 +13,7 @@ from mothtrap.core.observations import DataTaken
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._data import by_layer, feature_rms
 
 OFF = 1e9
@@ -41,6 +42,7 @@ class UnnormalizedInput(Rule):
         values that are not 0 are below `small_rms`. With
         `threshold_mean`, also when the absolute mean of the data, or of the channel
         `channel` (counted from 1), exceeds it once `threshold_samples` rows were seen.
+        Layers are those in whose path `layer_regex` is found.
 
     Stays quiet:
         Token ids and embeddings, data that a normalisation layer takes first or right
@@ -118,10 +120,14 @@ class UnnormalizedInput(Rule):
         unit="channel whose mean is judged, from 1",
         source="chosen by hand: beyond the last one = all together",
     )
+    layer_regex: str = threshold(
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the data of every first layer."""
-        taken = by_layer(window)
+        every = by_layer(window)
+        taken = {layer: every[layer] for layer in every if is_chosen(layer, self.layer_regex)}
         if not taken:
             if window.total_steps < self.looks:
                 raise NotEnoughData("no layer was seen to take data")
