@@ -25,7 +25,7 @@ def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
     None when there is none for which that can be told: only uniform and normal
     defaults of weights of some size can.
     """
-    judged = [_is_default(weight, *how) for m in modules for weight, *how in _defaults(m)]
+    judged = [_is_default(*default) for m in modules for default in _defaults(m)]
     return all(judged) if judged else None
 
 
