@@ -15,12 +15,14 @@ from mothtrap.cli._group import CommandFolder
 from mothtrap.core.errors import ConfigError
 
 COMMANDS = [
+    "analyze",
     "capture",
     "config",
     "demo",
     "doctor",
     "export",
     "gc",
+    "learn",
     "ls",
     "rule",
     "rules",

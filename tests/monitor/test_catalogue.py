@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
+from mothtrap.core import invariants
 from mothtrap.core.config import Config
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.invariants import Range
 from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
+from mothtrap.rules.broken_invariant import BrokenInvariant
 from mothtrap.rules.dead_units import DeadUnits
 
 
@@ -87,3 +91,13 @@ def test_within_one_step_what_breaks_is_told_in_the_order_of_computation() -> No
     assert told["NUM004"].caused_by == ()
     assert told["NUM001"].caused_by == ("NUM004",)
     assert set(told["NUM002"].caused_by) == {"NUM001", "NUM004"}
+
+
+def test_a_file_of_invariants_is_given_to_the_rule_that_judges_them(tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    file.write_text(invariants.text([Range(of="loss", at_least=0.0)], ["a"]))
+    [rule] = load_rules(Config(select=("RUN904",), invariants=str(file)))
+    assert rule == BrokenInvariant(invariants=(Range(of="loss", at_least=0.0),))
+    assert load_rules(Config(select=("RUN904",))) == (BrokenInvariant(),)
+    with pytest.raises(ConfigError, match="gone"):
+        load_rules(Config(invariants="gone"))

@@ -32,6 +32,7 @@ from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 @click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
 @click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
 @click.option("--reference", metavar="RUN", help="A run to compare with.")
+@click.option("--invariants", metavar="FILE", help="What held in healthy runs, or `pytorch`.")
 @format_option
 @fail_on_option(default="error")
 @baseline_option
@@ -46,6 +47,7 @@ def command(
     select: str | None,
     ignore: str | None,
     reference: str | None,
+    invariants: str | None,
     form: str,
     fail_on: str,
     baseline: str | None,
@@ -76,6 +78,7 @@ def command(
         "select": _codes(select),
         "ignore": _codes(ignore),
         "reference": reference,
+        "invariants": invariants,
     }
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     config = with_thresholds(config, _thresholds(settings))

@@ -36,6 +36,11 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     help="A Python file with further rules; may be given several times.",
 )
 @click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
+@click.option(
+    "--invariants",
+    metavar="FILE",
+    help="What held in healthy runs, as `mothtrap learn` wrote it, or `pytorch`.",
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any

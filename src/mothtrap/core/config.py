@@ -18,6 +18,7 @@ import msgspec
 
 from mothtrap.core.collections import Collection, complaint, function_name
 from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.invariants import find as find_invariants
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
@@ -44,7 +45,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     object store, to which new data is sent every `upload_every_s` seconds. `rules` holds
     thresholds by rule code, `rule_files` are Python files with further rules. `severity` sets
     that of all findings of a code or family; `per_layer_ignores` are codes or families by
-    glob over layers in which they are not looked for. `reference` is a run to compare with.
+    glob over layers in which they are not looked for. `reference` is a run to compare with,
+    `invariants` a file of `mothtrap learn`, or the name of one that comes with mothtrap.
     """
 
     runs_dir: str = "runs"
@@ -63,6 +65,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     per_layer_ignores: dict[str, tuple[str, ...]] = {}
     rule_files: tuple[str, ...] = ()
     reference: str = ""
+    invariants: str = ""
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
 
@@ -237,11 +240,14 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _with_whole_paths(values: Mapping[str, object], folder: Path) -> dict[str, object]:
-    """Return settings in which files of rules are named from the root, seen from `folder`."""
-    files = values.get("rule_files")
-    if not isinstance(files, list | tuple):
-        return dict(values)
-    return {**values, "rule_files": [str((folder / str(file)).absolute()) for file in files]}
+    """Return settings in which files are named from the root, seen from `folder`."""
+    found = dict(values)
+    files, learned = values.get("rule_files"), values.get("invariants")
+    if isinstance(files, list | tuple):
+        found["rule_files"] = [str((folder / str(file)).absolute()) for file in files]
+    if isinstance(learned, str) and learned:
+        found["invariants"] = str((folder / find_invariants(learned)).absolute())
+    return found
 
 
 def _with_underscores(table: Mapping[str, object]) -> dict[str, object]:

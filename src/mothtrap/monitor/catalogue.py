@@ -9,12 +9,13 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from mothtrap.core import registry
+from mothtrap.core import invariants, registry
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.rule import Rule
 from mothtrap.monitor.rule_files import rules_in
+from mothtrap.rules.broken_invariant import BrokenInvariant
 
 PACKAGE = "mothtrap.rules"
 
@@ -71,7 +72,7 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
 
     Raises:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
-            a file of rules that cannot be used.
+            a file of rules or of invariants that cannot be used.
     """
     classes = rule_classes(config.rule_files)
     codes = [rule.code for rule in classes]
@@ -89,11 +90,12 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
     for name, collection in config.collections.items():
         called_by = [word for word in collection.on if word not in CALLS]
         _check_prefixes(f"collections.{name}.on", called_by, codes)
-    return tuple(
+    made = [
         _with_thresholds(rule, config.rules.get(rule.code, {}))
         for rule in classes
         if config.selects(rule.code)
-    )
+    ]
+    return tuple(_with_invariants(made, config.invariants))
 
 
 def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
@@ -183,6 +185,16 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
             )
         values[name] = _typed(rule.code, key, value, types[name])
     return rule(**values)
+
+
+def _with_invariants(rules: Iterable[Rule], source: str) -> Iterable[Rule]:
+    """Give a file of invariants to the rule that judges them."""
+    learned = invariants.read(source) if source else ()
+    for rule in rules:
+        if learned and isinstance(rule, BrokenInvariant):
+            yield dataclasses.replace(rule, invariants=learned)
+        else:
+            yield rule
 
 
 def _typed(code: str, key: str, value: Setting, wanted: type) -> Setting:

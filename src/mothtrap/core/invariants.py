@@ -1,0 +1,274 @@
+"""What held in healthy runs, as a file that people can read, and change.
+
+The file is TOML: a table `[[invariant]]` for each, whose `kind` says how it is meant::
+
+    [[invariant]]
+    kind = "range"
+    of = "l2 of gradient"       # a statistic of tensors of a kind, or a scalar: "lr:Adam"
+    tensors = ["*"]             # names or globs
+    at_most = 120.0
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+import msgspec
+
+from mothtrap.core.collections import Statistic
+from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.tensors import KINDS, Kind
+
+VERSION = 1
+SHIPPED = Path(__file__).parents[1] / "invariants"
+"""Where the files lie that come with mothtrap, each called by its name alone."""
+
+_WORDS = {
+    "l2": "the norm",
+    "nan": "the number of NaN",
+    "inf": "the number of Inf",
+    "update_ratio": "the relative change in a step",
+    "lr": "the learning rate",
+    "loss": "the loss",
+    "micro_batches": "the number of backward passes in a step",
+    "stale_gradient": "the mark of gradients that were not cleared",
+    "gradient_state": "the state of the gradients (0 fresh, 1 unchanged, 2 absent)",
+}
+_LINE = 92
+GLOB_SIGNS = frozenset("*?[")
+
+# Those of `Statistic` that are one number for each tensor and step.
+STATISTICS = tuple(s for s in get_args(Statistic) if s not in ("all", "histogram", "quantiles"))
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that holds of a scalar, or of a statistic of tensors, at each train step.
+
+    `of` is a statistic of tensors of a kind (`l2 of gradient`), else a scalar: `lr` of every
+    optimizer or `lr:Adam` of one. `tensors` are names of tensors or globs. Steps that no
+    optimizer applied are left out.
+    """
+
+    of: str
+    tensors: tuple[str, ...] = ("*",)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where `of` names no statistic or kind that there is."""
+        if self.statistic is not None:
+            kind, statistic = self.statistic
+            for name, known in ((statistic, STATISTICS), (kind, KINDS)):
+                if name not in known:
+                    raise ValueError(
+                        f"of = {self.of!r}: there is no {name!r}{nearest(name, known)}; "
+                        "expected a statistic of a kind of tensors, such as 'l2 of gradient'"
+                    )
+
+    @property
+    def statistic(self) -> tuple[Kind, str] | None:
+        """Kind and statistic of the tensors it is about; None for a scalar."""
+        statistic, of, kind = self.of.partition(" of ")
+        return (cast(Kind, kind), statistic) if of else None
+
+    def taken(self, names: Sequence[str]) -> list[int]:
+        """Return the places of the tensors that it is about among some, by name."""
+        exact = frozenset(self.tensors)
+        globs = [pattern for pattern in self.tensors if GLOB_SIGNS & set(pattern)]
+        return [
+            place
+            for place, name in enumerate(names)
+            if name in exact or any(fnmatchcase(name, glob) for glob in globs)
+        ]
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Tensors that it names one by one."""
+        return tuple(name for name in self.tensors if not GLOB_SIGNS & set(name))
+
+    @property
+    def subject(self) -> str:
+        """What it is about, in words."""
+        if self.statistic is None:
+            name, _, owner = self.of.partition(":")
+            return _WORDS.get(name, name) + (f" of {owner}" if owner else "")
+        kind, statistic = self.statistic
+        return f"{_WORDS.get(statistic, statistic)} of {self._tensors(kind)}"
+
+    @property
+    def whose(self) -> str:
+        """Whose value it is about, in words: tensors, or the scalar itself."""
+        return self.subject if self.statistic is None else self._tensors(self.statistic[0])
+
+    def _tensors(self, kind: str) -> str:
+        if self.tensors == ("*",):
+            return f"every {kind}"
+        first, more = self.tensors[0], len(self.tensors) - 1
+        return f"the {kind} {first}" + (f" and {more} more" if more else "")
+
+
+class Range(Statement, frozen=True, kw_only=True, tag="range", tag_field="kind"):
+    """The value is finite and between bounds: `above` is itself outside, the others inside."""
+
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        if self.at_least is not None and self.at_least == self.at_most:
+            return f"{self.subject} is always {self.at_least:g}"
+        bounds = (("above", self.above), ("at least", self.at_least), ("at most", self.at_most))
+        told = " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None)
+        return f"{self.subject} is {told or 'finite'}"
+
+
+class Present(Statement, frozen=True, kw_only=True, tag="present", tag_field="kind"):
+    """There is a value at each step; with `at` only at those that have that scalar."""
+
+    at: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        steps = f"each step of {self.at.partition(':')[2] or self.at}" if self.at else "each step"
+        return f"{self.whose} has a value at {steps}"
+
+
+class Constant(Statement, frozen=True, kw_only=True, tag="constant", tag_field="kind"):
+    """The value stays what it was at first."""
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        return f"{self.subject} never changes"
+
+
+class Changes(Statement, frozen=True, kw_only=True, tag="changes", tag_field="kind"):
+    """The value does not stay the same for `within` steps."""
+
+    within: int
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        return f"{self.subject} changes within {self.within} steps"
+
+
+class Direction(Statement, frozen=True, kw_only=True, tag="direction", tag_field="kind"):
+    """The value never rises, or never falls."""
+
+    never: Literal["rises", "falls"]
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        return f"{self.subject} never {self.never}"
+
+
+class Dtype(Statement, frozen=True, kw_only=True, tag="dtype", tag_field="kind"):
+    """The tensors are of these types, e.g. `float32`."""
+
+    dtypes: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What holds."""
+        return f"the type of {self.whose} is {' or '.join(self.dtypes)}"
+
+
+Invariant = Range | Present | Constant | Changes | Direction | Dtype
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file: what holds, and the names of the runs it was learned from."""
+
+    version: int
+    learned_from: tuple[str, ...] = ()
+    invariant: tuple[Invariant, ...] = ()
+
+
+def read(source: str) -> tuple[Invariant, ...]:
+    """Read invariants.
+
+    Args:
+        source: a path, or the name of a file that comes with mothtrap (`pytorch`).
+
+    Raises:
+        ConfigError: there is none, or it is no such file; says what is wrong.
+    """
+    path = find(source)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        learned = msgspec.convert(values, type=Learned)
+    except OSError as err:
+        known = shipped()
+        raise ConfigError(
+            f"invariants: {source!r} cannot be read ({err.strerror or err})"
+            f"{nearest(source, known)}; expected a file made by `mothtrap learn`, or one of "
+            f"those that come with mothtrap: {', '.join(known)}"
+        ) from err
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as err:
+        raise ConfigError(
+            f"{path}: these are no invariants: {err}; expected a file as `mothtrap learn` makes it"
+        ) from err
+    if learned.version != VERSION:
+        raise ConfigError(
+            f"{path}: version {learned.version} of the form of invariants is not known here, "
+            f"{VERSION} is; learn it again with this version of mothtrap"
+        )
+    return learned.invariant
+
+
+def find(source: str) -> Path:
+    """Return where a file of invariants lies: a name alone is first looked for in `SHIPPED`."""
+    own = SHIPPED / f"{source}.toml"
+    return own if source in shipped() else Path(source)
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the files that come with mothtrap."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
+    """Return a file that holds these invariants, each under a sentence that says it."""
+    lines = [
+        "# What held in healthy runs: delete what need not hold.",
+        f"version = {VERSION}",
+        f"learned_from = {_list(learned_from, len('learned_from = '))}",
+    ]
+    for invariant in invariants:
+        lines += ["", f"# {invariant.sentence}", "[[invariant]]"]
+        values = msgspec.to_builtins(invariant)
+        for key, value in values.items():
+            if value not in (None, "") and not _is_scalar(invariant, key):
+                lines.append(f"{key} = {_value(value, len(key) + 3)}")
+    return "\n".join(lines) + "\n"
+
+
+def _is_scalar(invariant: Invariant, key: str) -> bool:
+    return key == "tensors" and invariant.statistic is None
+
+
+def _value(value: object, indent: int) -> str:
+    if isinstance(value, list | tuple):
+        return _list([str(part) for part in value], indent)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _list(parts: Sequence[str], indent: int) -> str:
+    quoted = [json.dumps(part, ensure_ascii=False) for part in parts]
+    whole = f"[{', '.join(quoted)}]"
+    if indent + len(whole) <= _LINE:
+        return whole
+    lines = [""]
+    for part in quoted:
+        if len(lines[-1]) + len(part) > _LINE:
+            lines.append("")
+        lines[-1] += f" {part}," if lines[-1] else f"    {part},"
+    return "\n".join(["[", *lines, "]"])

@@ -1,0 +1,288 @@
+"""Infers invariants from the windows of healthy runs.
+
+Everything is proposed from what the runs show and kept only if it holds at every step of
+all of them, by the same judge that looks for breaches later. Bounds are wide, since the next
+healthy run is none of those that were seen; what the runs disagree about by more than the
+bounds allow is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.breaches import Table, judge, tables
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.invariants import (
+    Changes,
+    Constant,
+    Direction,
+    Dtype,
+    Invariant,
+    Present,
+    Range,
+    Statement,
+)
+from mothtrap.core.needs import Need
+from mothtrap.core.window import Floats, Window
+from mothtrap.reader.run import Run
+from mothtrap.reader.windows import WindowBuilder
+
+MAX_STEPS = 10_000
+"""Steps of a run that are read: as much as the memory of a laptop takes; chosen by hand."""
+
+LEARNED = (
+    Need(kinds=("gradient", "weight"), statistics=("l2", "nan", "inf"), steps=MAX_STEPS),
+    Need(kinds=("weight",), statistics=("update_ratio",), steps=MAX_STEPS),
+)
+"""What is learned from: what the default capture has, so that checking costs nothing more."""
+
+COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
+"""Scalars that are counts or signs: what they always are may be exact."""
+
+SCALE_FREE = "update_ratio of weight"
+"""What can be compared between programs, whatever their sizes."""
+
+MIN_STEPS = 20
+"""Steps of a run, below which nothing is learned from it; chosen by hand."""
+MIN_LOOKS = 3
+"""Steps of each training at which a statistic must have been captured; chosen by hand: weights
+are looked at rarely, and more rarely still where the machine is busy."""
+MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
+"""How far beyond what was seen a bound lies; chosen by hand: seeds of one program differ by
+less than 10 times, and what one run alone shows says little of the next."""
+RATE_MARGIN = 3.0
+"""The same for learning rates, which are chosen and do not come about; chosen by hand."""
+NEAR_ZERO = 1e-3
+"""Share of its median to which a value may fall and still count as never zero."""
+CHANGES_OFTEN = 4
+"""A schedule of learning rates changes at least so often, and in each such part of the run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """All steps of one worker in one attempt; `run` names the run."""
+
+    run: str
+    window: Window
+
+
+def trainings_of(run: Run) -> list[Training]:
+    """Read a run: each worker in each attempt that made enough steps to learn from.
+
+    Of a long one the last `MAX_STEPS` steps are read.
+    """
+    found = []
+    for _, rank, _, records in run.histories():
+        builder = WindowBuilder(LEARNED, rank, steps=MAX_STEPS)
+        for record in records:
+            builder.feed(record)
+        window = builder.window(0.0)
+        if window.total_steps >= MIN_STEPS:
+            found.append(Training(str(run.path), window))
+    return found
+
+
+def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
+    """Return what holds in all trainings, those about scalars first.
+
+    Args:
+        trainings: healthy ones, each of at least `MIN_STEPS` steps.
+    """
+    windows = [training.window for training in trainings]
+    runs = len({training.run for training in trainings})
+    margin = MARGIN if runs > 1 else MARGIN_OF_ONE_RUN
+    proposed = [
+        *_of_counts(windows),
+        *_of_rates(windows),
+        *_of_losses(windows, margin),
+        *_of_presence(windows),
+        *_of_sizes(windows, margin),
+        *_of_dtypes(windows),
+    ]
+    return tuple(invariant for invariant in proposed if _holds(invariant, windows))
+
+
+def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
+    try:
+        return all(judge(invariant, window) is None for window in windows)
+    except NotEnoughData:
+        return False
+
+
+def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
+    """What each training shows of something; empty where one of them shows too little."""
+    probe = Range(of=about.of, tensors=about.tensors)
+    found = [tables(probe, window) for window in windows]
+    looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]
+    return found if min(looks, default=0) >= MIN_LOOKS else []
+
+
+def _of_counts(windows: Sequence[Window]) -> Iterator[Invariant]:
+    for name in COUNTS:
+        found = _everywhere(Statement(of=name), windows)
+        if not found:
+            continue
+        least, most = _extremes([_values(each) for each in found])
+        if least == most:
+            yield Range(of=name, at_least=least, at_most=most)
+        elif least > 0:
+            yield Range(of=name, at_least=least)
+
+
+def _of_rates(windows: Sequence[Window]) -> Iterator[Invariant]:
+    if _everywhere(Statement(of="lr"), windows):
+        yield Range(of="lr", at_least=0.0)
+    for of in _owners("lr", windows):
+        found = _everywhere(Statement(of=of), windows)
+        if not found:
+            continue
+        least, most = _extremes([_values(each) for each in found])
+        constant = least == most
+        if most > 0:
+            low = _rounded(least / RATE_MARGIN) if constant else None
+            yield Range(of=of, at_least=low, at_most=_rounded(most * RATE_MARGIN))
+        yield Constant(of=of)
+        if all(_changes(each) for each in found):
+            yield Direction(of=of, never="rises")
+            yield Direction(of=of, never="falls")
+            yield from _schedule(of, found)
+
+
+def _schedule(of: str, found: list[list[Table]]) -> Iterator[Invariant]:
+    """A rate that changes often changes within twice the longest time it stood still."""
+    longest, often = 0, True
+    for table in (table for each in found for table in each):
+        values_S, steps_S = table.values_ST[:, 0], table.steps_S
+        moves = np.flatnonzero(values_S[1:] != values_S[:-1]) + 1
+        edges_S = steps_S[np.r_[0, moves, len(steps_S) - 1]]
+        still = int(np.diff(edges_S).max())
+        often &= len(moves) >= CHANGES_OFTEN and still * CHANGES_OFTEN <= steps_S[-1] - steps_S[0]
+        longest = max(longest, still)
+    if often:
+        yield Changes(of=of, within=max(2 * longest, CHANGES_OFTEN))
+
+
+def _of_losses(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
+    found = _everywhere(Statement(of="loss"), windows)
+    if not found:
+        return
+    values = [_values(each) for each in found]
+    least, _ = _extremes(values)
+    bound = _upper(values, margin)
+    if least >= 0:
+        yield Range(of="loss", at_least=0.0, at_most=bound)
+    else:
+        yield Range(of="loss")
+    yield Present(of="loss")
+
+
+def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
+    """Gradients that are there at each step of an optimizer, told for each optimizer."""
+    named = _common("l2 of gradient", windows)
+    if not named:
+        return
+    rates = _owners("lr", windows)
+    for at in rates if len(rates) > 1 else [""]:
+        kept = tuple(
+            name
+            for name in named
+            if _holds(Present(of="l2 of gradient", tensors=(name,), at=at), windows)
+        )
+        if kept:
+            yield Present(of="l2 of gradient", tensors=kept, at=at)
+
+
+def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
+    for kind in ("gradient", "weight"):
+        for statistic in ("nan", "inf"):
+            if _everywhere(Statement(of=f"{statistic} of {kind}"), windows):
+                yield Range(of=f"{statistic} of {kind}", at_least=0.0, at_most=0.0)
+    for of in ("l2 of gradient", "l2 of weight", SCALE_FREE):
+        found = _everywhere(Statement(of=of), windows)
+        if not found:
+            continue
+        bound = _upper([_values(each) for each in found], margin, agreed=of != SCALE_FREE)
+        common = _common(of, windows)
+        moving, still = _never_zero(found)
+        away = tuple(name for name in common if name in moving)
+        if away and len(away) == len(_names(found)):
+            yield Range(of=of, above=0.0, at_most=bound)
+        else:
+            yield from [Range(of=of, at_most=bound)] if bound is not None else []
+            yield from [Range(of=of, tensors=away, above=0.0)] if away else []
+        if of == SCALE_FREE and (unmoved := tuple(name for name in common if name in still)):
+            yield Range(of=of, tensors=unmoved, at_least=0.0, at_most=0.0)
+
+
+def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
+    """Which tensors come nowhere near 0, and which are always 0."""
+    away: dict[str, bool] = {}
+    still: dict[str, bool] = {}
+    for table in (table for each in found for table in each):
+        for place, name in enumerate(table.names):
+            values_S = table.values_ST[table.present_ST[:, place], place]
+            if len(values_S):
+                near = NEAR_ZERO * float(np.median(values_S))
+                away[name] = away.get(name, True) and bool(values_S.min() > near)
+                still[name] = still.get(name, True) and not values_S.any()
+    return {name for name in away if away[name]}, {name for name in still if still[name]}
+
+
+def _of_dtypes(windows: Sequence[Window]) -> Iterator[Invariant]:
+    for of in ("l2 of weight", "l2 of gradient"):
+        found = _everywhere(Statement(of=of), windows)
+        dtypes = sorted({dtype for each in found for table in each for dtype in table.dtypes})
+        same = len(_common(of, windows)) == len(_names(found))
+        if same and len(dtypes) == 1 and dtypes[0]:
+            yield Dtype(of=of, dtypes=tuple(dtypes))
+
+
+def _owners(name: str, windows: Sequence[Window]) -> list[str]:
+    """`name:owner` of the scalars that every training has."""
+    each = [dict.fromkeys(s.of for s in window.scalars(name)) for window in windows]
+    return [f"{name}:{of}" for of in each[0] if of and all(of in other for other in each)]
+
+
+def _common(of: str, windows: Sequence[Window]) -> tuple[str, ...]:
+    """Tensors that every training has."""
+    probe = Range(of=of)
+    each = [_names([tables(probe, window)]) for window in windows]
+    return tuple(name for name in each[0] if all(name in other for other in each))
+
+
+def _names(found: Iterable[Iterable[Table]]) -> dict[str, None]:
+    """Names of all tensors of some tables, in their order."""
+    return dict.fromkeys(name for each in found for table in each for name in table.names)
+
+
+def _values(each: Sequence[Table]) -> Floats:
+    """Every value of some tables; shape (N,)."""
+    values_N: Floats = np.concatenate([table.values_ST[table.present_ST] for table in each])
+    return values_N
+
+
+def _extremes(values: Sequence[Floats]) -> tuple[float, float]:
+    return min(float(v.min()) for v in values), max(float(v.max()) for v in values)
+
+
+def _upper(values: Sequence[Floats], margin: float, *, agreed: bool = True) -> float | None:
+    """A bound above everything that was seen.
+
+    Where runs must be `agreed`, None when the largest values differ by more than the margin.
+    """
+    largest = [float(np.abs(values_N).max()) for values_N in values]
+    if not np.isfinite(largest).all() or max(largest) <= 0:
+        return None
+    apart = max(largest) > margin * min(largest)
+    return None if agreed and apart else _rounded(margin * max(largest))
+
+
+def _changes(each: Sequence[Table]) -> bool:
+    return all(len(np.unique(table.values_ST)) > 1 for table in each)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
