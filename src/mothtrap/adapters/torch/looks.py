@@ -54,7 +54,7 @@ class ForwardLooks:
         self._entered: dict[int, LookedAtLayer] = {}
         self._units: dict[int, LookedAtUnits] = {}
         self._routers: dict[int, str] = {}
-        self._before: nn.Module | None = None
+        self._before: weakref.ref[nn.Module] | None = None
 
     def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
         """A forward of a root begins.
@@ -96,7 +96,8 @@ class ForwardLooks:
                 self._take_data(facts, layer, given)
         function = unitlook.FUNCTIONS.get(type(module).__name__)
         if function is not None and len(facts.units) < MAX_UNITS:
-            counts = unitlook.histogram(given, unit_axis(given.ndim, self._before))
+            before = self._before() if self._before is not None else None
+            counts = unitlook.histogram(given, unit_axis(given.ndim, before))
             if counts is not None:
                 units = self._units[id(module)] = LookedAtUnits(module, function, counts)
                 facts.units.append(units)
@@ -108,7 +109,7 @@ class ForwardLooks:
         if facts is None or given is None or not is_plain(given) or not given.numel():
             return
         if module._parameters:
-            self._before = module
+            self._before = weakref.ref(module)
         if not given.is_floating_point():
             return
         layer = self._entered.pop(id(module), None)
