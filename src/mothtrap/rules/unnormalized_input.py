@@ -41,7 +41,7 @@ class UnnormalizedInput(Rule):
         makes of it, its weights taken into account, is above `large_effect`; or when the
         values that are not 0 are below `small_rms`. With
         `threshold_mean`, also when the absolute mean of the data, or of the channel
-        `channel` (counted from 1), exceeds it once `threshold_samples` rows were seen.
+        `channel` (counted from 1), exceeds it once batches of `threshold_samples` rows were looked at.
         Layers are those in whose path `layer_regex` is found.
 
     Stays quiet:
@@ -113,7 +113,7 @@ class UnnormalizedInput(Rule):
         OFF, unit="absolute mean; 0.2 is usual for images", source="chosen by hand: off"
     )
     threshold_samples: int = threshold(
-        500, unit="rows seen before `threshold_mean` is judged", source="chosen by hand"
+        500, unit="rows of batches before `threshold_mean` is judged", source="chosen by hand"
     )
     channel: int = threshold(
         10**9,
@@ -161,11 +161,11 @@ class UnnormalizedInput(Rule):
         return ""
 
     def _judge_mean(self, window: Window, looks: list[DataTaken]) -> Iterable[Finding]:
-        rows = np.array([look.rows for look in looks])
-        if rows.sum() < self.threshold_samples:
+        examples = np.array([look.shape[0] for look in looks])
+        if examples.sum() < self.threshold_samples:
             return
         means = np.array([self._mean(look) for look in looks])
-        mean = float((means * rows).sum() / rows.sum())
+        mean = float((means * examples).sum() / examples.sum())
         if abs(mean) > self.threshold_mean:
             yield self._finding(window, looks, f"their mean is {mean:.3g}")
 
