@@ -41,7 +41,8 @@ class UnnormalizedInput(Rule):
         makes of it, its weights taken into account, is above `large_effect`; or when the
         values that are not 0 are below `small_rms`. With
         `threshold_mean`, also when the absolute mean of the data, or of the channel
-        `channel` (counted from 1), exceeds it once batches of `threshold_samples` rows were looked at.
+        `channel` (counted from 1), exceeds it once batches of `threshold_samples` rows
+        were looked at.
         Layers are those in whose path `layer_regex` is found.
 
     Stays quiet:
