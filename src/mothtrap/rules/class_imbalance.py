@@ -80,7 +80,10 @@ class ClassImbalance(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Count labels and mispredictions of every classifier."""
-        calls = [call for call in class_calls(window) if is_classifier(call)]
+        sampled = [call for call in class_calls(window) if call.targets is not None]
+        if not sampled:
+            raise NotEnoughData("no labels of a class loss were seen")
+        calls = [call for call in sampled if is_classifier(call)]
         if not calls:
             raise NotApplicable("no loss of one class for each example was seen")
         if has_players(window):
