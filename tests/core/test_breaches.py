@@ -118,7 +118,7 @@ def test_a_type_is_that_of_the_tensor() -> None:
     typed: Matrix = dataclasses.replace(matrix, tensors=tensors)
     breach = judge(Dtype(of="l2 of gradient", dtypes=("float32",)), window(typed))
     assert breach is not None
-    assert (breach.step, breach.names) == (0, ("b",))
+    assert (breach.step, breach.names, breach.value) == (0, ("b",), "float64")
     assert judge(Dtype(of="l2 of gradient", dtypes=("float32", "float64")), window(typed)) is None
 
 

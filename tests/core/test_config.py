@@ -18,6 +18,7 @@ from mothtrap.core.config import (
     schema,
 )
 from mothtrap.core.errors import ConfigError
+from mothtrap.core.invariants import SHIPPED
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
@@ -219,3 +220,16 @@ def test_an_error_about_rules_names_where_they_were_set(tmp_path: Path) -> None:
     assert told("configuration: [rules.LOS401] num_steps") == f"{file}: [rules.LOS401] num_steps"
     assert told("configuration: select holds 'X'") == f"{file}: select holds 'X'"
     assert told("configuration: ignore holds 'X'") == "configuration: ignore holds 'X'"
+
+
+def test_a_file_of_invariants_is_seen_from_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text('invariants = "mine.toml"')
+    deeper = tmp_path / "deeper"
+    deeper.mkdir()
+
+    def invariants(**overrides: str) -> str:
+        return load_config(start=deeper, environ={}, overrides=overrides)[0].invariants
+
+    assert invariants() == str(tmp_path / "mine.toml")
+    assert invariants(invariants="other.toml") == str(deeper / "other.toml")
+    assert invariants(invariants="pytorch") == str(SHIPPED / "pytorch.toml")

@@ -49,7 +49,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
                 "the norm of every gradient is above 0 and at most 17.3",
                 "the number of backward passes in a step is always 1",
                 "the loss has a value at each step",
-                "the gradient blocks.0.q and 19 more has a value at each step of Adam",
+                "each of 20 gradients has a value at each step of Adam",
                 "the learning rate of Adam#1 never changes",
                 "the learning rate of SGD changes within 8 steps",
                 'the learning rate of a "quoted" one never rises',

@@ -57,7 +57,7 @@ def test_of_two_runs_that_are_alike() -> None:
         "the learning rate of Adam never changes",
         "the loss is at least 0 and at most 21",
         "the loss has a value at each step",
-        "the gradient a and 1 more has a value at each step",
+        "each of 2 gradients has a value at each step",
         "the norm of every gradient is above 0 and at most 12",
     ]
 
@@ -128,7 +128,7 @@ def test_what_comes_near_zero_may_become_zero() -> None:
     found = [s for s in learned(seen, seen) if "norm" in s]
     assert found == [
         "the norm of every gradient is at most 12",
-        "the norm of the gradient a and 1 more is above 0",
+        "the norm of each of 2 gradients is above 0",
     ]
 
 

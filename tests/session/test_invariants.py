@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, observed, run, show
+from click.testing import CliRunner
+from tests.harness.preloaded import Preloaded
+from tests.harness.running import Outcome, environment, observed, run, show
+
+from mothtrap.cli import main
 
 SCRIPT = """
 import sys, torch
@@ -31,36 +38,48 @@ for step in range(120):
 FILE = "invariants.toml"
 
 
-def watch(folder: Path, name: str, seed: int, fault: str, *options: str) -> None:
-    words = observed([folder / "train.py", str(seed), fault], runs_dir=folder, name=name)
-    words[4:4] = options
-    done = run(words, cwd=folder)
-    assert done.returncode == 0, done.stderr
+@dataclass(frozen=True)
+class Runs:
+    """A folder of runs, and what stands for Python in it."""
+
+    folder: Path
+    python: Sequence[str]
+
+    def watch(self, name: str, seed: int, fault: str, *options: str) -> Outcome:
+        target = ["--", *self.python, self.folder / "train.py", str(seed), fault]
+        words = observed([*options, *target], runs_dir=self.folder, name=name, python=self.python)
+        return run(words, cwd=self.folder)
+
+    def mothtrap(self, *words: str) -> str:
+        with chdir(self.folder):
+            done = CliRunner().invoke(main, [*words, "--runs-dir", str(self.folder)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def show(self, name: str) -> dict:
+        return show(self.folder / name, cwd=self.folder)
+
+    def state(self, name: str) -> str:
+        return {rule["code"]: rule["state"] for rule in self.show(name)["rules"]}["RUN904"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Two healthy runs, what was learned from them, and one more that was watched with it."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "train.py").write_text(SCRIPT)
+    preloaded = Preloaded(tmp_path_factory.mktemp("preloaded"), environment())
+    made = Runs(folder, preloaded.python)
     for seed in (0, 1):
-        watch(folder, f"good-{seed}", seed, "none")
-    words = ["learn", "good-0", "good-1", "-o", FILE, "--runs-dir", folder]
-    done = run([*MOTHTRAP, *map(str, words)], cwd=folder)
-    assert done.returncode == 0, done.stderr
-    watch(folder, "good-2", 2, "none", "--invariants", FILE)
-    return folder
+        assert made.watch(f"good-{seed}", seed, "none").returncode == 0
+    made.mothtrap("learn", "good-0", "good-1", "-o", FILE)
+    assert made.watch("good-2", 2, "none", "--invariants", FILE).returncode == 0
+    yield made
+    preloaded.close()
 
 
-def findings(folder: Path, name: str) -> list[dict]:
-    return [f for f in show(folder / name, cwd=folder)["findings"] if f["code"] == "RUN904"]
-
-
-def test_another_healthy_run_breaks_nothing(folder: Path) -> None:
-    states = {rule["code"]: rule["state"] for rule in show(folder / "good-2", cwd=folder)["rules"]}
-    assert states["RUN904"] == "ok"
-    states = {rule["code"]: rule["state"] for rule in show(folder / "good-0", cwd=folder)["rules"]}
-    assert states["RUN904"] == "not_applicable"
+def test_another_healthy_run_breaks_nothing(runs: Runs) -> None:
+    assert (runs.state("good-2"), runs.state("good-0")) == ("ok", "not_applicable")
 
 
 @pytest.mark.parametrize(
@@ -69,41 +88,36 @@ def test_another_healthy_run_breaks_nothing(folder: Path) -> None:
         ("frozen", "0.weight", "has a value at each step; not so here, first in 0.weight"),
         ("schedule", "", "the learning rate of SGD changes within 4 steps; here it is 0.1"),
         ("rate", "", "the learning rate of SGD is at most 0.3; here it is 2"),
-        ("double", "0.weight", "the type of every weight is float32"),
+        (
+            "double",
+            "0.weight",
+            "the type of every weight is float32; here it is float64, first in 0.weight",
+        ),
     ],
 )
 def test_what_is_otherwise_than_in_healthy_runs_is_found(
-    fault: str, layer: str, message: str, folder: Path
+    fault: str, layer: str, message: str, runs: Runs
 ) -> None:
-    watch(folder, fault, 2, fault, "--invariants", FILE)
-    [finding] = findings(folder, fault)
+    assert runs.watch(fault, 2, fault, "--invariants", FILE).returncode == 0
+    [finding] = [f for f in runs.show(fault)["findings"] if f["code"] == "RUN904"]
     assert (finding["severity"], finding["step"]) == ("warning", 0)
     assert finding["layers"][:1] == ([layer] if layer else [])
     assert message in finding["message"]
-    words = ["analyze", fault, "--runs-dir", folder, "--invariants", FILE, "--select", "RUN904"]
-    done = run([*MOTHTRAP, *map(str, words), "--format", "json"], cwd=folder)
-    [again] = json.loads(done.stdout)["findings"]
-    assert (again["step"], again["layers"], again["message"]) == (
-        finding["step"],
-        finding["layers"],
-        finding["message"],
-    )
+    options = ("--invariants", FILE, "--select", "RUN904", "--format", "json")
+    [again] = json.loads(runs.mothtrap("analyze", fault, *options))["findings"]
+    told = ("step", "layers", "message", "evidence", "fingerprint")
+    assert [again[key] for key in told] == [finding[key] for key in told]
 
 
-def test_what_comes_with_mothtrap_is_named_without_a_file(folder: Path) -> None:
-    words = ["analyze", "good-2", "--runs-dir", folder, "--select", "RUN904"]
-    done = run(
-        [*MOTHTRAP, *map(str, words), "--invariants", "pytorch", "--format", "json"], cwd=folder
-    )
-    states = [rule["state"] for rule in json.loads(done.stdout)["rules"]]
-    assert states == ["ok"]
+def test_what_comes_with_mothtrap_is_named_without_a_file(runs: Runs) -> None:
+    options = ("--invariants", "pytorch", "--select", "RUN904", "--format", "json")
+    [rule] = json.loads(runs.mothtrap("analyze", "good-2", *options))["rules"]
+    assert rule["state"] == "ok"
 
 
-def test_a_file_that_is_not_there_stops_the_job_before_it_starts(folder: Path) -> None:
-    words = observed([folder / "train.py", "0", "none"], runs_dir=folder, name="never")
-    words[4:4] = ["--invariants", "gone.toml"]
-    done = run(words, cwd=folder)
+def test_a_file_that_is_not_there_stops_the_job_before_it_starts(runs: Runs) -> None:
+    done = runs.watch("never", 0, "none", "--invariants", "gone.toml")
     assert (done.returncode, done.stdout) == (2, "")
     assert "gone.toml" in done.stderr
     assert "mothtrap learn" in done.stderr
-    assert not (folder / "never").exists()
+    assert not (runs.folder / "never").exists()

@@ -47,14 +47,17 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Where an invariant does not hold: since when, by whom, and the first wrong value."""
+    """Where an invariant does not hold: since when, by whom, and what is there instead.
+
+    `value` is the first wrong one, or the wrong type; None where there is no value.
+    """
 
     invariant: Invariant
     step: int
     last_step: int
     count: int
     names: tuple[str, ...]
-    value: float | None
+    value: float | str | None
     location: str | None
 
 
@@ -225,13 +228,17 @@ def _breach(invariant: Invariant, table: Table, mask_ST: Bools) -> Breach:
     columns = np.flatnonzero(mask_ST.any(axis=0))
     columns = columns[np.argsort(np.argmax(mask_ST[:, columns], axis=0), kind="stable")]
     row, column = int(rows[0]), int(columns[0])
+    value: float | str | None = None
+    if table.present_ST[row, column]:
+        of_type = isinstance(invariant, Dtype)
+        value = table.dtypes[column] if of_type else float(table.values_ST[row, column])
     return Breach(
         invariant=invariant,
         step=int(table.steps_S[row]),
         last_step=int(table.steps_S[rows[-1]]),
         count=len(rows),
         names=tuple(table.names[i] for i in columns) if table.names else (),
-        value=float(table.values_ST[row, column]) if table.present_ST[row, column] else None,
+        value=value,
         location=table.locations[column] if table.locations else None,
     )
 

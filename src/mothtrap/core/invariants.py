@@ -106,8 +106,9 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _tensors(self, kind: str) -> str:
         if self.tensors == ("*",):
             return f"every {kind}"
-        first, more = self.tensors[0], len(self.tensors) - 1
-        return f"the {kind} {first}" + (f" and {more} more" if more else "")
+        if len(self.tensors) == 1:
+            return f"the {kind} {self.tensors[0]}"
+        return f"each of {len(self.tensors)} {kind}{'es' if kind.endswith('s') else 's'}"
 
 
 class Range(Statement, frozen=True, kw_only=True, tag="range", tag_field="kind"):

@@ -114,7 +114,8 @@ def _needs(invariants: Iterable[Invariant]) -> tuple[Need, ...]:
 
 
 def _message(breach: Breach, others: int) -> str:
-    told = "not so here" if breach.value is None else f"here it is {breach.value:.3g}"
+    value = f"{breach.value:.3g}" if isinstance(breach.value, float) else breach.value
+    told = f"here it is {value}" if value else "not so here"
     where = f", first in {breach.names[0]}" if breach.names else ""
     more = f"; {others} more that held then do not hold here" if others else ""
     return f"in healthy runs {breach.invariant.sentence}; {told}{where}{more}"
