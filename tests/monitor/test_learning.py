@@ -164,3 +164,12 @@ def test_learns_from_what_other_rules_need_anyway() -> None:
 
     default = asked(need for rule in rule_classes() for need in rule().needs)
     assert asked(LEARNED) <= default
+
+
+def test_what_is_not_finite_is_no_example() -> None:
+    infinite = np.where(STEPS == 50, np.inf, FLAT)
+    seen = window(loss(infinite), gradients("l2", {"a": infinite}), series("lr", infinite))
+    assert learned(seen, seen) == [
+        "the loss has a value at each step",
+        "the gradient a has a value at each step",
+    ]

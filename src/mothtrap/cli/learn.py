@@ -61,4 +61,5 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
     if not learned:
         raise Refusal("nothing holds in all of these runs; name runs that are more alike")
     target.write_text(text(learned, [run.path.name for run in opened]), encoding="utf-8")
-    click.echo(f"{output}: {len(learned)} invariants, from {len(opened)} runs")
+    plural = "" if len(opened) == 1 else "s"
+    click.echo(f"{output}: {len(learned)} invariants, from {len(opened)} run{plural}")

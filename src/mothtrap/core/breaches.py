@@ -173,12 +173,12 @@ def _stands_still(table: Table, within: int) -> Bools:
 
 
 def _goes(table: Table, sign: float) -> Bools:
-    """Where a value is above (`sign` 1) or below (-1) the one before it."""
-    wrong_ST = np.zeros(table.present_ST.shape, np.bool_)
+    """Where a value is above (`sign` 1) or below (-1) the one before it, or not finite."""
+    wrong_ST = ~np.isfinite(table.values_ST)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])
         values_S = table.values_ST[rows, t]
-        wrong_ST[rows[1:], t] = sign * np.diff(values_S) > SAME * np.abs(values_S[:-1])
+        wrong_ST[rows[1:], t] |= sign * np.diff(values_S) > SAME * np.abs(values_S[:-1])
     return wrong_ST
 
 

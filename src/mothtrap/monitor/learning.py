@@ -94,15 +94,16 @@ def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
     windows = [training.window for training in trainings]
     runs = len({training.run for training in trainings})
     margin = MARGIN if runs > 1 else MARGIN_OF_ONE_RUN
-    proposed = [
-        *_of_counts(windows),
-        *_of_rates(windows),
-        *_of_losses(windows, margin),
-        *_of_presence(windows),
-        *_of_sizes(windows, margin),
-        *_of_dtypes(windows),
-    ]
-    return tuple(invariant for invariant in proposed if _holds(invariant, windows))
+    with np.errstate(all="ignore"):  # values may be infinite
+        proposed = [
+            *_of_counts(windows),
+            *_of_rates(windows),
+            *_of_losses(windows, margin),
+            *_of_presence(windows),
+            *_of_sizes(windows, margin),
+            *_of_dtypes(windows),
+        ]
+        return tuple(invariant for invariant in proposed if _holds(invariant, windows))
 
 
 def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
