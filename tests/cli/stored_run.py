@@ -21,7 +21,12 @@ from mothtrap.store.worker_log import WorkerLog
 
 
 def store_run(
-    path: Path, *, findings: tuple[Finding, ...] = (), steps: int = 12, created_s: float = 0.0
+    path: Path,
+    *,
+    findings: tuple[Finding, ...] = (),
+    steps: int = 12,
+    created_s: float = 0.0,
+    first_loss: float = 1.0,
 ) -> None:
     """Write a finished run with one worker and one rule that found nothing."""
     info = RunInfo(
@@ -38,7 +43,7 @@ def store_run(
     attempt = layout.create_run(path, info)
     _, folder = layout.claim_worker(attempt)
     log = WorkerLog(folder)
-    log.append([*map(_step, range(steps)), _ending(steps)])
+    log.append([*(_step(step, first_loss) for step in range(steps)), _ending(steps)])
     log.close()
     monitor = FindingLog(layout.monitor_folder(attempt, 0))
     status = RuleStatus(code="NUM001", name="nonfinite_loss", state=RuleState.OK)
@@ -47,13 +52,13 @@ def store_run(
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=time.time()))
 
 
-def _step(step: int) -> StepRecord:
+def _step(step: int, first_loss: float) -> StepRecord:
     return StepRecord(
         key=StepKey(step=step, mode_step=step),
         wall_s=float(step),
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
-        scalars=(Scalar(name="loss", of="", value=1.0 / (step + 1)),),
+        scalars=(Scalar(name="loss", of="", value=first_loss / (step + 1)),),
     )
 
 
