@@ -46,8 +46,8 @@ STAGES = [
         ("activations", "gradients"),
         capture="everything",
     ),
-    Stage("graph reading", "mothtrap.adapters.torch.graph:loss_terms", ("loss graph",)),
-    Stage("losses", "mothtrap.adapters.torch.backwards:LossWatch.close", ("losses",)),
+    Stage("graph reading", "mothtrap.adapters.torch.losses.graph:loss_terms", ("loss graph",)),
+    Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossWatch.close", ("losses",)),
     Stage(
         "grouper",
         "mothtrap.capture.grouper:Grouper.feed",

@@ -5,8 +5,8 @@ import torch
 from tests.adapters.torch.watched import DEFAULT, batch, classifier, sgd, train, watched
 from torch import nn
 
-from mothtrap.adapters.torch import lossvalues
 from mothtrap.adapters.torch import tracer as tracer_module
+from mothtrap.adapters.torch.losses import lossvalues
 from mothtrap.core.observations import Blind, ToolError
 
 

@@ -17,7 +17,7 @@ from mothtrap.statistics import torch as arithmetic
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.naming import Root
-    from mothtrap.adapters.torch.optimizers import OptimizerWatch
+    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
 """Steps of a process after which replicas are compared, when wiring shows, and after that

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch import checkpointing
-from mothtrap.adapters.torch.optimizers import has_closure
+from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
 

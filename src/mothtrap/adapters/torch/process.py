@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 from torch.utils.data import dataloader
 
-from mothtrap.adapters.torch import losscalls
-from mothtrap.adapters.torch.optimizers import has_closure
+from mothtrap.adapters.torch.losses import losscalls
+from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 
 Function = Callable[..., Any]

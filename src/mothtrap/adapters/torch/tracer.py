@@ -11,24 +11,24 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.attention import AttentionWatch
-from mothtrap.adapters.torch.backwards import LossWatch
-from mothtrap.adapters.torch.failedloss import failed_loss, told
-from mothtrap.adapters.torch.forwards import ForwardWatch
-from mothtrap.adapters.torch.initialweights import InitialWeightsWatch
-from mothtrap.adapters.torch.inventory import InventoryWatch
+from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.job import Job
+from mothtrap.adapters.torch.layers.attention import AttentionWatch
+from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
+from mothtrap.adapters.torch.losses.backwards import LossWatch
+from mothtrap.adapters.torch.losses.failedloss import failed_loss, told
+from mothtrap.adapters.torch.losses.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
-from mothtrap.adapters.torch.nonfinite import first_nonfinite
-from mothtrap.adapters.torch.optimizerfacts import OptimizerFactsWatch
-from mothtrap.adapters.torch.optimizers import OptimizerWatch, applies_nothing
-from mothtrap.adapters.torch.ownership import OwnershipWatch
+from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
+from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, applies_nothing
+from mothtrap.adapters.torch.optimization.ownership import OwnershipWatch
+from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
+from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
+from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
-from mothtrap.adapters.torch.rounding import RoundingWatch
-from mothtrap.adapters.torch.saved_weights import SavedWeights
-from mothtrap.adapters.torch.target_order import TargetOrderWatch
-from mothtrap.adapters.torch.updates import UpdateWatch
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,

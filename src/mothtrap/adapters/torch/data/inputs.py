@@ -1,0 +1,237 @@
+"""What models are called with: how it is distributed, and what of it is no number.
+
+Of the forwards in a step only those of the module that was called first are taken to be
+given data: what others are given a model may have made.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.loaders import LoaderWatch
+from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
+from mothtrap.adapters.torch.data.overlap import OverlapWatch
+from mothtrap.adapters.torch.forward.held import Held
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.data_observations import InputDistribution, NonfiniteInput
+from mothtrap.core.steps import Mode
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.summary import COLUMN, derive
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
+"""Training forwards whose inputs are summarised: the first few, then one in so many."""
+EVAL_FIRST, EVAL_MOST = 2, 64
+"""Forwards of an evaluation whose inputs are summarised, and of all evaluations."""
+MAX_ELEMENTS = 1 << 22
+"""Elements of a tensor that is summarised, at most."""
+MICRO_BATCHES = 16
+"""Forwards of a step whose inputs are remembered."""
+TOLD = 16
+"""Inputs that are no numbers and are told of."""
+
+Argument = tuple[str, torch.Tensor]
+_Call = tuple[str, str | None, list[tuple[str, weakref.ref[torch.Tensor]]]]
+"""Path of a module, the line that called it, and its arguments."""
+
+
+class _Called:
+    """Forwards of one module that user code called, so far."""
+
+    def __init__(self) -> None:
+        self.train = self.train_told = self.eval_told = 0
+        self.evaluation = -1
+        self.in_evaluation = 0
+
+
+class InputWatch:
+    """Called before the forward of a module that user code calls.
+
+    Attributes:
+        loaders: know where a batch came from.
+        overlap: compares what is trained on and what is evaluated on.
+    """
+
+    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
+        self._job = job
+        self.loaders = LoaderWatch(job, thread)
+        self._called: ByIdentity[nn.Module, _Called] = ByIdentity()
+        self._latest: list[_Call] = []
+        self._step = -1
+        self._told = 0
+        self._first: weakref.ref[nn.Module] | None = None
+        self.overlap = OverlapWatch(job)
+
+    def root_called(
+        self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], trains: bool
+    ) -> None:
+        """A model is called by user code.
+
+        Args:
+            module: what was called: a model, or a part of one.
+            args: positional arguments.
+            kwargs: the others.
+            trains: autograd records the forward.
+        """
+        arguments = list(_arguments(module, args, kwargs))
+        source = self.loaders.used((t for _, t in arguments), trains=trains)
+        if trains:
+            if self._job.grouper.step != self._step:
+                self._step = self._job.grouper.step
+                self._first = weakref.ref(module)
+                self._latest.clear()
+            if self._first is not None and self._first() is not module:
+                return
+        self._keep(module, arguments, trains)
+        called = self._called.get(module)
+        if called is None:
+            called = self._called[module] = _Called()
+        if self._is_summarised(called, trains):
+            self._summarise(module, arguments, Mode.TRAIN if trains else Mode.EVAL)
+        self.overlap.called(module, arguments, source, trains=trains)
+
+    def nonfinite(self, held: Iterable[Held]) -> None:
+        """A loss or gradient is not finite: look for it in what the data gave.
+
+        Args:
+            held: outputs of modules and inputs of models in order; what shares memory with
+                an earlier output is no data.
+        """
+        if self.loaders.nonfinite():
+            return
+        made = _made_by_models(held)
+        for path, location, arguments in self._latest:
+            for name, reference in arguments:
+                tensor = reference()
+                if tensor is not None and not tensor.requires_grad and id(tensor) not in made:
+                    self._tell_nonfinite(path, name, tensor, Mode.TRAIN, location)
+
+    def _keep(self, module: nn.Module, arguments: list[Argument], trains: bool) -> None:
+        if trains and len(self._latest) < MICRO_BATCHES:
+            kept = [(name, weakref.ref(t)) for name, t in arguments if t.is_floating_point()]
+            if kept:
+                place = frames.location(frames.user_frame())
+                self._latest.append((self._path(module), place, kept))
+
+    def _is_summarised(self, called: _Called, trains: bool) -> bool:
+        if trains:
+            number, called.train = called.train, called.train + 1
+            due = number < TRAIN_FIRST or number % TRAIN_EVERY == 0
+            called.train_told += due
+            return due and called.train_told <= TRAIN_MOST
+        if called.evaluation != self._job.grouper.step:
+            called.evaluation, called.in_evaluation = self._job.grouper.step, 0
+        called.in_evaluation += 1
+        due = called.in_evaluation <= EVAL_FIRST
+        called.eval_told += due
+        return due and called.eval_told <= EVAL_MOST
+
+    def _summarise(self, module: nn.Module, arguments: list[Argument], mode: Mode) -> None:
+        chosen = [
+            (name, tensor)
+            for name, tensor in arguments
+            if tensor.is_floating_point() and tensor.ndim and 0 < tensor.numel() <= MAX_ELEMENTS
+        ]
+        if not chosen:
+            return
+        path, location = self._path(module), frames.location(frames.user_frame())
+        rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
+        std_T = derive(rows_TF, "std")
+        for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):
+            if row_F[COLUMN["nan"]] or row_F[COLUMN["inf"]]:
+                self._tell_nonfinite(path, name, tensor, mode, location)
+                continue
+            self._job.recorder.observe(
+                InputDistribution(
+                    step=self._job.grouper.step,
+                    mode=mode,
+                    module=path,
+                    argument=name,
+                    rows=tensor.shape[0],
+                    mean=float(row_F[COLUMN["mean"]]),
+                    std=std,
+                    location=location,
+                )
+            )
+
+    def _tell_nonfinite(
+        self, path: str, name: str, tensor: torch.Tensor, mode: Mode, location: str | None
+    ) -> None:
+        batch = self.loaders.latest
+        if self._told >= TOLD or (batch is not None and batch.told):
+            return
+        spots = spots_in(tensor)
+        if spots is None:
+            return
+        self._told += 1
+        size = tensor.shape[0] if tensor.ndim else 1
+        self._job.recorder.observe(
+            NonfiniteInput(
+                step=self._job.grouper.step,
+                mode=mode,
+                tensor=name,
+                source=path,
+                from_loader=False,
+                nan=spots.nan,
+                inf=spots.inf,
+                rows=spots.rows,
+                row_count=spots.row_count,
+                samples=batch.samples(spots.rows, size) if batch is not None else (),
+                location=location,
+            )
+        )
+
+    def _path(self, module: nn.Module) -> str:
+        return self._job.book.module_name(wrapped(module) or module)
+
+
+def _arguments(
+    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[Argument]:
+    """Every tensor that a module is called with, by the name of its argument."""
+    kind: type = type(wrapped(module) or module)
+    names = _names(kind)
+    for place, value in enumerate(args):
+        name = names[place] if place < len(names) else str(place)
+        yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
+    for name, value in kwargs.items():
+        yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
+
+
+def _made_by_models(held: Iterable[Held]) -> set[int]:
+    """Identities of the inputs of models that are outputs of modules."""
+    memory: set[int] = set()
+    made: set[int] = set()
+    for module, tensor in held:
+        if tensor is None or not is_plain(tensor):
+            continue
+        place = tensor.untyped_storage().data_ptr()
+        if module is not None:
+            memory.add(place)
+        elif place in memory:
+            made.add(id(tensor))
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def _names(kind: type) -> tuple[str, ...]:
+    """Names of the positional arguments of a module's forward."""
+    forward = inspect.getattr_static(kind, "forward", None)
+    if not inspect.isfunction(forward):  # that of a scripted module is made when asked for
+        return ()
+    found = inspect.signature(forward).parameters.values()
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(p.name for p in found if p.kind in places)[1:]

@@ -1,0 +1,380 @@
+"""What the loaders of a job give: in which order, what twice, and what is no number.
+
+A loader is never iterated here, and nothing of it is asked for that draws random numbers.
+Only the thread that trains is followed, in the process that trains.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import torch
+import xxhash
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
+from mothtrap.adapters.torch.data.samplers import Indices, Plan, data_of, plan_of, samples_of
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.data_observations import (
+    BatchesLoaded,
+    IndicesShared,
+    LoaderBegan,
+    NonfiniteInput,
+)
+from mothtrap.core.steps import Mode
+from mothtrap.statistics.torch.row_digests import row_digests
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+PASSES = 3
+"""Passes of a loader whose batches are compared."""
+BATCHES = 2048
+"""Batches of a pass that are compared."""
+CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
+"""First batches of a loader, and elements of a tensor, that are searched for NaN without
+being asked; beyond them where a loss is not finite. Chosen by hand: bounds the cost."""
+TOLD = 16
+"""Facts of one kind about one loader."""
+COMPARED = 4
+"""Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
+LOADERS = 64
+"""Loaders that are followed: who makes one an iteration is not."""
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One loader; `done`: it was gone through to its end."""
+
+    label: str
+    plan: Plan
+    location: str | None
+    loader: weakref.ref[DataLoader[Any]]
+    passes: int = 0
+    checked: int = 0
+    told: int = 0
+    trained: bool = False
+    evaluated: bool = False
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One way through a loader; `seen` has the digests of its batches."""
+
+    source: Source | None = None
+    batches: int = 0
+    repeated: int = 0
+    rows: int = 0
+    seen: set[bytes] = field(default_factory=set)
+    drawn: deque[object] = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What was loaded last: its tensors by place, and what the sampler drew for it.
+
+    `sizes` are rows and elements of the tensors. `trains`: whether a model that was
+    given it is trained, so far as is known; None before the first. `told`: what is no
+    number in it was said.
+    """
+
+    source: Source
+    tensors: list[tuple[str, weakref.ref[torch.Tensor]]]
+    sizes: set[tuple[int, int]]
+    drawn: object
+    trains: bool | None = None
+    told: bool = False
+
+    def samples(self, rows: tuple[int, ...], size: int) -> tuple[int, ...]:
+        """Indices into the data of some rows of a tensor that has `size` of them."""
+        loader = self.source.loader()
+        samples = samples_of(loader, self.drawn) if loader is not None else ()
+        return tuple(samples[row] for row in rows) if len(samples) == size else ()
+
+
+@dataclass(slots=True, eq=False)
+class _Draws:
+    """Which samples of which data a loader draws."""
+
+    source: Source
+    data: Callable[[], object]
+    index_N: Indices
+
+
+class LoaderWatch:
+    """Called around what loaders do.
+
+    Attributes:
+        latest: the batch that was loaded last; None before the first, and once a pass ended.
+    """
+
+    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
+        self._job, self._thread = job, thread
+        self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
+        self._passes: ByIdentity[object, _Pass] = ByIdentity()
+        self._found: list[NonfiniteInput] = []
+        self._trained: deque[_Draws] = deque(maxlen=COMPARED)
+        self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
+        self._shared: set[tuple[int, int, int]] = set()
+        self._made = 0
+        self.latest: Batch | None = None
+
+    # What is called around a loader
+
+    def pass_begins(self, loader: DataLoader[Any]) -> None:
+        """`iter(loader)` was called; an iterator that is used again begins anew."""
+        kept = getattr(loader, "_iterator", None)
+        if kept is not None and kept in self._passes:
+            self._passes[kept] = _Pass()
+
+    def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
+        """`iter(loader)` has returned."""
+        if self._is_elsewhere():
+            return
+        source = self._sources.get(loader) or self._new_source(loader)
+        if source is None:
+            return
+        source.passes += 1
+        self._pass_of(iterator).source = source
+
+    def drawn(self, iterator: object, indices: object) -> None:
+        """The sampler of an iterator has drawn what is to be in a later batch."""
+        if not self._is_elsewhere():
+            self._pass_of(iterator).drawn.append(indices)
+
+    def loaded(self, iterator: object, batch: object) -> None:
+        """An iterator has given a batch."""
+        known = self._passes.get(iterator)
+        if known is None or self._is_elsewhere():
+            return
+        drawn = known.drawn.popleft() if known.drawn else None
+        source = known.source
+        if source is None:
+            return
+        known.batches += 1
+        tensors = [(place, t) for place, t in placed_tensors(batch) if is_plain(t)]
+        held = [(place, weakref.ref(t)) for place, t in tensors]
+        self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
+        self._found.clear()
+        if source.checked < CHECKED and source.told < TOLD:
+            source.checked += 1
+            small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
+            self._found += self._nonfinite(self.latest, small)
+        if source.passes <= PASSES and known.batches <= BATCHES:
+            self._compare(known, [t for _, t in tensors])
+
+    def ended(self, iterator: object) -> None:
+        """An iterator has no more."""
+        known = self._passes.get(iterator)
+        if known is None or known.source is None or self._is_elsewhere():
+            return
+        if known.source.passes <= PASSES:
+            self._tell_batches(known, ended=True)
+        known.source.done = True
+        known.seen.clear()
+        self._settle()
+        self.latest = None
+
+    # What the training makes of it
+
+    def used(self, arguments: Iterable[torch.Tensor], *, trains: bool) -> Source | None:
+        """A model is called; return the loader that its arguments came from, if one.
+
+        Known by their sizes: on the way they may be moved, flattened or normalised.
+        """
+        batch = self.latest
+        if batch is None or not any(_size(t) in batch.sizes for t in arguments):
+            return None
+        if batch.trains is None:
+            for fact in self._found:
+                self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
+        if not trains and batch.trains:
+            return None  # after a backward tensors of the same sizes may be given by hand
+        batch.trains = trains  # a teacher may see it before the model that is trained
+        return batch.source
+
+    def trained_on(self) -> None:
+        """A backward begins: the latest batch is trained on."""
+        batch = self.latest
+        if batch is not None and batch.trains and not batch.source.trained:
+            batch.source.trained = True
+            self._compare_indices(batch.source)
+
+    def nonfinite(self) -> bool:
+        """Look for what is no number in the latest batch; whether some was found."""
+        batch = self.latest
+        if batch is None or not batch.trains:
+            return False
+        if not batch.told:
+            alive = [(place, ref()) for place, ref in batch.tensors]
+            for fact in self._nonfinite(batch, [(p, t) for p, t in alive if t is not None]):
+                self._tell_nonfinite(fact, Mode.TRAIN, batch)
+        return batch.told
+
+    # How
+
+    def _settle(self) -> None:
+        """The latest batch is done with: one that no model was trained on was evaluated."""
+        batch = self.latest
+        if batch is not None and batch.trains is False and not batch.source.evaluated:
+            batch.source.evaluated = True
+            self._compare_indices(batch.source)
+
+    def _is_elsewhere(self) -> bool:
+        return threading.get_ident() != self._thread()
+
+    def _pass_of(self, iterator: object) -> _Pass:
+        known = self._passes.get(iterator)
+        if known is None:
+            known = self._passes[iterator] = _Pass()
+        return known
+
+    def _new_source(self, loader: DataLoader[Any]) -> Source | None:
+        self._made += 1
+        if self._made > LOADERS:
+            return None
+        location = frames.location(frames.user_frame())
+        source = Source(f"loader {self._made}", plan_of(loader), location, weakref.ref(loader))
+        self._sources[loader] = source
+        self._job.recorder.observe(
+            LoaderBegan(
+                step=self._job.grouper.step,
+                loader=source.label,
+                sampler=source.plan.sampler,
+                workers=source.plan.workers,
+                samples=source.plan.samples,
+                batch_size=source.plan.batch_size,
+                batches=source.plan.batches,
+                location=location,
+            )
+        )
+        return source
+
+    def _nonfinite(
+        self, batch: Batch, tensors: list[tuple[str, torch.Tensor]]
+    ) -> list[NonfiniteInput]:
+        found = []
+        for place, tensor in tensors:
+            spots = spots_in(tensor) if tensor.device.type == "cpu" else None
+            if spots is not None:
+                found.append(
+                    NonfiniteInput(
+                        step=0,
+                        tensor=place,
+                        source=batch.source.label,
+                        from_loader=True,
+                        nan=spots.nan,
+                        inf=spots.inf,
+                        rows=spots.rows,
+                        row_count=spots.row_count,
+                        samples=batch.samples(spots.rows, len(tensor) if tensor.ndim else 1),
+                        location=batch.source.location,
+                    )
+                )
+        return found
+
+    def _tell_nonfinite(self, fact: NonfiniteInput, mode: Mode, batch: Batch) -> None:
+        batch.told = True
+        if batch.source.told < TOLD:
+            batch.source.told += 1
+            step = self._job.grouper.step
+            self._job.recorder.observe(msgspec.structs.replace(fact, step=step, mode=mode))
+
+    def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
+        """Count a batch that was given before in the same pass."""
+        rows = max((len(t) for t in tensors if t.ndim), default=0)
+        if rows < 2 or any(t.device.type != "cpu" for t in tensors):
+            return
+        digest, varies = xxhash.xxh3_128(), False
+        for tensor in tensors:
+            digest_R = row_digests(tensor)
+            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode() + digest_R.tobytes())
+            varies = varies or bool((digest_R != digest_R[:1]).any())
+        if not varies:
+            return
+        name = digest.digest()
+        if name in known.seen:
+            known.repeated += 1
+            known.rows = known.rows or rows
+            if known.repeated in (1, 4, 16, 64):
+                self._tell_batches(known)
+        known.seen.add(name)
+
+    def _tell_batches(self, known: _Pass, *, ended: bool = False) -> None:
+        source = known.source
+        if source is None:
+            return
+        self._job.recorder.observe(
+            BatchesLoaded(
+                step=self._job.grouper.step,
+                loader=source.label,
+                sampler=source.plan.sampler,
+                workers=source.plan.workers,
+                pass_number=source.passes,
+                batches=known.batches,
+                repeated=known.repeated,
+                rows=known.rows,
+                ended=ended,
+                location=source.location,
+            )
+        )
+
+    def _compare_indices(self, source: Source) -> None:
+        """Compare what is trained on and what is evaluated on, once both are known."""
+        loader = source.loader()
+        drawn = data_of(loader) if loader is not None else None
+        if drawn is None or source.trained == source.evaluated:
+            return
+        data, own_N = drawn
+        if not source.trained:
+            self._held_out.append(_Draws(source, _reference(data), own_N))
+        else:
+            self._trained.append(_Draws(source, _reference(data), own_N))
+        for train in self._trained:
+            for held_out in self._held_out:
+                apart = not train.source.evaluated and not held_out.source.trained
+                is_new = source in (train.source, held_out.source)
+                if apart and is_new and train.data() is held_out.data() is data:
+                    self._tell_shared(train, held_out)
+
+    def _tell_shared(self, train: _Draws, held_out: _Draws) -> None:
+        shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
+        numbers = len(train.index_N), len(held_out.index_N), shared
+        if numbers in self._shared:  # loaders that are made anew in each epoch
+            return
+        self._shared.add(numbers)
+        self._job.recorder.observe(
+            IndicesShared(
+                step=self._job.grouper.step,
+                train_loader=train.source.label,
+                eval_loader=held_out.source.label,
+                train_samples=len(train.index_N),
+                eval_samples=len(held_out.index_N),
+                shared=shared,
+                location=held_out.source.location,
+            )
+        )
+
+
+def _size(tensor: torch.Tensor) -> tuple[int, int]:
+    return (tensor.shape[0] if tensor.ndim else 1), tensor.numel()
+
+
+def _reference(data: object) -> Callable[[], object]:
+    """Data that are held by nobody else, or such as a list that cannot be referred to, are
+    equal to no others."""
+    try:
+        return weakref.ref(data)
+    except TypeError:
+        return object

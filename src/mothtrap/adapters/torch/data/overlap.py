@@ -1,0 +1,247 @@
+"""Which rows of an evaluation's inputs were trained on: by digests of both."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.loaders import Source
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.core.data_observations import RowsShared
+from mothtrap.core.steps import Mode
+from mothtrap.statistics.torch.row_digests import Digests, row_digests
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
+"""Rows and calls of training that are looked at, at most. Chosen by hand: 8 MB, 0.1 s."""
+EVAL_ROWS = 20_000
+"""Rows of an evaluation that are looked at."""
+PHASES = 3
+"""Evaluations of one source that are told of."""
+NEW_SHARE = 0.02
+"""Share of new rows below which the training data are taken to be known."""
+STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
+"""Rows in a row, and their share of all known, in which so few are new."""
+WITHOUT_REPLACEMENT = ("sequential", "shuffled")
+STEPS_APART = 3
+"""Evaluations that are closer, each of other rows, are part of the training."""
+KNOWN_SHARE = 0.8
+"""Calls whose rows were trained on to such a share evaluate the training data."""
+
+
+@dataclass(slots=True)
+class _Trained:
+    """Rows that a module was trained on. `complete`: most of those that there are.
+
+    `latest` has rows, and new ones among them, of the latest calls; `seen` and `new` are
+    their sums, `total` counts all rows.
+    """
+
+    rows: set[int] = field(default_factory=set)
+    calls: int = 0
+    latest: deque[tuple[int, int]] = field(default_factory=deque)
+    seen: int = 0
+    new: int = 0
+    total: int = 0
+    pairs: int = 0
+    equal_pairs: int = 0
+    complete: bool = False
+    source: Source | None = None
+
+    def is_complete(self) -> bool:
+        """Whether rows come again, or the loader was gone through while all were looked at."""
+        within = self.calls < TRAIN_CALLS and self.total < TRAIN_ROWS
+        source = self.source
+        if source is not None and source.done and source.plan.sampler in WITHOUT_REPLACEMENT:
+            self.complete = self.complete or within
+        return self.complete
+
+
+@dataclass(slots=True)
+class _Evaluated:
+    """Rows of one source in the evaluation in progress."""
+
+    module: str
+    argument: str
+    location: str | None
+    trained: _Trained
+    rows: list[Digests] = field(default_factory=list)
+    count: int = 0
+
+
+class OverlapWatch:
+    """Keeps digests of training's rows until they are known, and compares evaluations."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._trained: ByIdentity[nn.Module, dict[tuple[int, ...], _Trained]] = ByIdentity()
+        self._evaluated: dict[tuple[str, str], _Evaluated] = {}
+        self._before: dict[tuple[str, str], tuple[RowsShared, Digests]] = {}
+        self._phases: dict[str, int] = {}
+        self._open_step = -1
+        self._sizes: dict[str | None, tuple[int, int]] = {}
+
+    def called(
+        self,
+        module: nn.Module,
+        arguments: Sequence[tuple[str, torch.Tensor]],
+        source: Source | None,
+        *,
+        trains: bool,
+    ) -> None:
+        """A model is called by user code with `arguments`, which came from `source`."""
+        if trains:
+            self.evaluation_ended()
+            self._open_step = self._job.grouper.step
+        elif self._open_step == self._job.grouper.step:
+            return  # between a forward and the step that it is for
+        chosen = next(((n, t) for n, t in arguments if _has_rows(t)), None)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        module = wrapped(module) or module
+        by_shape = self._trained.get(module)
+        if by_shape is None:
+            by_shape = self._trained[module] = {}
+        shape = tuple(tensor.shape[1:])
+        if trains:
+            self._train(by_shape.setdefault(shape, _Trained()), tensor, source)
+        elif shape in by_shape and by_shape[shape].is_complete():
+            self._evaluate(by_shape[shape], module, name, tensor, source)
+
+    def evaluation_ended(self) -> None:
+        """Put down the evaluation that is over, and tell of the one of its kind before."""
+        evaluated, self._evaluated = self._evaluated, {}
+        for (source, apart), found in evaluated.items():
+            digest_N = np.concatenate(found.rows)
+            distinct_N = np.unique(digest_N)
+            told = RowsShared(
+                step=self._job.grouper.step,
+                mode=Mode.EVAL,
+                module=found.module,
+                argument=found.argument,
+                source=source,
+                train_rows=len(found.trained.rows),
+                eval_rows=len(distinct_N),
+                shared=sum(row in found.trained.rows for row in distinct_N.tolist()),
+                expected_share=_expected(found.trained, digest_N),
+                location=found.location,
+            )
+            before = self._before.pop((source, apart), None)
+            if before is not None:
+                close = told.step - before[0].step < STEPS_APART
+                if close and not np.array_equal(before[1], distinct_N):
+                    self._phases[source] = PHASES  # part of training: a teacher, a bootstrap
+                    continue
+                self._tell(before[0])
+            self._before[source, apart] = told, distinct_N
+
+    def ended(self) -> None:
+        """Tell of the last evaluations."""
+        self.evaluation_ended()
+        before, self._before = self._before, {}
+        for told, _ in before.values():
+            self._tell(told)
+
+    def _tell(self, told: RowsShared) -> None:
+        if self._phases.get(told.source, 0) < PHASES:
+            self._phases[told.source] = self._phases.get(told.source, 0) + 1
+            self._job.recorder.observe(told)
+
+    def _train(self, trained: _Trained, tensor: torch.Tensor, source: Source | None) -> None:
+        if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
+            return
+        trained.calls += 1
+        trained.source = source
+        rows = row_digests(tensor).tolist()
+        distinct = set(rows)
+        fresh = len(distinct - trained.rows)
+        # Rows that are equal within a batch: only such as no epoch explains.
+        trained.pairs += len(rows) * (len(rows) - 1) // 2
+        trained.equal_pairs += len(rows) - len(distinct)
+        trained.rows |= distinct
+        trained.total += len(rows)
+        trained.latest.append((len(rows), fresh))
+        trained.seen += len(rows)
+        trained.new += fresh
+        enough = max(STRETCH_ROWS, STRETCH_SHARE * len(trained.rows))
+        while trained.seen - trained.latest[0][0] >= enough:
+            count, new = trained.latest.popleft()
+            trained.seen -= count
+            trained.new -= new
+        trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
+
+    def _evaluate(
+        self,
+        trained: _Trained,
+        module: nn.Module,
+        argument: str,
+        tensor: torch.Tensor,
+        source: Source | None,
+    ) -> None:
+        location = source.location if source else frames.location(frames.user_frame())
+        name = source.label if source else self._by_hand(location, len(tensor))
+        if self._phases.get(name, 0) >= PHASES:
+            return
+        if sum(found.count for found in self._evaluated.values()) >= EVAL_ROWS:
+            return
+        digest_R = row_digests(tensor)
+        known = sum(row in trained.rows for row in digest_R.tolist())
+        # By hand the training data and others are often evaluated by one function.
+        apart = "" if source or known < KNOWN_SHARE * len(digest_R) else "trained"
+        found = self._evaluated.get((name, apart))
+        if found is None:
+            path = self._job.book.module_name(module)
+            found = _Evaluated(path, argument, location, trained)
+            self._evaluated[name, apart] = found
+        found.count += len(digest_R)
+        found.rows.append(digest_R)
+
+    def _by_hand(self, location: str | None, rows: int) -> str:
+        """Name calls by their line and size; what is left at the end counts with the rest."""
+        size, calls = self._sizes.get(location, (rows, 0))
+        if rows < size and calls > 1:
+            rows = size
+        self._sizes[location] = (rows, calls + 1 if rows == size else 1)
+        return f"calls with {rows} rows at {location}"
+
+
+def _has_rows(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a batch of rows of several values on the host."""
+    return (
+        tensor.ndim > 1
+        and tensor.shape[0] > 0
+        and tensor.numel() > tensor.shape[0]
+        and tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and not tensor.is_complex()
+        and not tensor.is_quantized
+        and tensor.dtype is not torch.bool
+    )
+
+
+def _expected(trained: _Trained, digest_N: Digests) -> float:
+    """Share of an evaluation's rows that are in training by chance.
+
+    From how often two rows are equal: of a training batch, which is more often where rows
+    are drawn with replacement, or of the evaluation, whichever is less.
+    """
+    count = len(digest_N)
+    chances = []
+    if trained.pairs:
+        chances.append(trained.equal_pairs / trained.pairs)
+    if count > 1:
+        equal = count - len(np.unique(digest_N))
+        chances.append(2 * equal / (count * (count - 1)))
+    chance = min(chances, default=0.0)
+    return float(1 - (1 - chance) ** len(trained.rows))

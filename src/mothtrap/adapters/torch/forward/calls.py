@@ -1,0 +1,234 @@
+"""What modules take and give: inputs, activations, outputs, gradients of activations."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.forward.activity import Activity
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import class_name, role, wrapped
+from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import Kind, TensorInfo
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+MAX_BACKWARDS = 16
+"""Backwards through one output whose gradients are taken: more are no training but, say,
+a Jacobian row by row. Chosen by hand."""
+
+Ids = dict[tuple[Kind, str, int], int]
+"""By kind, place and number of the call."""
+
+
+class CallCapture:
+    """Hands the recorder what is due of the calls of modules.
+
+    Attributes:
+        takes_inputs: inputs are due in this step.
+        takes_outputs: outputs of modules, or their gradients, are due.
+        takes_results: outputs of whole models are due.
+        activity: which units of rectifiers sleep.
+        order: paths of modules in the order in which they first returned.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._recorder = job, job.recorder
+        self._mode = Mode.TRAIN
+        self._entered: dict[int, int] = {}
+        self._left: dict[int, int] = {}
+        self._ids: ByIdentity[nn.Module, Ids] = ByIdentity()
+        self._named: dict[tuple[str, str], weakref.ref[nn.Module]] = {}
+        self.activity = Activity(self._recorder)
+        self.order: dict[str, int] = {}
+        self.new_step()
+
+    def new_step(self) -> None:
+        """Look up what is due in the step that begins."""
+        self.takes_inputs, self.takes_results = self._is_due("input"), self._is_due("output")
+        self._takes_gradients = self._recorder.is_due("activation_gradient")
+        self._takes_activations = self._is_due("activation")
+        self.takes_outputs = self._takes_activations or self._takes_gradients
+
+    def _is_due(self, kind: Kind) -> bool:
+        return self._recorder.is_due(kind) or self._recorder.is_due(kind, Mode.EVAL)
+
+    def root_called(self, mode: Mode) -> None:
+        """A forward begins that is inside no other; `mode` is what it seems to be for."""
+        self._mode = mode
+        if mode is not Mode.TRAIN:  # each one is a step of its mode
+            self.new_step()
+        self._entered.clear()
+        self._left.clear()
+
+    def entered(
+        self, module: nn.Module, args: Iterable[Any], kwargs: Mapping[str, Any], outermost: bool
+    ) -> None:
+        """Take what a module is called with, before it can change it."""
+        call = self._entered[id(module)] = self._entered.get(id(module), -1) + 1
+        if not outermost and (wrapped(module) is not None or self._job.book.is_whole(module)):
+            return  # of a wrapper and what it wraps the inputs are the same
+        given = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
+        self._take("input", module, given, call, levels=LEVELS + 1, of_root=outermost)
+
+    def left(self, module: nn.Module, output: Any, before: nn.Module | None) -> None:
+        """Take what a module returned; `before` is the layer that ran before it."""
+        call = self._left[id(module)] = self._left.get(id(module), -1) + 1
+        inner = wrapped(module)
+        if inner is not None and id(inner) in self._left:
+            return  # taken when the module inside returned it
+        for place, tensor in placed_tensors(output):
+            if not is_plain(tensor):
+                continue
+            if self._takes_activations:
+                self._take_activation(module, place, call, tensor, before)
+            if self._takes_gradients and self._mode is Mode.TRAIN:
+                self._take_gradient(module, place, call, tensor)
+
+    def returned(self, module: nn.Module, output: Any) -> None:
+        """Take what a model returned to user code."""
+        self._take("output", module, output, 0, levels=LEVELS, of_root=True)
+
+    def _take(
+        self,
+        kind: Kind,
+        module: nn.Module,
+        value: Any,
+        call: int,
+        *,
+        levels: int,
+        of_root: bool,
+    ) -> None:
+        ids, tensors = [], []
+        for place, tensor in placed_tensors(value, levels=levels):
+            if is_plain(tensor):
+                tensor_id = self._tensor_id(kind, module, place, call, tensor, of_root=of_root)
+                if self._recorder.statistics(tensor_id, self._mode):
+                    ids.append(tensor_id)
+                    tensors.append(tensor)
+        self._recorder.reduce(kind, ids, tensors, self._mode)
+
+    def _take_activation(
+        self,
+        module: nn.Module,
+        place: str,
+        call: int,
+        tensor: torch.Tensor,
+        before: nn.Module | None,
+    ) -> None:
+        tensor_id = self._tensor_id("activation", module, place, call, tensor)
+        wanted = self._recorder.statistics(tensor_id, self._mode)
+        if "inactive" in wanted and self._mode is Mode.TRAIN:
+            self.activity.look(tensor_id, tensor, before)
+        if wanted - {"inactive"}:
+            self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
+
+    def _take_gradient(
+        self, module: nn.Module, place: str, call: int, tensor: torch.Tensor
+    ) -> None:
+        tensor_id = self._tensor_id("activation_gradient", module, place, call, tensor)
+        if not self._recorder.statistics(tensor_id):
+            return
+        if tensor.requires_grad and tensor.is_leaf:
+            return  # a parameter that a module hands out; it would keep a hook of every forward
+        if tensor.requires_grad:
+            register: Any = tensor.register_hook
+            register(_GradientHook(self._job, tensor_id))
+        elif not torch.is_grad_enabled() and checkpointing.in_first_run():
+            self._recorder.blind(
+                self._job.grouper.step,
+                "gradients of activations inside checkpointed segments",
+                "use_reentrant=True makes its graph during the backward only;"
+                " with use_reentrant=False they are seen",
+            )
+
+    # Names
+
+    def _tensor_id(
+        self,
+        kind: Kind,
+        module: nn.Module,
+        place: str,
+        call: int,
+        tensor: torch.Tensor,
+        *,
+        of_root: bool = False,
+    ) -> int:
+        book = self._job.book
+        root = book.root_of(module)
+        if root is not None and book.is_whole(module):
+            module = root.shells[0]() or module  # one name, whether called with its wrapper or not
+        ids = self._ids.get(module)
+        if ids is None:
+            ids = self._ids[module] = {}
+        key = (kind, place, call)
+        if key not in ids:
+            ids[key] = self._recorder.define(
+                self._describe(kind, module, place, call, tensor, of_root)
+            )
+        return ids[key]
+
+    def _describe(
+        self,
+        kind: Kind,
+        module: nn.Module,
+        place: str,
+        call: int,
+        tensor: torch.Tensor,
+        of_root: bool,
+    ) -> TensorInfo:
+        book = self._job.book
+        if book.root_of(module) is None:
+            book.refresh()
+        path = book.module_name(module)
+        if kind == "activation":
+            self.order.setdefault(path, len(self.order))
+        module_type = class_name(module)
+        name = path + (f".{place}" if place else "") + (f"#{call}" if call else "")
+        return TensorInfo(
+            kind=kind,
+            name=self._distinct(kind, name, module),
+            module=path,
+            module_type=module_type,
+            role=role(module_type) if kind == "activation" else "",
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            location=book.location(module),
+            of_root=of_root or (kind == "input" and book.is_whole(module)),
+        )
+
+    def _distinct(self, kind: Kind, name: str, module: nn.Module) -> str:
+        """A name that no other living module has: modules that are in no tree go by their
+        class, and a place may look like the path of a part."""
+        number, free = 0, name
+        while (owner := self._named.get((kind, free))) is not None and owner() is not None:
+            number += 1
+            free = f"{name}~{number}"
+        self._named[kind, free] = weakref.ref(module)
+        return free
+
+
+class _GradientHook:
+    """Hands on the gradient of one output, and leaves it as it is."""
+
+    __torch_unserializable__ = True  # saving the output does not warn of it
+
+    def __init__(self, job: Job, tensor_id: int) -> None:
+        self._job, self._tensor_id, self._seen = job, tensor_id, 0
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        self._job.contain(self._job.contain_part, "activation gradients", self._take, gradient)
+
+    def _take(self, gradient: torch.Tensor) -> None:
+        # A backward that makes a graph of its own is that of a penalty or an inner loop.
+        if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_plain(gradient):
+            self._seen += 1
+            self._job.recorder.reduce("activation_gradient", [self._tensor_id], [gradient])

@@ -1,0 +1,219 @@
+"""Evaluations: what a model under training runs without a graph between two steps.
+
+Whether a forward with a graph was for training is known only when a backward comes or
+does not. One of a module that is set to evaluation waits for that, with its losses: if
+the next thing is a backward it was training, if it is a forward in training mode nobody
+has thought of `torch.no_grad`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.losses import evaluatedlosses
+from mothtrap.adapters.torch.losses.evaluatedlosses import EvaluatedLosses, Site
+from mothtrap.adapters.torch.losses.losscalls import LossInputs, inputs_of, mean_of
+from mothtrap.adapters.torch.naming import class_name
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.evaluation_observations import EvaluationPhase
+from mothtrap.core.steps import Mode
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+TOLD_FIRST, TOLD_EVERY = 16, 16
+"""Evaluations of a module that are told: the first, then one in so many (an evaluation of
+a generator, say, comes at every step). Chosen by hand."""
+MAX_DOUBTED = 1024
+"""Losses with a graph that are kept until it is known what they were for."""
+MAX_DOUBTS = 16
+"""Forwards running that were doubted for nothing, after which none is doubted again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Ran:
+    """Forwards of one module in the evaluation that is going on."""
+
+    module: weakref.ref[nn.Module]
+    told: bool
+    trains: bool = False
+    dropouts: tuple[str, ...] = ()
+    norms: tuple[str, ...] = ()
+    location: str | None = None
+    forwards: int = 0
+    labelled: int = 0
+    repeated: bool = False
+    last_input: tuple[weakref.ref[torch.Tensor], int] | None = None
+    output_shape: tuple[int, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Counts:
+    number: int = 0
+    step: int = 0
+
+
+@dataclass(slots=True)
+class _Open:
+    """The evaluation that is going on, begun at `step`."""
+
+    step: int
+    ran: dict[int, _Ran] = field(default_factory=dict)
+
+
+class EvaluationWatch:
+    """Collects what happens in an evaluation, and tells it when the next training begins.
+
+    Attributes:
+        losses: the losses by call site.
+        in_doubt: the latest forward has a graph and may yet have been an evaluation.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._open: _Open | None = None
+        self._counts: ByIdentity[nn.Module, _Counts] = ByIdentity()
+        self._doubted: list[tuple[torch.Tensor, LossInputs, Site]] = []
+        self._doubts = 0
+        self._latest: weakref.ref[torch.Tensor] | None = None
+        self.in_doubt = False
+        self.losses = EvaluatedLosses()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an evaluation is going on, for certain."""
+        return self._open is not None
+
+    def root_called(self, module: nn.Module, inputs: Sequence[Any], trains: bool) -> None:
+        """A forward of a module begins that an optimizer owns parameters of.
+
+        Args:
+            module: what the user called.
+            inputs: what it was called with.
+            trains: autograd is on.
+        """
+        if not trains:
+            self._evaluates(module, inputs)
+        elif module.training:
+            if self._open is not None or self._doubted:
+                self.close()
+            self.in_doubt = False
+        elif self._doubts < MAX_DOUBTS:
+            self.in_doubt = True
+
+    def root_returned(self, module: nn.Module, outputs: Sequence[torch.Tensor]) -> None:
+        """A forward without a graph returned."""
+        ran = self._open.ran.get(id(module)) if self._open is not None else None
+        if ran is not None and len(outputs) == 1:
+            ran.output_shape = tuple(outputs[0].shape)
+
+    def loss_called(
+        self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """A loss function returned."""
+        if result.requires_grad:
+            if is_plain(result) and len(self._doubted) < MAX_DOUBTED:
+                inputs = inputs_of(name, args, kwargs)
+                value, site = mean_of(result, inputs), evaluatedlosses.user_site()
+                few = len(self._doubted) < evaluatedlosses.GUESSED_CALLS
+                with torch.no_grad():
+                    inputs = inputs.lightened(targets=few)  # no graph must live on
+                self._doubted.append((value, inputs, site))
+        elif self._open is not None and is_plain(result):
+            inputs = inputs_of(name, args, kwargs)
+            for ran in self._open.ran.values():
+                ran.labelled += inputs.target is not None
+            self.losses.add(mean_of(result, inputs), inputs, evaluatedlosses.user_site())
+            self._latest = weakref.ref(result)
+
+    def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
+        """A loss module returned one number without a graph, not by way of a function here."""
+        known = self._latest() if self._latest is not None else None
+        if self._open is not None and known is not value and is_plain(value):
+            for ran in self._open.ran.values():
+                ran.labelled += 1
+            inputs = LossInputs(class_name(module), {})
+            self.losses.add(mean_of(value, inputs), inputs, evaluatedlosses.user_site())
+
+    def backward_began(self) -> None:
+        """What is in doubt was training; what is not is over."""
+        if self.in_doubt:
+            self.in_doubt = False
+            self._doubts += 1
+            self._doubted.clear()
+        if self._open is not None:
+            self.close()
+
+    def close(self) -> None:
+        """Tell what the evaluation, if there was one, has shown."""
+        ended, self._open = self._open, None
+        doubted, self._doubted = self._doubted, []
+        step = ended.step if ended is not None else self._job.grouper.steps_applied
+        for value, inputs, site in doubted:
+            self._doubts = 0
+            self.losses.add(value, inputs, site)
+        for told in self.losses.told(step):
+            self._job.recorder.observe(told)
+        for ran in ended.ran.values() if ended is not None else ():
+            self._tell(ran, step)
+
+    def _evaluates(self, module: nn.Module, inputs: Sequence[Any]) -> None:
+        if self._open is None:
+            self._open = _Open(self._job.grouper.steps_applied)
+        ran = self._open.ran.get(id(module))
+        if ran is None:
+            counts = self._counts.get(module)
+            number = counts.number if counts is not None else 0
+            told = number < TOLD_FIRST or number % TOLD_EVERY == 0
+            ran = self._open.ran[id(module)] = _Ran(weakref.ref(module), told)
+        if module.training and not ran.trains:
+            ran.trains = True
+            if ran.told:
+                ran.location = frames.location(frames.user_frame())
+                ran.dropouts, ran.norms = active_in_training(module, self._job.book)
+        ran.forwards += 1
+        given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
+        if given is None or given.is_inference():  # no version tells whether it has changed
+            return
+        before, ran.last_input = ran.last_input, (weakref.ref(given), given._version)
+        if before is not None and before[0]() is given and before[1] == given._version:
+            ran.repeated = True
+
+    def _tell(self, ran: _Ran, step: int) -> None:
+        module = ran.module()
+        if module is None:
+            return
+        counts = self._counts.get(module)
+        if counts is None:
+            counts = self._counts[module] = _Counts()
+        number, since = counts.number, step - counts.step
+        counts.number, counts.step = number + 1, step
+        if not ran.told:
+            return
+        self._job.recorder.observe(
+            EvaluationPhase(
+                step=step,
+                mode=Mode.EVAL,
+                module=self._job.book.module_name(module),
+                module_type=class_name(module),
+                forwards=ran.forwards,
+                trains=ran.trains,
+                number=number,
+                steps=since,
+                labelled=ran.labelled,
+                repeated=ran.repeated,
+                dropouts=ran.dropouts[:MAX_PATHS],
+                norms=ran.norms[:MAX_PATHS],
+                output_shape=ran.output_shape,
+                location=ran.location,
+            )
+        )

@@ -1,0 +1,321 @@
+"""What the forwards of modules tell: roots, modes, activations, the latest outputs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.inputs import InputWatch
+from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.forward.calls import CallCapture
+from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
+from mothtrap.adapters.torch.forward.held import HeldOutputs
+from mothtrap.adapters.torch.forward.modes import ModeWatch
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.layers.looks import ForwardLooks
+from mothtrap.adapters.torch.layers.narrow import NarrowWatch
+from mothtrap.adapters.torch.losses.losstensors import LossTensors
+from mothtrap.adapters.torch.naming import Root, unseen_inside
+from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.optimization.reach import ReachWatch
+from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.capture.grouper import RootCalled
+from mothtrap.core.records import Scalar
+from mothtrap.core.steps import Mode, StepKey
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+
+
+NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ForwardWatch:
+    """Called before and after every module's forward, at any depth.
+
+    Attributes:
+        calls: takes what is captured of inputs and outputs.
+        loss_tensors: takes what is captured of losses.
+        evaluations: puts together what happens in an evaluation.
+        modes: the modes in which modules are trained.
+        reach: what of the modules backward never reaches.
+        narrow: outputs and gradients in half precision.
+        looks: looks at whole forwards now and then.
+        held: outputs of the latest train forward.
+        inputs: looks at what models are called with, and at loaders.
+        recomputes: a module ran inside a backward: checkpointing is in use.
+        roots_called: forwards of roots so far.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._recorder = job.recorder
+        self._thread = threading.get_ident()
+        self._running: list[int] = []
+        self._root_owned = False
+        self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._in_root = self._root_owned = False
+        self._before_it: weakref.ref[nn.Module] | None = None
+        self._last_output: weakref.ref[torch.Tensor] | None = None
+        self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
+        self._eval_steps = 0
+        self._trains = True
+        self._loss_given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
+        self.calls = CallCapture(job)
+        self.loss_tensors = LossTensors(job)
+        self.evaluations = EvaluationWatch(job)
+        self.modes = ModeWatch(job)
+        self.reach = ReachWatch(job, optimizers)
+        self.narrow = NarrowWatch(job, optimizers)
+        self.looks = ForwardLooks(job)
+        self.held = HeldOutputs()
+        self.inputs = InputWatch(job, lambda: self._thread)
+        self.recomputes = False
+        self.roots_called = 0
+        self.new_step()
+
+    def new_step(self) -> None:
+        """Look up what is due in the step that begins."""
+        self.calls.new_step()
+        self._look_up_calls()
+
+    def _look_up_calls(self) -> None:
+        self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
+
+    def bind_thread(self) -> None:
+        """Watch the forwards of the calling thread (where the optimizer steps)."""
+        self._thread = threading.get_ident()
+
+    def hooks(
+        self,
+    ) -> tuple[Callable[[nn.Module, Any, Any], None], Callable[[nn.Module, Any, Any], None]]:
+        """`entered` (with keywords) and `left` as module hooks; under compilation they vanish."""
+        # Bound here: a global looked up in a hook would become a guard of compiled code.
+        is_compiling = torch.compiler.is_compiling
+
+        def before(module: nn.Module, args: Any, kwargs: Any) -> None:
+            if not is_compiling():
+                self.entered(module, args, kwargs)
+
+        def after(module: nn.Module, _: Any, output: Any) -> None:
+            if not is_compiling() and self._is_observed():
+                self.left(module, output)
+
+        return before, after
+
+    def entered(
+        self, module: nn.Module, args: Any, kwargs: Mapping[str, Any] = NO_KEYWORDS
+    ) -> bool:
+        """A forward begins; whether it is observed, so that its end is to be told."""
+        if not self._is_observed():
+            return False
+        if id(module) in self._running:  # interrupted: its end was never seen
+            while self._running.pop() != id(module):
+                pass
+        if not self._running:
+            self._job.contain(self._root_called, module, args, kwargs)
+        if self._takes_inputs and self._in_root:
+            self._job.contain(self._take_inputs, module, args, kwargs)
+        if self.reach.looks and self._in_root:
+            self._job.contain_part("reach of gradients", self.reach.entered, module, args)
+        if self.looks.active and self._in_root:
+            self._job.contain(self._look, self.looks.entered, module, args, kwargs)
+        self._running.append(id(module))
+        return True
+
+    def left(self, module: nn.Module, output: Any) -> None:
+        """A forward returned; None while its exception is on its way."""
+        if id(module) in self._running:
+            while self._running.pop() != id(module):
+                pass
+            if output is not None or sys.exc_info()[1] is None:
+                self._job.contain(self._returned, module, output)
+
+    def _is_observed(self) -> bool:
+        if not self._job.live or threading.get_ident() != self._thread:
+            return False
+        if torch._C._current_graph_task_id() != -1:  # private; a test pins it
+            self.recomputes = True
+            return False
+        return torch._C._get_tracing_state() is None
+
+    def _returned(self, module: nn.Module, output: Any) -> None:
+        tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
+        single = tensors[0] if len(tensors) == 1 else None
+        if self.narrow.looks and self._trains and self._in_root:
+            self._job.contain_part("half precision", self.narrow.returned, module, tensors)
+        if self.reach.looks and self._in_root:
+            self._job.contain_part(
+                "reach of gradients", self.reach.returned, module, tensors, self._trains
+            )
+        if single is None or not self._is_handed_on(module, single):
+            if self._trains:
+                for tensor in tensors:
+                    self.held.add(module, tensor)
+            if self._takes_outputs and self._in_root:
+                before = self._before_it() if self._before_it is not None else None
+                self._job.contain_part("activations", self.calls.left, module, output, before)
+        if self.looks.active and self._in_root:
+            self._look(self.looks.left, module, output)
+        if single is not None:
+            self._last_output = weakref.ref(single)
+        if module._parameters:
+            self._before_it = weakref.ref(module)
+        if not self._running:
+            self._root_returned(module, tensors, output)
+
+    def _look(self, look: Callable[..., None], *about: Any) -> None:
+        self._job.contain_part("looks at layers", look, *about)
+
+    def _take_inputs(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
+        outermost = not self._running
+        self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
+
+    def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
+        self._in_root = False
+        self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
+        if module in self._rootless:
+            self._keep_loss_inputs(args, kwargs)
+            return
+        root = self._job.book.root_of(module) or self._new_root(module)
+        if root is None:
+            self._rootless[module] = True
+            self._keep_loss_inputs(args, kwargs)
+            return
+        self._in_root = True
+        self._recorder.begin_forward()
+        owned = self._optimizers.owns_root(root)
+        self._job.feed(RootCalled(root.label, owned))
+        self._root_owned = owned
+        self.reach.root_called()
+        self.narrow.root_called()
+        if owned:  # now that the step before is closed
+            self._optimizers.distributed.root_called(module, root)
+            self._job.contain_part(
+                "evaluations", self.evaluations.root_called, module, args, self._trains
+            )
+        self._job.contain_part("data", self.inputs.root_called, module, args, kwargs, self._trains)
+        self.held.root_called((*args, *kwargs.values()), keep=self._trains)
+        self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
+        self._look_up_calls()
+        self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
+        self.roots_called += 1
+        self._before_it = None
+
+    def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
+        """In an evaluation there is no graph that would hold the target of a loss."""
+        if not self._trains and self._recorder.is_due("label", Mode.EVAL):
+            self._loss_given = args, kwargs
+
+    def _new_root(self, module: nn.Module) -> Root | None:
+        if next(module.parameters(), None) is None:
+            return None
+        return self.add_root(self._job.book.top(module))
+
+    def add_root(self, module: nn.Module) -> Root | None:
+        """Name a tree of modules, and say what of it will not be seen."""
+        root = self._job.book.add_root(module)
+        for part in module.modules() if root is not None else ():
+            reason = unseen_inside(part)
+            if reason is not None:
+                name = self._job.book.module_name(part)
+                self._recorder.blind(self._job.grouper.step, f"activations inside {name}", reason)
+        return root
+
+    def _root_returned(
+        self, module: nn.Module, tensors: Sequence[torch.Tensor], output: Any
+    ) -> None:
+        trains = any(t.requires_grad for t in tensors)
+        step = self._job.grouper.step
+        if not self._in_root:
+            given, self._loss_given = self._loss_given, ((), NO_KEYWORDS)
+            if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
+                self._loss_returned(module, tensors[0], trains, *given)
+            return
+        if self.calls.takes_results:
+            self._job.contain_part("outputs", self.calls.returned, module, output)
+        if self.looks.active:
+            self._look(self.looks.root_returned, output)
+        in_segment = self._trains and not torch.is_grad_enabled()
+        if self._root_owned and trains:
+            self._job.contain_part("modes", self.modes.trained, module, self.held)
+        elif self._root_owned and not self._trains:
+            self.evaluations.root_returned(module, tensors)
+        if trains or in_segment or (not tensors and torch.is_grad_enabled()):
+            self._recorder.commit_forward(StepKey(step=step, mode_step=step))
+            return
+        self._eval_steps += 1
+        self._recorder.commit_forward(
+            StepKey(step=step, mode=Mode.EVAL, mode_step=self._eval_steps - 1)
+        )
+
+    def loss_called(
+        self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """A loss function of the framework returned; under no_grad no graph tells of it."""
+        # What has a graph is looked at in the backward.
+        if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
+            self._job.contain(self._loss_called, name, result, args, kwargs)
+
+    def _loss_called(
+        self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        self._job.contain_part(
+            "evaluations", self.evaluations.loss_called, name, result, args, kwargs
+        )
+        inside_loss = bool(self._running) and not self._in_root  # its module will tell
+        if not self.evaluations.is_open or inside_loss or result.requires_grad:
+            return
+        if result.numel() == 1 and is_readable(result):
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._loss_evaluated(frames.location(frames.user_frame()), result, target)
+
+    def _loss_returned(
+        self,
+        module: nn.Module,
+        value: torch.Tensor,
+        trains: bool,
+        args: Any,
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        place = frames.location(frames.user_frame())
+        if trains:
+            self._loss_output = (weakref.ref(value), place)
+        elif is_readable(value):
+            self._job.contain_part(
+                "evaluations", self.evaluations.loss_module_returned, module, value
+            )
+            target = args[1] if len(args) > 1 else kwargs.get("target")
+            self._loss_evaluated(place, value, target)
+
+    def _loss_evaluated(self, place: str | None, value: torch.Tensor, target: Any) -> None:
+        step = self._job.grouper.step
+        key = StepKey(step=step, mode=Mode.EVAL, mode_step=max(0, self._eval_steps - 1))
+        self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
+        self._job.contain_part(
+            "losses", self.loss_tensors.evaluated, key, place or "", value, target
+        )
+
+    def loss_location(self, root: torch.Tensor) -> str | None:
+        """Where the loss module was called whose output is the root of a backward."""
+        if self._loss_output is not None and self._loss_output[0]() is root:
+            return self._loss_output[1]
+        return None
+
+    def _is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
+        """Whether a container merely returns what its last child returned."""
+        last = self._last_output
+        return last is not None and last() is tensor and bool(module._modules)
+
+
+def _is_loss(module: nn.Module) -> bool:
+    return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")

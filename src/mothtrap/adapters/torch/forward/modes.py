@@ -1,0 +1,197 @@
+"""The mode in which modules are trained, and how many samples their batch norms get."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import class_name
+from mothtrap.core.evaluation_observations import NormBatches, TrainingMode
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.held import HeldOutputs
+    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.naming import NameBook
+
+MAX_PATHS = 8
+LASTING_STEPS = 10
+"""Own steps running in a mode after which a module is said to have changed into it."""
+SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
+"""Training forwards whose batch norms are looked at: the first, then one in so many."""
+TOLD_EVERY = 8
+"""Training forwards looked at between two times of telling."""
+
+Paths = tuple[str, ...]
+
+
+def is_dropout(module: nn.Module) -> bool:
+    """Whether a module would drop something in training."""
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.MultiheadAttention):
+        return bool(module.dropout > 0)
+    return isinstance(module, nn.RNNBase) and module.dropout > 0 and module.num_layers > 1
+
+
+def is_batch_norm(module: nn.Module) -> bool:
+    """Whether a module norms by the batch in training and by statistics of its own after."""
+    return isinstance(module, _BatchNorm) and module.running_mean is not None
+
+
+def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]:
+    """Paths of the dropouts and batch norms in a module that are set to training."""
+    parts = [part for part in module.modules() if part.training]
+    return (
+        tuple(book.module_name(part) for part in parts if is_dropout(part)),
+        tuple(book.module_name(part) for part in parts if is_batch_norm(part)),
+    )
+
+
+@dataclass(slots=True)
+class _Mode:
+    """The mode that was told of a module, and the other one, while it does not last yet."""
+
+    told: bool | None = None
+    since: int = 0
+    steps: int = 0
+
+
+@dataclass(slots=True)
+class _Samples:
+    """Numbers of samples that the batch norms of a called module got."""
+
+    forwards: int = 0
+    looked_at: int = 0
+    told: int = 0
+    single: int = 0
+    few: int = 0
+    sizes: Counter[int] = field(default_factory=Counter)
+    fewest: int = 2**31
+    module: weakref.ref[nn.Module] | None = None
+
+
+class ModeWatch:
+    """Notes, for every module that user code calls, the mode in which it is trained."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool]] = {}
+        self._known: ByIdentity[nn.Module, _Mode] = ByIdentity()
+        self._samples: ByIdentity[nn.Module, _Samples] = ByIdentity()
+
+    def trained(self, module: nn.Module, held: HeldOutputs) -> None:
+        """A forward of a module returned what has a graph.
+
+        Args:
+            module: what the user called; an optimizer owns parameters of it.
+            held: what the modules in it put out.
+        """
+        number = id(module)
+        ran = self._ran.get(number)
+        # With a forgotten no_grad an evaluation looks like this too: training mode counts.
+        if ran is None or (module.training and not ran[1]):
+            self._ran[number] = weakref.ref(module), module.training
+        samples = self._samples.get(module)
+        if samples is None:
+            samples = self._samples[module] = _Samples()
+        samples.forwards += 1
+        first = samples.forwards <= SAMPLES_FIRST
+        if first or (samples.looked_at and samples.forwards % SAMPLES_EVERY == 0):
+            self._look(samples, held)
+
+    def close(self, step: int, skipped: bool) -> None:
+        """A step is over: tell what has changed."""
+        ran, self._ran = self._ran, {}
+        for reference, trains in ran.values():
+            module = reference()
+            if module is None or skipped:
+                continue
+            self._judge(module, trains, step)
+            samples = self._samples.get(module)
+            if samples is not None and samples.looked_at >= samples.told + TOLD_EVERY:
+                self._tell_samples(samples, step)
+
+    def _judge(self, module: nn.Module, trains: bool, step: int) -> None:
+        mode = self._known.get(module)
+        if mode is None:
+            mode = self._known[module] = _Mode()
+        if trains == mode.told:
+            mode.steps = 0
+            return
+        if not mode.steps:
+            mode.since = step
+        mode.steps += 1
+        if mode.told is None or mode.steps >= LASTING_STEPS:
+            mode.told, mode.steps = trains, 0
+            self._tell_mode(module, trains, mode.since)
+
+    def _tell_mode(self, module: nn.Module, trains: bool, step: int) -> None:
+        book = self._job.book
+        parts = list(module.modules())
+        dropouts = [part for part in parts if is_dropout(part)]
+        norms = [part for part in parts if is_batch_norm(part)]
+        sleeping = [part for part in (*dropouts, *norms) if not part.training]
+        named = [
+            tuple(book.module_name(part) for part in group[:MAX_PATHS])
+            for group in (dropouts, norms, sleeping)
+        ]
+        self._job.recorder.observe(
+            TrainingMode(
+                step=step,
+                module=book.module_name(module),
+                module_type=class_name(module),
+                trains=trains,
+                dropouts=named[0],
+                norms=named[1],
+                sleeping=named[2],
+                location=book.location(module),
+            )
+        )
+
+    def _look(self, samples: _Samples, held: HeldOutputs) -> None:
+        """What a batch norm puts out has the shape of what it was given."""
+        sizes: list[tuple[int, nn.Module]] = [
+            (int(output.shape[0]), module)
+            for module, output in held
+            if module is not None
+            and isinstance(output, torch.Tensor)
+            and output.ndim > 1
+            and module.training
+            and is_batch_norm(module)
+            and not isinstance(module, nn.SyncBatchNorm)
+        ]
+        if not sizes:
+            return
+        size, module = min(sizes, key=lambda pair: pair[0])
+        samples.looked_at += 1
+        samples.single += size == 1
+        samples.few += size < 4
+        samples.sizes[size] += 1
+        if size < samples.fewest:
+            samples.fewest, samples.module = size, weakref.ref(module)
+
+    def _tell_samples(self, samples: _Samples, step: int) -> None:
+        """Tell what was looked at so far."""
+        module = samples.module() if samples.module is not None else None
+        if module is None:
+            return
+        samples.told = samples.looked_at
+        self._job.recorder.observe(
+            NormBatches(
+                step=step,
+                module=self._job.book.module_name(module),
+                forwards=samples.looked_at,
+                single=samples.single,
+                few=samples.few,
+                samples=samples.sizes.most_common(1)[0][0],
+                location=self._job.book.location(module),
+            )
+        )

@@ -1,0 +1,52 @@
+"""Where values stopped being finite: looked for only in a step that went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from mothtrap.adapters.torch.forward.held import Held
+from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
+from mothtrap.statistics import torch as arithmetic
+
+
+def first_nonfinite(
+    held: Iterable[Held], book: NameBook, step: int
+) -> NonfiniteModule | FiniteOutputs | None:
+    """Find the first module whose output was not finite, or say that all were finite.
+
+    Args:
+        held: modules with their outputs in order of completion; without a module the
+            input of a root, whose NaN means that no module after it is to blame.
+        book: names of modules.
+        step: the step that went wrong.
+    """
+    all_there = True
+    modules = 0
+    for module, tensor in held:
+        if tensor is None:
+            all_there = all_there and module is None
+            continue
+        nan, inf = arithmetic.nonfinite_counts(tensor)
+        modules += module is not None
+        if module is None:
+            if nan:
+                return None
+        elif nan or inf:
+            return NonfiniteModule(
+                step=step,
+                module=book.module_name(module),
+                module_type=type(module).__name__,
+                nan=nan,
+                inf=inf,
+                inputs_known=all_there,
+                parameters_finite=_parameters_finite(module),
+                location=book.location(module),
+            )
+    return FiniteOutputs(step=step, modules=modules) if modules and all_there else None
+
+
+def _parameters_finite(module: nn.Module) -> bool:
+    return not any(any(arithmetic.nonfinite_counts(p)) for p in module.parameters())

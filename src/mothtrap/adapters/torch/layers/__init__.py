@@ -1,0 +1,1 @@
+"""Looks at whole layers now and then: their weights at the start, units, outputs, attention."""

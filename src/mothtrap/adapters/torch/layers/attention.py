@@ -1,0 +1,189 @@
+"""How attention spreads its weights, read from the graph of a loss now and then.
+
+The scores of a fused attention exist nowhere: they are recomputed, for some rows and
+queries, from the queries and keys that its node keeps. An attention written out keeps its
+weights at the softmax whose result is multiplied with the values. Nothing that somebody
+packed (checkpointing, offloading) is read: unpacking would run a segment again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mothtrap.adapters.torch.losses.graph import Node, operation
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.observations import AttentionLook
+from mothtrap.core.schedule import Schedule
+from mothtrap.statistics.torch.plain import to_host
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+WHEN = Schedule(logarithmic=True)
+MAX_NODES = 4096
+"""Nodes of a graph that are visited."""
+MAX_OPERATIONS = 16
+MAX_ROWS, MAX_QUERIES = 4, 32
+"""Examples, and queries of each, whose weights are looked at; chosen by hand."""
+MIN_CHOICES = 8
+"""Keys that a query must choose among to count: with fewer any weights are narrow."""
+_BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
+"""Operations that may stand between attention weights and their product with values."""
+_VIEWS = ("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "permute", "to_copy")
+_SOFTMAX = ("softmax", "safe_softmax")
+
+
+class AttentionWatch:
+    """Looks at every attention under a loss in the steps that are due."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._step = -1
+
+    def read(self, site: str, root: torch.Tensor, checkpointed: bool) -> None:
+        """A backward begins.
+
+        Args:
+            site: the line that called it.
+            root: the loss.
+            checkpointed: segments of the job are run again in backwards.
+        """
+        step = self._job.grouper.step
+        if step == self._step or checkpointed or not WHEN.is_due(step) or root.grad_fn is None:
+            return
+        self._step = step
+        nodes = sorted(set(attentions(root.grad_fn)), key=_place)[:MAX_OPERATIONS]
+        looks = [look for node in nodes if (look := _look(node)) is not None]
+        numbers = to_host([numbers for _, numbers in looks])
+        for number, ((keys, _), found) in enumerate(zip(looks, numbers, strict=True)):
+            *entropies, largest = (float(value) for value in found)
+            if all(math.isfinite(entropy) for entropy in entropies):
+                self._job.recorder.observe(
+                    AttentionLook(
+                        step=step,
+                        number=number,
+                        of=len(looks),
+                        heads=len(entropies),
+                        keys=keys,
+                        entropies=tuple(entropies),
+                        largest_logit=largest if math.isfinite(largest) else None,
+                        location=site,
+                    )
+                )
+
+
+def attentions(root: Node) -> Iterator[Node]:
+    """The nodes of a graph that are fused attentions, or softmaxes of attentions."""
+    waiting, seen = [root], {root}
+    while waiting and len(seen) < MAX_NODES:
+        node = waiting.pop()
+        name = str(node.name())
+        if "ScaledDotProduct" in name:
+            yield node
+        elif name.startswith("Bmm"):
+            softmax = _softmax_of(node)
+            if softmax is not None:
+                yield softmax
+        for child, _ in node.next_functions:
+            if child is not None and child not in seen:
+                seen.add(child)
+                waiting.append(child)
+
+
+def _softmax_of(product: Node) -> Node | None:
+    """The softmax whose result a matrix product multiplies, directly or after dropout."""
+    for child, _ in product.next_functions:
+        node = child
+        while node is not None and operation(node) in (*_BETWEEN, *_VIEWS):
+            node = node.next_functions[0][0]
+        if node is not None and operation(node) in _SOFTMAX:
+            return node
+    return None
+
+
+def _place(node: Node) -> int:
+    """In order of execution."""
+    return int(node._sequence_nr())
+
+
+def _look(node: Node) -> tuple[int, torch.Tensor] | None:
+    """The number of keys; relative entropies of the heads, and the largest score or NaN."""
+    if operation(node) in _SOFTMAX:
+        weights = _saved(node, "result")
+        return None if weights is None else _by_weights(weights)
+    query, key = _saved(node, "query"), _saved(node, "key")
+    if query is None or key is None or query.ndim != 4 or key.shape[1] != query.shape[1]:
+        return None
+    return _by_scores(node, query, key)
+
+
+def _by_scores(node: Node, query: torch.Tensor, key: torch.Tensor) -> tuple[int, torch.Tensor]:
+    scale = getattr(node, "_saved_scale", None)
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    length, keys = query.shape[-2], key.shape[-2]
+    chosen = _queries(length, query.device)
+    query, key = query.detach()[:MAX_ROWS, :, chosen], key.detach()[:MAX_ROWS]
+    with torch.autocast(query.device.type, enabled=False):
+        scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+    allowed = torch.ones_like(scores, dtype=torch.bool)
+    if getattr(node, "_saved_is_causal", False):
+        allowed &= chosen[:, None] >= torch.arange(keys, device=query.device)
+    mask = _saved(node, "attn_mask") if hasattr(node, "_saved_attn_mask") else None
+    if mask is None and hasattr(node, "_saved_attn_bias"):
+        mask = _saved(node, "attn_bias")
+    if mask is not None and {mask.shape[-2], mask.shape[-1]} <= {1, length, keys}:
+        wide = mask.expand(*mask.shape[:-2], length, keys)[..., chosen, :]
+        wide = wide[:MAX_ROWS] if wide.ndim == 4 else wide
+        if wide.dtype == torch.bool:
+            allowed &= wide
+        else:
+            scores, allowed = scores + wide, allowed & torch.isfinite(wide)
+    largest = torch.where(allowed, scores, torch.zeros_like(scores)).abs().amax()
+    weights = torch.where(allowed, scores, torch.full_like(scores, -torch.inf)).softmax(-1)
+    return keys, _entropies(weights, allowed.sum(-1), largest)
+
+
+def _by_weights(weights: torch.Tensor) -> tuple[int, torch.Tensor] | None:
+    if weights.ndim not in (3, 4):
+        return None
+    length, keys = weights.shape[-2:]
+    chosen = _queries(length, weights.device)
+    # Without a head axis what lies along the first one may be heads or examples.
+    weights = weights.detach()[:MAX_ROWS] if weights.ndim == 4 else weights.detach()[None]
+    weights = weights[:, :64]
+    causal = length == keys and not bool(weights.triu(diagonal=1).any())
+    choices = chosen + 1 if causal else torch.full_like(chosen, keys)
+    sampled = weights[:, :, chosen].float()
+    unknown = torch.full((), torch.nan, device=weights.device)
+    return keys, _entropies(sampled, choices.expand(sampled.shape[:-1]), unknown)
+
+
+def _queries(length: int, device: torch.device) -> torch.Tensor:
+    """Queries to look at, evenly chosen, the last one among them."""
+    count = min(length, MAX_QUERIES)
+    return torch.linspace(0, length - 1, count, device=device).round().long()
+
+
+def _entropies(weights: torch.Tensor, choices: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
+    """Relative entropy by head, then the largest score; NaN where no query has choices."""
+    entropy = -torch.xlogy(weights, weights).sum(-1)
+    counts = choices >= MIN_CHOICES
+    relative = torch.where(counts, entropy / choices.clamp(min=2).log(), torch.zeros_like(entropy))
+    by_head = relative.sum(dim=(0, 2)) / counts.sum(dim=(0, 2))
+    return torch.cat([by_head.reshape(-1), largest.reshape(1).float()])
+
+
+def _saved(node: Node, name: str) -> torch.Tensor | None:
+    """A tensor that a node keeps; None where it is packed, freed or no plain tensor."""
+    raw: Any = getattr(node, f"_raw_saved_{name}", None)
+    if getattr(raw, "unpack_hook", None) is not None:
+        return None
+    try:
+        value = getattr(node, f"_saved_{name}", None)
+    except RuntimeError:  # freed by an earlier backward
+        return None
+    return value if isinstance(value, torch.Tensor) and is_plain(value) else None

@@ -1,0 +1,147 @@
+"""Looks at whole training forwards now and then, layer by layer."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.activity import unit_axis
+from mothtrap.adapters.torch.layers import datalook, outputlook, routerlook, unitlook
+from mothtrap.adapters.torch.layers.lookfacts import (
+    Facts,
+    LookedAtData,
+    LookedAtLayer,
+    LookedAtOutput,
+    LookedAtRouter,
+    LookedAtUnits,
+)
+from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
+from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.nested import placed_tensors, tensors_in
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.schedule import Schedule
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+WHEN = Schedule(logarithmic=True)
+"""Steps looked at: the first ones, then ever more rarely, so that the cost vanishes."""
+MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
+"""Weighted layers, layers given data, saturating modules, and outputs of a root that are
+looked at in one forward; chosen by hand: bounds the cost."""
+
+
+class ForwardLooks:
+    """Takes small samples of what layers are given and give, in the forwards that are due.
+
+    One forward of each trained root in a step is looked at. All numbers of a forward
+    come over from their device at once, when it returns.
+
+    Attributes:
+        active: the forward that runs is looked at; else there is nothing to tell.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.active = False
+        self._job = job
+        self._seen: dict[int, int] = {}
+        self._facts: Facts | None = None
+        self._inputs: list[torch.Tensor] = []
+        self._entered: dict[int, LookedAtLayer] = {}
+        self._units: dict[int, LookedAtUnits] = {}
+        self._routers: dict[int, str] = {}
+        self._before: weakref.ref[nn.Module] | None = None
+
+    def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
+        """A forward of a root begins.
+
+        Args:
+            root: user code calls it.
+            inputs: what it is called with.
+            trains: an optimizer holds it, and the forward is part of a training.
+        """
+        step = self._job.grouper.step
+        due = trains and WHEN.is_due(step) and self._seen.get(root.index) != step
+        whole = root.module() if due and torch.is_grad_enabled() else None
+        self.active = whole is not None
+        if whole is None:
+            return
+        self._seen[root.index] = step
+        self._facts = Facts(step=step, root=root.path, location=self._job.book.location(whole))
+        self._inputs = [tensor for tensor in tensors_in(list(inputs)) if is_plain(tensor)]
+        self._entered.clear()
+        self._units.clear()
+        self._routers = routerlook.routers(whole)
+        self._before = None
+
+    def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A module is called within the forward."""
+        given = next(tensors_in([*args, *kwargs.values()], levels=1), None)
+        facts = self._facts
+        if facts is None or given is None or not is_plain(given):
+            return
+        if not given.is_floating_point() or not given.numel():
+            return
+        if normalizes(module):
+            facts.normalizes = True
+            for layer in facts.layers[-1:]:
+                layer.normalized = layer.normalized or layer.gave(given)
+        elif is_weighted(module) and len(facts.layers) < MAX_LAYERS:
+            layer = self._entered[id(module)] = LookedAtLayer(module, outputlook.sizes(given))
+            if not given.requires_grad and len(facts.data) < MAX_DATA:
+                self._take_data(facts, layer, given)
+        function = unitlook.FUNCTIONS.get(type(module).__name__)
+        if function is not None and len(facts.units) < MAX_UNITS:
+            before = self._before() if self._before is not None else None
+            counts = unitlook.histogram(given, unit_axis(given.ndim, before))
+            if counts is not None:
+                units = self._units[id(module)] = LookedAtUnits(module, function, counts)
+                facts.units.append(units)
+
+    def left(self, module: nn.Module, output: Any) -> None:
+        """A module has returned within the forward."""
+        given = next(tensors_in(output, levels=1), None)
+        facts = self._facts
+        if facts is None or given is None or not is_plain(given) or not given.numel():
+            return
+        if module._parameters:
+            self._before = weakref.ref(module)
+        if not given.is_floating_point():
+            return
+        layer = self._entered.pop(id(module), None)
+        if layer is not None:
+            layer.output, layer.output_sizes = weakref.ref(given), outputlook.sizes(given)
+            facts.layers.append(layer)
+        units = self._units.pop(id(module), None)
+        if units is not None:
+            units.output = weakref.ref(given)
+        experts = self._routers.get(id(module))
+        if experts is not None:
+            facts.routers.append(LookedAtRouter(module, experts, *routerlook.choices(given)))
+
+    def root_returned(self, output: Any) -> None:
+        """The forward is over: tell what was seen."""
+        facts, self._facts, self.active = self._facts, None, False
+        if facts is None:
+            return
+        placed = [pair for pair in placed_tensors(output) if is_plain(pair[1])]
+        for place, tensor in placed[:MAX_OUTPUTS]:
+            numbers = outputlook.spread(tensor) if tensor.is_floating_point() else None
+            if numbers is not None and tensor.requires_grad:
+                facts.outputs.append(LookedAtOutput(place, tuple(tensor.shape), numbers))
+        differ = [outputlook.rows_differ(tensor) for tensor in self._inputs[:2]]
+        known = [each for each in differ if each is not None]
+        facts.inputs_differ = any(known) if known else None
+        facts.mark_last([tensor for _, tensor in placed])
+        self._inputs = []
+        for observation in facts.observations(self._job.book):
+            self._job.recorder.observe(observation)
+
+    def _take_data(self, facts: Facts, layer: LookedAtLayer, given: torch.Tensor) -> None:
+        looked = datalook.look(layer.module, given)
+        if looked is not None:
+            facts.data.append(LookedAtData(layer, tuple(given.shape), *looked))

@@ -1,0 +1,288 @@
+"""What backwards tell: the loss, its value, how it was computed, where."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.distributed import own_value
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.losses import graph, lossvalues
+from mothtrap.adapters.torch.losses.targetwatch import TargetWatch
+from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
+from mothtrap.core.observations import LossCall, LossSeries
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.job import Job
+
+GRAPH_FIRST, GRAPH_EVERY = 3, 100
+"""Backwards of a call site whose graph is read: the first few, then one in so many."""
+MAX_CALLS = 256
+"""Readings of graphs kept for the step in progress."""
+VALUES_EVERY = 8
+"""Backwards of a call site at which labels and predictions are looked at: one in so many."""
+MAX_NONFINITE_LOOKS = 4
+"""Losses that are not finite whose targets are looked at out of turn."""
+
+MAX_LOSSES = 2 * Grouper.MAX_PENDING
+"""Losses kept that no optimizer step follows."""
+MAX_WAITING = 256
+"""Losses left on a device before they are brought over, without being asked for."""
+
+
+class LossWatch:
+    """Keeps the losses of the step in progress by key."""
+
+    def __init__(self, job: Job, forwards: ForwardWatch) -> None:
+        self._job, self._forwards = job, forwards
+        self._recorder = job.recorder
+        self._values: dict[int, float] = {}
+        self._waiting: dict[int, torch.Tensor] = {}
+        self._nonfinite: set[int] = set()
+        self._keys = 0
+        self._seen: dict[str, int] = {}
+        self._places: dict[str, str | None] = {}
+        self._dtypes: dict[str, torch.dtype] = {}
+        self._calls: list[tuple[str, LossCall]] = []
+        self._targets = TargetWatch(job, forwards)
+        self._looks_at_nonfinite = MAX_NONFINITE_LOOKS
+        self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
+        self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
+        self._series: set[str] = set()
+        self._given: tuple[str, float] | None = None
+        self._candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
+
+    @property
+    def knows_none(self) -> bool:
+        """Whether no step had a loss so far."""
+        return not self._series
+
+    def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
+        """Remember which losses a gradient scaler has multiplied."""
+        self._scaler = weakref.ref(scaler)
+        if isinstance(originals, torch.Tensor):
+            originals, results = [originals], [results]
+        for original, result in zip(originals, results, strict=False):
+            if isinstance(original, torch.Tensor) and isinstance(result, torch.Tensor):
+                self._scaled[result] = original.detach()
+
+    def began(self, tensors: Any) -> tuple[BackwardBegan, torch.Tensor | None]:
+        """Note the root of a backward.
+
+        Args:
+            tensors: what `torch.autograd.backward` was called with.
+
+        Returns:
+            The event, and the loss where the backward starts from one number.
+        """
+        frame = frames.user_frame()
+        site = frames.location(frame) or "unknown"
+        root = _scalar_root(tensors)
+        if root is None:
+            return BackwardBegan(site), None
+        if site not in self._places:
+            place = self._forwards.loss_location(root)
+            if place is None and frame is not None:
+                place = frames.assigned_at(frame)
+            self._places[site] = place or site
+        self._keys += 1
+        value = self._unscaled(root)
+        self._dtypes[site] = value.dtype
+        self._keep(self._keys, value.clone() if value.device.type != "cpu" else float(value))
+        return BackwardBegan(site, self._keys), root
+
+    def place(self, site: str) -> str | None:
+        """The line of the loss whose backward is called at a site."""
+        return self._places.get(site)
+
+    def given(self, loss: Any) -> None:
+        """Take the loss of the step just done from the user; a tensor tells how it was made."""
+        frame = frames.user_frame()
+        site = frames.location(frame) or "unknown"
+        if site not in self._places:
+            place = frames.assigned_at(frame) if frame is not None else None
+            self._places[site] = place or site
+        root = _scalar_root(loss)
+        self._given = (site, float(loss) if root is None else float(_value(root)))
+        if root is not None:
+            self._dtypes[site] = root.dtype
+            self._job.contain_part("loss graph", self.read_graph, site, root)
+
+    def gradient_taken(self, outputs: Any) -> None:
+        """Note what `torch.autograd.grad` was asked for: the loss of a loop that assigns
+        gradients itself, if no backward comes before the step."""
+        self._candidate = self.began(outputs)
+
+    def take_candidate(self) -> tuple[BackwardBegan, torch.Tensor | None] | None:
+        """The latest root of `torch.autograd.grad`, once."""
+        candidate, self._candidate = self._candidate, None
+        return candidate
+
+    def nonfinite(self) -> bool:
+        """Whether a loss of the step in progress is not finite (one transfer)."""
+        self._resolve()
+        return bool(self._nonfinite)
+
+    def close(self, closed: ClosedStep) -> None:
+        """Hand the losses of a closed step to the recorder."""
+        self._resolve()
+        labels = {series.site: series.series for series in closed.series}
+        if self._given is not None:  # what the user says overrides what was seen
+            site, value = self._given
+            labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
+            self._add(closed, labels[site], site, value)
+            self._given = None
+        else:
+            for series in closed.series:
+                total = sum(self._values[key] for key in series.losses if key in self._values)
+                self._add(closed, series.series, series.site, total)
+        for site, call in self._calls:
+            self._recorder.observe(
+                msgspec.structs.replace(call, step=closed.step, series=labels.get(site))
+            )
+        self._calls.clear()
+        # The backward that closed the step has begun the next one.
+        self._values = {k: v for k, v in self._values.items() if k == self._keys}
+        self._nonfinite &= self._values.keys()
+
+    def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
+        self._recorder.scalar("loss", series, value)
+        self._forwards.evaluations.losses.trained(series, value)
+        self._forwards.loss_tensors.loss(
+            series, self._places.get(site), value, self._dtypes.get(site, torch.float64)
+        )
+        if series not in self._series:
+            self._series.add(series)
+            self._recorder.observe(
+                LossSeries(
+                    step=closed.step,
+                    series=series,
+                    location=self._places.get(site),
+                    optimizers=closed.optimizers[:8],
+                )
+            )
+
+    def _unscaled(self, root: torch.Tensor) -> torch.Tensor:
+        """Value of a root as it was before a gradient scaler multiplied it.
+
+        A root that is not itself the scaler's result but comes after a call of it, such as
+        a sum of scaled losses, is divided by the scale.
+        """
+        scaler = self._scaler() if self._scaler is not None else None
+        value = self._scaled.get(root)
+        if value is None:
+            value = _value(root)
+            if scaler is not None:
+                value = value / scaler.get_scale()
+        self._scaler = None
+        return value
+
+    def _keep(self, key: int, value: torch.Tensor | float) -> None:
+        if isinstance(value, torch.Tensor):
+            self._waiting[key] = value
+            if len(self._waiting) > MAX_WAITING:
+                self._resolve()
+            return
+        self._values[key] = value
+        if not math.isfinite(value):
+            self._nonfinite.add(key)
+        if len(self._values) > MAX_LOSSES:  # no step ever came
+            oldest = next(iter(self._values))
+            del self._values[oldest]
+            self._nonfinite.discard(oldest)
+
+    def _resolve(self) -> None:
+        """Bring losses that are on a device over, in one transfer."""
+        waiting, self._waiting = self._waiting, {}
+        if waiting:
+            host = torch.stack([v.reshape(()).double() for v in waiting.values()]).tolist()
+            for key, value in zip(waiting, host, strict=True):
+                self._keep(key, value)
+
+    def read_graph(self, site: str, root: torch.Tensor) -> None:
+        """Read, on some backwards of a call site, how the loss was computed."""
+        count = self._seen[site] = self._seen.get(site, -1) + 1
+        broke = bool(self._nonfinite) and self._looks_at_nonfinite > 0
+        self._looks_at_nonfinite -= broke
+        wants_values = (count % VALUES_EVERY == 0 or broke) and not self._forwards.recomputes
+        if count >= GRAPH_FIRST and count % GRAPH_EVERY and not wants_values:
+            return
+        if root.grad_fn is None:
+            return
+        terms = graph.loss_terms(root.grad_fn)
+        if not terms and count == 0:
+            self._recorder.blind(
+                self._job.grouper.step,
+                f"how the loss at {site} is computed",
+                f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
+            )
+        above = graph.operations_above(root.grad_fn)[root in self._scaled :]
+        for term in terms:
+            del self._calls[:-MAX_CALLS]  # no step ever came
+            call = self._call(site, term, wants_values)
+            self._calls.append((site, msgspec.structs.replace(call, above=above)))
+            if wants_values:
+                alone = len(terms) == 1
+                self._job.contain_part("loss targets", self._add_targets, site, term, alone)
+
+    def read_labels(self, site: str, root: torch.Tensor) -> None:
+        """Take the targets of a loss where they are due."""
+        if not self._recorder.is_due("label"):
+            return
+        terms = graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []
+        checkpointed = self._forwards.recomputes
+        found = [lossvalues.target(term, checkpointed=checkpointed) for term in terms]
+        targets = [target for target in found if target is not None]
+        place = self._places[site] or site
+        if targets:
+            self._forwards.loss_tensors.labels(place, targets)
+            return
+        self._recorder.blind(
+            self._job.grouper.step,
+            f"labels of the loss at {place}",
+            "its graph holds no target; dbg.log_tensor can record it",
+        )
+
+    def _add_targets(self, site: str, term: graph.LossTerm, alone: bool) -> None:
+        place, call = self._calls[-1]
+        self._calls[-1] = (place, self._targets.look(site, term, call, alone=alone))
+
+    def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
+        return LossCall(
+            step=0,
+            operation=term.operation,
+            chain=term.chain,
+            prediction_shape=term.prediction_shape,
+            target_shape=term.target_shape,
+            result_shape=term.result_shape,
+            classes=term.classes,
+            reduction=term.reduction,
+            alone=term.alone,
+            softmax_sizes=term.softmax_sizes,
+            location=self._places[site],
+            label_counts=lossvalues.label_counts(term) if wants_values else None,
+            prediction_spread=lossvalues.prediction_spread(term) if wants_values else None,
+        )
+
+
+def _value(root: torch.Tensor) -> torch.Tensor:
+    """The value of a root, without its graph."""
+    own = own_value(root)
+    return (root if own is None else own).detach()
+
+
+def _scalar_root(tensors: Any) -> torch.Tensor | None:
+    """The one-element tensor that a backward starts from, else None."""
+    if isinstance(tensors, tuple | list) and len(tensors) == 1:
+        tensors = tensors[0]
+    if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
+        # Of a sum that is spread over workers nobody has the value.
+        return tensors if own_value(tensors) is not None else None
+    return None

@@ -1,0 +1,105 @@
+"""Whether a position of a sequence can see later ones, by the operations of a graph.
+
+Node names, shapes and numbers are read; of what attention saved, only whether there is a
+mask. The names are private to PyTorch; the tests of this file pin them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.losses.graph import Node, operation, output_shape
+
+MAX_NODES = 20000
+"""Operations that are looked at; a GPT of 48 layers has 3000."""
+MAX_BEFORE = 8
+"""Operations between the product of queries and keys and its softmax."""
+
+_SOFTMAXES = frozenset({"softmax", "safe_softmax"})
+_SCORES = frozenset({"bmm", "mm", "matmul"})
+_UNMASKING = frozenset(
+    {"div", "mul", "view", "unsafe_view", "reshape", "expand", "clone", "to_copy", "transpose"}
+)
+
+
+def looks_ahead(root: Node, modules: Iterable[nn.Module], length: int) -> str:
+    """Say what lets a position of a sequence of `length` see later ones.
+
+    Args:
+        root: `grad_fn` of a prediction.
+        modules: those that ran in the forward.
+        length: positions of the sequence.
+
+    Returns:
+        `attention` where attention over all positions is nowhere masked, `recurrent` where
+        every recurrent layer runs both ways; `causal` where all attention is masked, or the
+        only recurrent layer runs one way; else `""`.
+    """
+    masked = [m for m in _attention_masks(root, length) if m is not None]
+    if masked:
+        return "causal" if all(masked) else "" if any(masked) else "attention"
+    layers = {id(module): module for module in modules if isinstance(module, nn.RNNBase)}
+    if layers and all(layer.bidirectional for layer in layers.values()):
+        return "recurrent"
+    return "causal" if len(layers) == 1 else ""
+
+
+def _attention_masks(root: Node, length: int) -> list[bool | None]:
+    """Of every attention over the sequence, whether it is masked; None = unknown."""
+    found: list[bool | None] = []
+    waiting, seen = deque([root]), {root}
+    while waiting and len(seen) <= MAX_NODES:
+        node = waiting.popleft()
+        name = operation(node)
+        if name in _SOFTMAXES and _is_square(output_shape(node), length):
+            found.append(_is_masked(node))
+        elif name.startswith("scaled_dot_product"):
+            found.append(_is_fused_masked(node, length))
+        for child, _ in node.next_functions:
+            if child is not None and child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return found
+
+
+def _is_square(shape: tuple[int, ...] | None, length: int) -> bool:
+    return shape is not None and len(shape) >= 3 and shape[-1] == shape[-2] == length
+
+
+def _is_masked(softmax: Node) -> bool:
+    """Whether anything but a change of scale lies between the scores and their softmax."""
+    node: Node | None = next((c for c, _ in softmax.next_functions if c is not None), None)
+    for _ in range(MAX_BEFORE):
+        if node is None:
+            return True
+        raw = str(node.name()).lower()
+        if raw.startswith(tuple(_SCORES)):
+            return False
+        if operation(node) not in _UNMASKING:
+            return True  # masked_fill, where, baddbmm, an addition: it may be a mask
+        node = next((c for c, _ in node.next_functions if c is not None), None)
+    return True
+
+
+def _is_fused_masked(node: Node, length: int) -> bool | None:
+    """Of the fused operation, by what it was told; None where that cannot be read."""
+    shape = output_shape(node)
+    if shape is None or len(shape) < 3 or shape[-2] != length:
+        return None  # of other positions, such as those of an encoder
+    causal = getattr(node, "_saved_is_causal", None)
+    if not isinstance(causal, bool):
+        return True
+    for name in ("attn_mask", "attn_bias"):
+        packed = getattr(getattr(node, f"_raw_saved_{name}", None), "unpack_hook", None)
+        if packed is not None:
+            return True
+        try:
+            if isinstance(getattr(node, f"_saved_{name}", None), torch.Tensor):
+                return True
+        except RuntimeError:
+            return True
+    return causal

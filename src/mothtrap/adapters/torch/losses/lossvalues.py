@@ -1,0 +1,104 @@
+"""What a loss operation saved of its inputs, looked at now and then: labels, predictions.
+
+Saved tensors are read at the loss operation only, and never those that somebody packed
+(checkpointing, offloading) nor once a checkpointed segment was seen in the job: unpacking
+re-runs the segment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mothtrap.adapters.torch.losses.graph import LossTerm, operation
+
+MAX_ROWS = 1024
+"""Rows of a batch that are looked at."""
+MAX_SPREAD = 65536
+"""Probabilities over whose rows the spread is taken, of 64 rows at least: with more the look
+costs as much as a small model's step, and tells no more."""
+MAX_CLASSES = 65536
+
+
+def label_counts(term: LossTerm) -> tuple[int, ...] | None:
+    """Hard targets per class, or None when they are soft or not to be had."""
+    target = _saved(term, "_saved_target")
+    if target is None or not term.classes or term.classes > MAX_CLASSES:
+        return None
+    labels = target.reshape(-1)[: 64 * MAX_ROWS].to("cpu")
+    if term.operation.startswith("binary"):
+        if not bool(((labels == 0) | (labels == 1)).all()):
+            return None
+        ones = int(labels.sum())
+        return (labels.numel() - ones, ones)
+    if labels.is_floating_point():
+        return None
+    kept = labels[(labels >= 0) & (labels < term.classes)].to(torch.int64)
+    return tuple(torch.bincount(kept, minlength=term.classes).tolist())
+
+
+def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
+    """The target of a loss operation; None when the graph has no such thing.
+
+    Args:
+        term: the loss operation.
+        checkpointed: segments of the graph may be re-run by whoever reads what they saved.
+    """
+    saved = getattr(term.node, "_raw_saved_target", None)
+    if checkpointed and not hasattr(saved, "unpack_hook"):  # whether it is packed is unknown
+        return None
+    return _saved(term, "_saved_target")
+
+
+def saved_prediction(term: LossTerm) -> torch.Tensor | None:
+    """What a loss operation is taken of: the prediction, log-probabilities, or a difference."""
+    saved = _saved(term, "_saved_self")
+    return None if saved is None else saved.detach()
+
+
+def is_weighted(term: LossTerm) -> bool:
+    """Whether a class loss was given weights for its classes."""
+    names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
+    return any(_saved(term, name) is not None for name in names)
+
+
+def prediction_spread(term: LossTerm) -> float | None:
+    """Standard deviation over rows of the class probabilities, mean over classes."""
+    saved = _saved(term, "_saved_self") if term.classes else None
+    if saved is None or not saved.is_floating_point():
+        return None
+    rows = _rows(saved, term)
+    if rows is None or len(rows) < 2:
+        return None
+    return float(rows.std(dim=0, correction=0).mean())
+
+
+def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
+    """Probabilities as (rows, classes)."""
+    if term.operation == "binary_cross_entropy_with_logits":
+        return saved.detach().reshape(-1, 1)[:MAX_ROWS].float().sigmoid()
+    if term.operation == "binary_cross_entropy":
+        return saved.detach().reshape(-1, 1)[:MAX_ROWS].float()
+    if saved.ndim < 2:
+        return None
+    by_class = saved.detach().movedim(1, -1)
+    classes = by_class.shape[-1]
+    rows = min(MAX_ROWS, max(64, MAX_SPREAD // max(1, classes)))
+    flat = by_class.reshape(-1, classes)[:rows].float()
+    return flat.exp() if operation(term.node).startswith("nll") else flat.softmax(-1)
+
+
+def _saved(term: LossTerm, name: str) -> torch.Tensor | None:
+    """A saved tensor of the loss node; its buffers may be freed already."""
+    node: Any = term.node
+    if operation(node) == "log_softmax":
+        return None
+    packed = getattr(getattr(node, "_raw" + name, None), "unpack_hook", None)  # torch 2.13 has it
+    if packed is not None:
+        return None
+    try:
+        value = getattr(node, name, None)
+    except RuntimeError:
+        return None
+    return value if isinstance(value, torch.Tensor) else None

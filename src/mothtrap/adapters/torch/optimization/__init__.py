@@ -1,0 +1,1 @@
+"""What steps do: who owns which parameter, what reaches it, how it changes."""

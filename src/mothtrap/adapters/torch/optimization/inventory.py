@@ -1,0 +1,211 @@
+"""What of a trained model cannot train: parameters that are hidden, or frozen."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.naming import Root, class_name
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.reach import values_digest
+from mothtrap.core.reach_observations import FrozenParameters, HiddenParameters
+from mothtrap.statistics.torch.plain import local
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+LOOKED_AT = 2
+"""Steps of the job after which models are looked through."""
+TOLD_AT = (24, 60, 100)
+"""Steps after which hidden parameters are told; every `TOLD_EVERY` further ones too."""
+TOLD_EVERY = 500
+LEVELS = 3
+"""Containers in containers that are looked into for hidden modules."""
+MAX_PARTS = 10_000
+"""Things in plain containers that are looked at in a model."""
+MODULES_NAMED = 10
+
+
+@dataclass(slots=True, eq=False)
+class _Hidden:
+    """The hidden parameters behind one plain attribute of a module."""
+
+    holder: str
+    what: str
+    location: str | None
+    parameters: list[weakref.ref[torch.Tensor]]
+    digest: int
+    reached_steps: int = 0
+    marks: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class InventoryWatch:
+    """Looks through the models that train, once, and follows what it finds."""
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._looked: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._hidden: list[_Hidden] = []
+        self._steps = 0
+
+    def stepped(self) -> None:
+        """An optimizer has stepped; gradients are still there."""
+        for hidden in self._hidden:
+            _count(hidden)
+
+    def close(self, step: int) -> None:
+        """A step of the job has closed."""
+        self._steps += 1
+        tells = self._steps in TOLD_AT or self._steps % TOLD_EVERY == 0
+        if self._steps == LOOKED_AT or tells:
+            self._look(step)
+        for hidden in self._hidden if tells else ():
+            self._tell(hidden, step)
+
+    def _look(self, step: int) -> None:
+        for root in self._job.book.roots:
+            whole = root.module()
+            if whole is None or whole in self._looked or not self._optimizers.owns_root(root):
+                continue
+            self._looked[whole] = True
+            self._hidden += self._hidden_in(whole)
+            self._tell_frozen(root, whole, step)
+
+    # Hidden
+
+    def _hidden_in(self, whole: nn.Module) -> Iterator[_Hidden]:
+        registered = {id(m) for m in whole.modules()} | {id(p) for p in whole.parameters()}
+        for module in whole.modules():
+            for name, value in list(vars(module).items()):
+                if name.startswith("_") and isinstance(value, dict):
+                    continue  # the framework's own books
+                found = [p for p in _parts(value) if id(p) not in registered]
+                own = [p for p in _parameters(found) if self._is_free(p, registered)]
+                if own:
+                    path = self._job.book.module_name(module)
+                    whole_path = "" if module is whole else f"{path}."
+                    yield _Hidden(
+                        holder=f"{whole_path}{name}",
+                        what=_words(value, found),
+                        location=self._location(found, module),
+                        parameters=[weakref.ref(p) for p in own],
+                        digest=values_digest(own),
+                    )
+
+    def _is_free(self, parameter: torch.Tensor, registered: set[int]) -> bool:
+        wanted = parameter.requires_grad and parameter.is_leaf
+        return (
+            wanted and id(parameter) not in registered and self._optimizers.owner(parameter) is None
+        )
+
+    def _location(self, found: list[Any], holder: nn.Module) -> str | None:
+        modules = [part for part in found if isinstance(part, nn.Module)]
+        return self._job.book.location(modules[0] if modules else holder)
+
+    def _tell(self, hidden: _Hidden, step: int) -> None:
+        alive = [p for reference in hidden.parameters if (p := reference()) is not None]
+        if not alive or not hidden.reached_steps:
+            return
+        given = any(self._optimizers.owner(p) is not None for p in alive)
+        self._job.recorder.observe(
+            HiddenParameters(
+                step=step,
+                holder=hidden.holder,
+                what=hidden.what,
+                parameters=len(alive),
+                elements=sum(p.numel() for p in alive),
+                reached_steps=hidden.reached_steps,
+                changed=given
+                or len(alive) < len(hidden.parameters)
+                or values_digest(alive) != hidden.digest,
+                location=hidden.location,
+            )
+        )
+
+    # Frozen
+
+    def _tell_frozen(self, root: Root, whole: nn.Module, step: int) -> None:
+        elements = frozen = judged = untouched = 0
+        idle: list[tuple[int, nn.Module]] = []
+        for module in whole.modules():
+            own = [p for p in module._parameters.values() if p is not None]
+            elements += sum(p.numel() for p in own)
+            still = sum(p.numel() for p in own if not p.requires_grad)
+            frozen += still
+            fresh = looks_untouched([module]) if still else None
+            judged += still if fresh is not None else 0
+            if fresh:
+                untouched += still
+                idle.append((still, module))
+        if not frozen:
+            return
+        idle.sort(key=lambda pair: -pair[0])
+        book = self._job.book
+        self._job.recorder.observe(
+            FrozenParameters(
+                step=step,
+                root=root.path,
+                elements=elements,
+                frozen=frozen,
+                judged=judged,
+                untouched=untouched,
+                modules=tuple(book.module_name(m) for _, m in idle[:MODULES_NAMED]),
+                location=book.location(idle[0][1]) if idle else None,
+            )
+        )
+
+
+def _parts(value: Any) -> list[Any]:
+    """The modules and tensors in a plain container, or a tensor by itself."""
+    found: list[Any] = []
+    waiting, looked = [(value, LEVELS)], 0
+    while waiting and looked < MAX_PARTS:
+        part, levels = waiting.pop()
+        looked += 1
+        if isinstance(part, nn.Module | torch.Tensor):
+            found.append(part)
+        elif levels and type(part) in (list, tuple, dict):
+            inner = part.values() if isinstance(part, dict) else part
+            waiting += [(each, levels - 1) for each in reversed(list(inner)[:MAX_PARTS])]
+    return found
+
+
+def _parameters(found: list[Any]) -> Iterator[torch.Tensor]:
+    for part in found:
+        if isinstance(part, nn.Module):
+            yield from part.parameters()
+        else:
+            yield part
+
+
+def _words(value: Any, found: list[Any]) -> str:
+    kinds = Counter(
+        class_name(part) if isinstance(part, nn.Module) else type(part).__name__ for part in found
+    )
+    inside = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    if isinstance(value, nn.Module | torch.Tensor):
+        return f"plain attribute ({inside})"
+    return f"plain {type(value).__name__} of {inside}"
+
+
+def _count(hidden: _Hidden) -> None:
+    """Count a step in which one of the parameters got a gradient that is not zero."""
+    reached = False
+    for reference in hidden.parameters:
+        parameter = reference()
+        gradient = parameter.grad if parameter is not None else None
+        if gradient is None:
+            continue
+        mark = (id(gradient), gradient._version)
+        if not reached and hidden.marks.get(id(parameter)) != mark:
+            reached = bool(local(gradient).any())
+        hidden.marks[id(parameter)] = mark
+    hidden.reached_steps += reached

@@ -1,0 +1,166 @@
+"""Parameters that no optimizer holds, of trained roots and of new ones."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.core.observations import UnownedParameter
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch.plain import local
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.job import Job
+
+TOLD_AT = 20
+"""Steps after which it is told first; the rule wants so many."""
+TOLD_EVERY = 100
+MAX_WATCHED = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    root: Root
+    digest: int
+    reached_steps: int = 0
+    nonzero: bool = False
+    mark: tuple[weakref.ref[torch.Tensor], int] | None = None
+
+
+class OwnershipWatch:
+    """Counts in how many steps an unowned parameter got a gradient."""
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
+        self._job, self._optimizers, self._forwards = job, optimizers, forwards
+        self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
+        self._new: dict[int, bool] = {}
+        self._roots_seen = -1
+        self._steps = 0
+
+    def stepped(self) -> None:
+        """Count what was reached; called when an optimizer has stepped, since gradients may
+        be gone when the step is closed."""
+        self._look_for_new_roots()
+        for parameter, watched in self._watched.items():
+            _count(parameter, watched)
+
+    def close(self, step: int) -> None:
+        """Look at the step that closed; called once a step."""
+        self._steps += 1
+        tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0
+        if self._steps == 2 or tells:
+            self._job.book.refresh()
+            self._find()
+        if tells:
+            self._tell(step)
+
+    def _look_for_new_roots(self) -> None:
+        roots = self._job.book.roots_seen
+        if roots != self._roots_seen:
+            self._roots_seen = roots
+            self._find()
+
+    def _find(self) -> None:
+        optimizers = self._optimizers
+        for root in self._job.book.roots:
+            module = root.module()
+            if module is None:
+                continue
+            # Of a model that nobody trains only a new one is of interest: a loaded one may be
+            # there to judge others.
+            if not optimizers.owns_root(root) and not self._is_new(root, module):
+                continue
+            for parameter in module.parameters():
+                known = parameter in self._watched
+                if known or not parameter.requires_grad or optimizers.owner(parameter) is not None:
+                    continue
+                if len(self._watched) < MAX_WATCHED:
+                    self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
+
+    def _is_new(self, root: Root, module: nn.Module) -> bool:
+        """Whether a model looks as it was initialised; asked once, when it is first seen."""
+        if root.index not in self._new:
+            self._new[root.index] = looks_untouched(module.modules()) is True
+        return self._new[root.index]
+
+    def _tell(self, step: int) -> None:
+        optimizers, book = self._optimizers, self._job.book
+        for parameter, watched in self._watched.items():
+            if optimizers.owner(parameter) is not None:
+                continue
+            name, path = optimizers.name_of(parameter)
+            module = book.module_called(path)
+            self._job.recorder.observe(
+                UnownedParameter(
+                    step=step,
+                    name=name,
+                    module=path,
+                    shape=tuple(parameter.shape),
+                    reached_steps=watched.reached_steps if watched.nonzero else 0,
+                    changed=arithmetic.digest(parameter.detach()) != watched.digest,
+                    created_after_optimizer=self._is_younger(module, watched.root),
+                    twin=self._orphan_like(parameter),
+                    downstream_of_trained=self._is_downstream(path, watched.root),
+                    model_untouched=not optimizers.owns_root(watched.root),
+                    location=book.location(module) if module is not None else None,
+                )
+            )
+
+    def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
+        """Whether the module was built after an optimizer of its root."""
+        birth = self._job.book.birth(module) if module is not None else None
+        whole = root.module()
+        if birth is None or whole is None:
+            return False
+        own = {id(p) for p in whole.parameters()}
+        return any(
+            known.births < birth and any(id(p) in own for p in parameters(optimizer))
+            for known, optimizer in self._optimizers.alive()
+        )
+
+    def _orphan_like(self, parameter: torch.Tensor) -> str | None:
+        """A parameter of an optimizer that no living module has, of the same shape."""
+        in_models = {
+            id(p)
+            for root in self._job.book.roots
+            if (module := root.module()) is not None
+            for p in module.parameters()
+        }
+        for known, optimizer in self._optimizers.alive():
+            for place, held in enumerate(parameters(optimizer)):
+                if held.shape == parameter.shape and id(held) not in in_models:
+                    return f"{known.name}.parameters[{place}]"
+        return None
+
+    def _is_downstream(self, path: str, root: Root) -> bool:
+        """Whether a module with trained parameters ran before this one in the forward."""
+        order = self._forwards.calls.order
+        whole = root.module()
+        if path not in order or whole is None:
+            return False
+        optimizers, book = self._optimizers, self._job.book
+        return any(
+            order.get(book.module_name(module), len(order)) < order[path]
+            and any(optimizers.owner(p) is not None for p in module.parameters(recurse=False))
+            for module in whole.modules()
+        )
+
+
+def _count(parameter: torch.Tensor, watched: _Watched) -> None:
+    gradient = parameter.grad
+    if gradient is None:
+        return
+    mark = watched.mark
+    if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
+        watched.reached_steps += 1
+        watched.mark = (weakref.ref(gradient), gradient._version)
+        watched.nonzero = watched.nonzero or bool(local(gradient).any())

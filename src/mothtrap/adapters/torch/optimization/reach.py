@@ -1,0 +1,299 @@
+"""Which parameters of optimizers backward never reaches, and what their modules do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.naming import unseen_inside
+from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.reach_observations import IdleOptimizer, UnreachedModule
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch.plain import local
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+SURVEYS_FROM = 2
+"""Own step of an optimizer after which the modules of what is unreached are watched."""
+SURVEYED_FORWARDS = 8
+"""Forwards whose modules are all looked at, for their order and for cut outputs."""
+TOLD_AT = (5, 20, 50, 100)
+"""Own steps of an optimizer after which it is told; and every `TOLD_EVERY` further ones."""
+TOLD_EVERY = 200
+COMPARED_ELEMENTS = 4096
+"""Elements of a parameter, the first ones, that tell whether somebody changes it."""
+MAX_MODULES = 64
+"""Modules that are told of an optimizer at a time."""
+
+
+@dataclass(slots=True, eq=False)
+class _Module:
+    """What was seen of a module with unreached parameters."""
+
+    digest: int
+    runs: int = 0
+    without_graph: int = 0
+    in_evaluation: int = 0
+    detached_before: str | None = None
+    told: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Owner:
+    """The unreached parameters of an optimizer; `idle` steps running none had a gradient."""
+
+    steps: int = 0
+    idle: int = 0
+    known: int = 0
+    elements: int = 0
+    pending: list[torch.Tensor] = field(default_factory=list)
+
+
+class ReachWatch:
+    """Asks after every step whether what has had no gradient so far has one now.
+
+    What backward has reached once has a gradient, be it zero, and is looked at no more.
+
+    Attributes:
+        looks: calls of modules are to be told.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._owners: ByIdentity[Optimizer, _Owner] = ByIdentity()
+        self._watched: ByIdentity[nn.Module, _Module] = ByIdentity()
+        self._order: ByIdentity[nn.Module, int] = ByIdentity()
+        self._unhooked: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._outputs: dict[int, nn.Module] = {}
+        self._surveys = 0
+        self.looks = False
+
+    # Steps
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped; its gradients are still there."""
+        owner = self._owners.get(optimizer)
+        if owner is None:
+            owner = self._owners[optimizer] = _Owner()
+        owner.steps += 1
+        self._take_in(optimizer, owner)
+        before = len(owner.pending)
+        if not before and not owner.idle:
+            return
+        owner.pending = [p for p in owner.pending if p.grad is None and p.requires_grad]
+        shrunk = len(owner.pending) < before
+        self._count_idle(optimizer, owner, shrunk)
+        if owner.pending and owner.steps == SURVEYS_FROM:
+            self._surveys = SURVEYED_FORWARDS
+            self._watch(owner)
+        if shrunk:
+            self._tell_reached()
+            self.looks = any(other.pending for _, other in self._owners.items())
+        if owner.pending and (owner.steps in TOLD_AT or owner.steps % TOLD_EVERY == 0):
+            if owner.idle >= TOLD_AT[0]:
+                self._tell_idle(optimizer, owner)
+            else:
+                self._tell_unreached(owner)
+
+    def _count_idle(self, optimizer: Optimizer, owner: _Owner, shrunk: bool) -> None:
+        if not shrunk and all(p.grad is None for p in parameters(optimizer)):
+            owner.idle += 1
+        elif owner.idle:
+            told, owner.idle = owner.idle >= TOLD_AT[0], 0
+            if told:
+                self._tell_idle(optimizer, owner)
+
+    def _take_in(self, optimizer: Optimizer, owner: _Owner) -> None:
+        """Take parameters in that the optimizer was given since."""
+        held = self._optimizers.add(optimizer).held
+        if len(held) == owner.known:
+            return
+        every = list(parameters(optimizer))
+        owner.pending += [p for p in every[owner.known :] if p.requires_grad]
+        owner.known = len(held)
+        owner.elements = sum(p.numel() for p in every)
+
+    def _watch(self, owner: _Owner) -> None:
+        for module, own in self._modules_of(owner):
+            if module not in self._watched:
+                self._watched[module] = _Module(values_digest(own))
+        self.looks = len(self._watched) > 0
+
+    def _modules_of(self, owner: _Owner) -> Iterator[tuple[nn.Module, list[torch.Tensor]]]:
+        """The modules that have pending parameters of their own, with those."""
+        self._job.book.refresh()
+        pending = {id(p) for p in owner.pending}
+        seen: set[int] = set()
+        for module in self._modules():
+            unreached: list[torch.Tensor] = [
+                p for p in module._parameters.values() if p is not None and id(p) in pending
+            ]
+            if unreached and id(module) not in seen:
+                seen.add(id(module))
+                yield module, unreached
+
+    def _modules(self) -> Iterator[nn.Module]:
+        for root in self._job.book.roots:
+            whole = root.module()
+            if whole is not None:
+                yield from whole.modules()
+
+    def hide(self, modules: Iterable[nn.Module]) -> None:
+        """The calls of some modules will not be told."""
+        for module in modules:
+            self._unhooked[module] = True
+
+    # Forwards
+
+    def root_called(self) -> None:
+        """A forward begins that is inside no other."""
+        self._outputs.clear()
+        if self._surveys:
+            self._surveys -= 1
+
+    def entered(self, module: nn.Module, args: Any) -> None:
+        """See whether a module gets the output of an unreached one, cut off its graph."""
+        if not self._surveys or not self._outputs:
+            return
+        for tensor in tensors_in(args):
+            if tensor.requires_grad or not is_plain(tensor):
+                continue
+            source = self._outputs.get(tensor.data_ptr())
+            seen = self._watched.get(source) if source is not None else None
+            if seen is not None and module is not source:
+                seen.detached_before = self._job.book.module_name(module)
+
+    def returned(self, module: nn.Module, tensors: list[torch.Tensor], trains: bool) -> None:
+        """A forward of a module returned `tensors`; `trains`: the root's makes a graph."""
+        seen = self._watched.get(module)
+        if self._surveys and trains and module._parameters and module not in self._order:
+            self._order[module] = len(self._order)
+        if self._surveys and trains:
+            self._keep(module, tensors)
+        if seen is None:
+            return
+        if not trains:
+            seen.in_evaluation += 1
+            return
+        seen.runs += 1
+        floats = [t for t in tensors if t.is_floating_point() or t.is_complex()]
+        has_graph = not floats or any(t.requires_grad for t in floats)
+        cut = not torch.is_grad_enabled() or not has_graph
+        seen.without_graph += cut and not checkpointing.in_first_run()
+
+    def _keep(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
+        """Remember where the outputs of unreached modules lie, and what parts make of them."""
+        source: nn.Module | None = module
+        if module not in self._watched:
+            last = next(reversed(self._outputs.values()), None)
+            source = last if next(module.parameters(recurse=False), None) is None else None
+        for tensor in tensors:
+            if source is not None and tensor.requires_grad and is_plain(tensor):
+                self._outputs.pop(tensor.data_ptr(), None)
+                self._outputs[tensor.data_ptr()] = source
+
+    # Telling
+
+    def _tell_unreached(self, owner: _Owner) -> None:
+        for module, own in list(self._modules_of(owner))[:MAX_MODULES]:
+            seen = self._watched.get(module)
+            if seen is not None:
+                seen.told = True
+                self._job.recorder.observe(self._unreached(module, own, seen, owner))
+
+    def _tell_reached(self) -> None:
+        """Take back what was told of modules that are reached after all."""
+        for module, seen in self._watched.items():
+            if seen.told and _has_gradient(module):
+                seen.told = False
+                self._job.recorder.observe(
+                    UnreachedModule(
+                        step=self._job.grouper.step,
+                        module=self._job.book.module_name(module),
+                        parameters=(),
+                        elements=0,
+                        share=0.0,
+                        own_steps=0,
+                    )
+                )
+
+    def _unreached(
+        self, module: nn.Module, own: list[torch.Tensor], seen: _Module, owner: _Owner
+    ) -> UnreachedModule:
+        book, elements = self._job.book, sum(p.numel() for p in own)
+        return UnreachedModule(
+            step=self._job.grouper.step,
+            module=book.module_name(module),
+            parameters=tuple(self._optimizers.name_of(p)[0] for p in own),
+            elements=elements,
+            share=elements / max(1, owner.elements),
+            own_steps=owner.steps,
+            runs=seen.runs,
+            runs_without_graph=seen.without_graph,
+            runs_in_evaluation=seen.in_evaluation,
+            calls_are_seen=self._is_in_sight(module),
+            upstream=self._is_upstream(module),
+            detached_before=seen.detached_before,
+            changed=values_digest(own) != seen.digest,
+            untouched=looks_untouched([module]),
+            location=book.location(module),
+        )
+
+    def _is_upstream(self, module: nn.Module) -> bool:
+        """Whether a module ran before all that have parameters and were reached."""
+        place = self._order.get(module)
+        reached = [order for other, order in self._order.items() if _has_gradient(other)]
+        return place is not None and bool(reached) and place < min(reached)
+
+    def _is_in_sight(self, module: nn.Module) -> bool:
+        """Whether the calls of a module can be seen: nothing around it hides them."""
+        root = self._job.book.root_of(module)
+        shells = [m for shell in root.shells if (m := shell()) is not None] if root else []
+        around = [m for shell in shells for m in shell.modules() if unseen_inside(m) is not None]
+        hidden = any(module is inner for outer in around for inner in outer.modules())
+        return not hidden and module not in self._unhooked
+
+    def _tell_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
+        """Look for parameters that have gradients and that nobody holds in its place."""
+        shapes = Counter(p.shape for p in parameters(optimizer))
+        twins: list[tuple[nn.Module, torch.Tensor]] = []
+        for module in self._modules() if owner.idle else ():
+            for parameter in module._parameters.values():
+                if parameter is None or parameter.grad is None or not shapes[parameter.shape]:
+                    continue
+                if self._optimizers.owner(parameter) is None:
+                    shapes[parameter.shape] -= 1
+                    twins.append((module, parameter))
+        self._job.recorder.observe(
+            IdleOptimizer(
+                step=self._job.grouper.step,
+                optimizer=self._optimizers.add(optimizer).name,
+                own_steps=owner.idle,
+                parameters=owner.known,
+                twins=len(twins),
+                twin=self._optimizers.name_of(twins[0][1])[0] if twins else "",
+                location=self._job.book.location(twins[0][0]) if twins else None,
+            )
+        )
+
+
+def _has_gradient(module: nn.Module) -> bool:
+    return any(p is not None and p.grad is not None for p in module._parameters.values())
+
+
+def values_digest(tensors: list[torch.Tensor]) -> int:
+    """Number that tells later whether somebody has changed the first values of tensors."""
+    parts = [local(t.detach()).reshape(-1)[:COMPARED_ELEMENTS] for t in tensors]
+    return hash(tuple(arithmetic.digest(part) for part in parts))

@@ -1,0 +1,125 @@
+"""Updates of 16-bit weights: how many of them rounding has swallowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.observations import RoundedUpdates
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+NARROW = (torch.bfloat16, torch.float16)
+WATCHED_STEPS = 20
+"""Own steps over which values are compared: one step alone proves nothing, since the next
+may carry an element over the edge."""
+BEGINS_AT = 2
+BEGINS_EVERY = 500
+"""Own steps at which a look begins: the first, then every so many; chosen by hand."""
+SAMPLED_ELEMENTS = 4096
+SAMPLED_TENSORS = 64
+"""Of each optimizer so many tensors, of each of them so many elements: bounds the cost."""
+NAMED = 5
+
+
+@dataclass(slots=True, eq=False)
+class _Sample:
+    """Elements of a parameter, what they were, and which had a gradient since."""
+
+    parameter: torch.Tensor
+    before_N: torch.Tensor
+    reached_N: torch.Tensor
+
+
+@dataclass(slots=True, eq=False)
+class _Look:
+    """A stretch of steps in progress; `rate` is the smallest of its learning rates."""
+
+    since: int
+    samples: list[_Sample]
+    left: int = WATCHED_STEPS
+    rate: float = float("inf")
+
+
+class RoundingWatch:
+    """Follows some elements of 16-bit parameters through a few steps."""
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._looks: ByIdentity[Optimizer, _Look | None] = ByIdentity()
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        """Begin a look where one is due, and note which elements get an update."""
+        look = self._looks.get(optimizer)
+        if look is None:
+            own = self._optimizers.steps_of(optimizer) - BEGINS_AT
+            if own < 0 or own % BEGINS_EVERY:
+                return
+            look = self._begin(optimizer)
+            if look is None:
+                return
+            self._looks[optimizer] = look
+        rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+        look.rate = min([look.rate, *rates])
+        for sample in look.samples:
+            if sample.parameter.grad is not None:
+                sample.reached_N |= _elements(sample.parameter.grad) != 0
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """Compare at the end of the look."""
+        look = self._looks.get(optimizer)
+        if look is None:
+            return
+        look.left -= 1
+        if not look.left:
+            self._looks[optimizer] = None
+            self._tell(optimizer, look)
+
+    def _begin(self, optimizer: Optimizer) -> _Look | None:
+        narrow = [
+            parameter
+            for parameter in parameters(optimizer)
+            if parameter.dtype in NARROW and is_plain(parameter) and parameter.grad is not None
+        ]
+        if not narrow:
+            return None
+        samples = []
+        for parameter in narrow[:: -(-len(narrow) // SAMPLED_TENSORS)]:
+            before_N = _elements(parameter).clone()
+            reached_N = torch.zeros_like(before_N, dtype=torch.bool)
+            samples.append(_Sample(parameter, before_N, reached_N))
+        return _Look(self._job.grouper.step, samples)
+
+    def _tell(self, optimizer: Optimizer, look: _Look) -> None:
+        counts: list[tuple[int, int, str]] = []
+        for sample in look.samples:
+            same_N = (_elements(sample.parameter) == sample.before_N) & sample.reached_N
+            name = self._optimizers.name_of(sample.parameter)[0]
+            counts.append((int(same_N.sum()), int(sample.reached_N.sum()), name))
+        worst = sorted(counts, key=lambda count: -count[0] / max(count[1], 1))
+        kinds = {sample.parameter.dtype for sample in look.samples}
+        self._job.recorder.observe(
+            RoundedUpdates(
+                step=self._job.grouper.step,
+                since=look.since,
+                optimizer=self._optimizers.add(optimizer).name,
+                dtypes=tuple(sorted(str(kind).removeprefix("torch.") for kind in kinds)),
+                elements=sum(reached for _, reached, _ in counts),
+                unchanged=sum(same for same, _, _ in counts),
+                learning_rate=look.rate,
+                layers=tuple(name for _, _, name in worst[:NAMED]),
+            )
+        )
+
+
+def _elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Some elements, spread over a tensor: always the same ones; shape (N,)."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, -(-flat.numel() // SAMPLED_ELEMENTS))]

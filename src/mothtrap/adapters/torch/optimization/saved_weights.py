@@ -1,0 +1,89 @@
+"""Which weights were saved when: so that a restarted job is known by what it loaded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.statistics import torch as arithmetic
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+COST_SHARE = 0.01
+"""Share of the time since the last one that a digest may take: some programs ask for the
+state of a model in every step. Chosen by hand: half of the default overhead."""
+
+Resume = Callable[[Mapping[str, str], "int | None"], tuple[int, str]]
+"""Takes the digests of the weights by root and the steps that the one optimizer says to
+have made, returns the number of the next step and how that is known."""
+
+
+class SavedWeights:
+    """Records the digests of weights that are saved; finds the step of those loaded.
+
+    Attributes:
+        resume: asked once, before the first step; None in a job that was not restarted.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._free_from_s = 0.0
+        self.resume: Resume | None = None
+
+    def state_asked(self, module: nn.Module) -> None:
+        """The state of a module was asked for, as for a checkpoint."""
+        root = self._job.book.root_of(module)
+        whole = root.module() if root is not None else None
+        if root is None or whole is None or not self._optimizers.owns_root(root):
+            return
+        if len(list(module.parameters())) < len(list(whole.parameters())):
+            return  # a part of the model: the whole is not saved with it
+        began_s = time.perf_counter()
+        if began_s < self._free_from_s:
+            return
+        saved = WeightsSaved(
+            step=self._job.grouper.steps_applied, root=_label(root), digest=_digest(whole)
+        )
+        self._job.recorder.observe(saved)
+        ended_s = time.perf_counter()
+        self._free_from_s = ended_s + (ended_s - began_s) / COST_SHARE
+
+    def step_begins(self) -> None:
+        """Before the first step: go on where the job was when it saved what was loaded."""
+        if self.resume is None or self._job.grouper.step:
+            return
+        resume, self.resume = self.resume, None
+        digests = {
+            _label(root): _digest(whole)
+            for root in self._job.book.roots
+            if (whole := root.module()) is not None and self._optimizers.owns_root(root)
+        }
+        step, evidence = resume(digests, self._own_steps())
+        self._job.grouper.step = step
+        self._job.recorder.continue_at(step)
+        self._job.recorder.observe(Resumed(step=step, evidence=evidence))
+
+    def _own_steps(self) -> int | None:
+        """How many steps the job's optimizer says to have made; None where several could."""
+        known = [optimizer for _, optimizer in self._optimizers.alive()]
+        if len(known) != 1:
+            return None
+        counts = [state.get("step") for state in known[0].state.values() if "step" in state]
+        found = [int(c) for c in counts if isinstance(c, int | float | torch.Tensor)]
+        return max(found, default=None)
+
+
+def _label(root: Root) -> str:
+    return root.prefix.rstrip(".") or root.label
+
+
+def _digest(module: nn.Module) -> str:
+    return f"{arithmetic.fingerprint(list(module.parameters())):016x}"

@@ -1,0 +1,187 @@
+"""What steps leave behind: the changes of parameters, and the state of their optimizers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.distributed import local_shape
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.readable import is_plain, is_readable
+from mothtrap.core.tensors import Kind
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.summary import COLUMN
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+RATIO = "update_ratio"
+COPIED_ELEMENTS = 2**25
+"""Elements that are copied in a step for ratios alone: 128 MB in float32. Where an optimizer
+holds more, the ratio of its large parameters is that of elements spread over them."""
+
+
+class UpdateWatch:
+    """Copies parameters before a step where their change is due, and reads both after it.
+
+    A step of an optimizer that runs inside another one's is read when the outer one
+    ends. What an optimizer did to a parameter is read once a step.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._recorder = job.recorder
+        self._ids: ByIdentity[torch.Tensor, dict[tuple[Kind, str], int]] = ByIdentity()
+        self._before: dict[int, torch.Tensor] = {}
+        self._stepped: list[Optimizer] = []
+        self._changes_read: set[int] = set()
+        self._states_read: set[int] = set()
+        self._strides: dict[int, int] = {}
+        self._copying_s = 0.0
+
+    def step_began(self, optimizer: Optimizer) -> None:
+        """Keep the parameters whose change is due as they are."""
+        due = self._recorder.is_due
+        if due("update") or any(due(kind, statistic=RATIO) for kind in ("weight", "bias")):
+            began_s = time.perf_counter()
+            most = _share_of_each(optimizer)
+            for parameter in parameters(optimizer):
+                number = id(parameter)
+                known = number in self._before or number in self._changes_read
+                if not known and is_readable(parameter) and self._wants_change(parameter):
+                    if parameter.numel() > most and self._wants_ratio_alone(parameter):
+                        self._strides[number] = -(-parameter.numel() // most)
+                    self._before[number] = self._elements(parameter).clone()
+            self._copying_s += time.perf_counter() - began_s
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """Read what the step did, once no other one is running."""
+        due = self._recorder.is_due("optimizer_state")
+        if not due and not self._before:
+            return
+        self._stepped.append(optimizer)
+        if self._job.grouper.inside_step:
+            return
+        stepped, self._stepped = self._stepped, []
+        for each in dict.fromkeys(stepped):
+            self._read_changes(each)
+            if due:
+                self._read_state(each)
+
+    def new_step(self) -> None:
+        """Forget what was read in the step that closed."""
+        self._before.clear()
+        self._strides.clear()
+        self._stepped.clear()
+        self._changes_read.clear()
+        self._states_read.clear()
+
+    def _read_changes(self, optimizer: Optimizer) -> None:
+        began_s = time.perf_counter()
+        copied = {id(p): p for p in parameters(optimizer) if id(p) in self._before}
+        owners = list(copied.values())
+        changes = [self._before.pop(number) for number in copied]
+        self._changes_read.update(copied)
+        asking = [self._asking_for_ratio(p) for p in owners]
+        due = [place for place, ids in enumerate(asking) if ids]
+        sizes = _l2([changes[place] for place in due])
+        with torch.no_grad():
+            for change, parameter in zip(changes, owners, strict=True):
+                change.neg_().add_(self._elements(parameter))  # in the memory of the copy
+        moved = _l2([changes[place] for place in due])
+        cost_s = self._copying_s + time.perf_counter() - began_s
+        self._copying_s = 0.0
+        for place, size, change_l2 in zip(due, sizes, moved, strict=True):
+            for asked in asking[place]:
+                self._recorder.add_row(asked, {RATIO: _ratio(change_l2, size)}, cost_s)
+                cost_s = 0.0  # booked once, on the first
+        ids = [self._tensor_id(parameter, "update") for parameter in owners]
+        self._recorder.reduce("update", ids, changes)
+
+    def _read_state(self, optimizer: Optimizer) -> None:
+        ids, tensors = [], []
+        for parameter in parameters(optimizer):
+            if id(parameter) in self._states_read or parameter not in optimizer.state:
+                continue
+            self._states_read.add(id(parameter))
+            for place, value in placed_tensors(dict(optimizer.state[parameter])):
+                if is_readable(value):
+                    ids.append(self._tensor_id(parameter, "optimizer_state", place, value))
+                    tensors.append(value)
+        self._recorder.reduce("optimizer_state", ids, tensors)
+
+    def _wants_change(self, parameter: torch.Tensor) -> bool:
+        if self._job.book.parameter_name(parameter) is None:
+            return True  # its name may come with a forward inside the step, a closure's
+        wanted = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        return bool(wanted or self._asking_for_ratio(parameter))
+
+    def _wants_ratio_alone(self, parameter: torch.Tensor) -> bool:
+        """Whether nothing but the ratio of a parameter is due, and a part of it can be read."""
+        if self._job.book.parameter_name(parameter) is None or not is_plain(parameter):
+            return False
+        update = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        return not update and parameter.is_contiguous()
+
+    def _elements(self, parameter: torch.Tensor) -> torch.Tensor:
+        """The values that are compared: all, or of a large parameter some spread over it."""
+        stride = self._strides.get(id(parameter))
+        values = parameter.detach()
+        return values if stride is None else values.view(-1)[::stride]
+
+    def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
+        """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
+        own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
+        return [i for i in own if RATIO in self._recorder.statistics(i)]
+
+    def _tensor_id(
+        self,
+        parameter: torch.Tensor,
+        kind: Kind,
+        place: str = "",
+        value: torch.Tensor | None = None,
+    ) -> int:
+        ids = self._ids.get(parameter)
+        if ids is None:
+            ids = self._ids[parameter] = {}
+        if (kind, place) not in ids:
+            info = self._optimizers.describe(parameter, kind)
+            if value is not None:
+                alike = local_shape(value) == info.shape
+                info = msgspec.structs.replace(
+                    info,
+                    name=f"{info.name}.{place}",
+                    shape=local_shape(value),
+                    dtype=str(value.dtype).removeprefix("torch."),
+                    scope=info.scope if alike else "",
+                    global_shape=info.global_shape if alike else (),
+                )
+            ids[kind, place] = self._recorder.define(info)
+        return ids[kind, place]
+
+
+def _share_of_each(optimizer: Optimizer) -> int:
+    """How many elements of each parameter may be copied."""
+    sizes = [parameter.numel() for parameter in parameters(optimizer)]
+    if sum(sizes) <= COPIED_ELEMENTS:
+        return COPIED_ELEMENTS
+    return max(1, COPIED_ELEMENTS // len(sizes))
+
+
+def _l2(tensors: Sequence[torch.Tensor]) -> list[float]:
+    return [float(size) for size in arithmetic.norms(tensors)[:, COLUMN["l2"]]]
+
+
+def _ratio(change: float, size: float) -> float:
+    """What was zero has changed infinitely when it changed at all."""
+    if size == 0:
+        return math.inf if change else 0.0
+    return change / size

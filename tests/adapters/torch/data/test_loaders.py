@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from tests.adapters.torch.watched import Seen, classifier, sgd, watched
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, get_worker_info
+
+from mothtrap.adapters.torch.data import loaders
+from mothtrap.core.data_observations import (
+    BatchesLoaded,
+    IndicesShared,
+    LoaderBegan,
+    NonfiniteInput,
+)
+from mothtrap.core.steps import Mode
+
+
+def table(rows: int = 32) -> TensorDataset:
+    return TensorDataset(torch.randn(rows, 6), torch.arange(rows) % 3)
+
+
+def train(loader, model: nn.Module | None = None, epochs: int = 1) -> None:
+    model = model or classifier()
+    optimizer = sgd(model)
+    for _ in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+
+def evaluate(loader, model: nn.Module) -> None:
+    with torch.no_grad():
+        for x, _ in loader:
+            model(x)
+
+
+def passes(seen: Seen) -> list[tuple[int, int, int, bool]]:
+    return [
+        (told.pass_number, told.batches, told.repeated, told.ended)
+        for told in seen.observed(BatchesLoaded)
+    ]
+
+
+def test_a_loader_is_described_once_at_the_line_that_iterates() -> None:
+    with watched() as seen:
+        train(DataLoader(table(), batch_size=8, shuffle=True), epochs=2)
+    [began] = seen.observed(LoaderBegan)
+    assert (began.loader, began.sampler, began.samples) == ("loader 1", "shuffled", 32)
+    assert (began.batch_size, began.batches, began.workers) == (8, 4, 0)
+    assert "test_loaders.py:" in (began.location or "")
+    assert passes(seen) == [(1, 4, 0, True), (2, 4, 0, True)]
+
+
+def test_batches_given_twice_in_one_pass_are_counted_in_several_passes_not() -> None:
+    data = table(16)
+    twice = TensorDataset(*(torch.cat([t, t]) for t in data.tensors))
+    with watched() as seen:
+        train(DataLoader(twice, batch_size=8))
+    assert passes(seen) == [(1, 3, 1, False), (1, 4, 2, True)]
+    with watched() as seen:
+        train(DataLoader(data, batch_size=8), epochs=3)
+    assert [repeated for _, _, repeated, _ in passes(seen)] == [0, 0, 0]
+
+
+def test_one_changed_element_makes_another_batch() -> None:
+    data = table(16)
+    x = torch.cat([data.tensors[0]] * 2)
+    x[31, 5] += 1e-3
+    with watched() as seen:
+        train(DataLoader(TensorDataset(x, torch.cat([data.tensors[1]] * 2)), batch_size=8))
+    assert passes(seen)[-1] == (1, 4, 1, True)
+
+
+def test_batches_whose_rows_are_the_same_do_not_count() -> None:
+    same = TensorDataset(torch.ones(32, 6), torch.zeros(32, dtype=torch.int64))
+    with watched() as seen:
+        train(DataLoader(same, batch_size=8))
+    assert passes(seen) == [(1, 4, 0, True)]
+
+
+class Stream(IterableDataset):
+    """Every worker reads all of it, unless they share."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self.data, self.shared = table(), shared
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        info = get_worker_info()
+        own = range(info.id, 32, info.num_workers) if self.shared and info else range(32)
+        return iter([self.data[index] for index in own])
+
+
+@pytest.mark.parametrize(("shared", "repeated"), [(False, 4), (True, 0)])
+def test_workers_that_read_the_same_stream_are_seen(shared: bool, repeated: int) -> None:
+    with watched() as seen:
+        train(DataLoader(Stream(shared=shared), batch_size=8, num_workers=2))
+    assert passes(seen)[-1] == (1, 8 if not shared else 4, repeated, True)
+
+
+def test_a_kept_iterator_begins_anew_in_every_pass() -> None:
+    loader = DataLoader(table(), batch_size=8, num_workers=1, persistent_workers=True)
+    with watched() as seen:
+        train(loader, epochs=2)
+    assert passes(seen) == [(1, 4, 0, True), (2, 4, 0, True)]
+
+
+def test_after_some_passes_batches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders, "PASSES", 1)
+    with watched() as seen:
+        train(DataLoader(table(), batch_size=8), epochs=3)
+    assert passes(seen) == [(1, 4, 0, True)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_nan_is_found_with_its_samples(workers: int) -> None:
+    data = table(64)
+    data.tensors[0][37, 2] = math.nan
+    held_out = Subset(data, list(range(63, -1, -1)))
+    with watched() as seen:
+        train(DataLoader(held_out, batch_size=8, num_workers=workers))
+    found = seen.observed(NonfiniteInput)[0]
+    assert (found.step, found.mode, found.source) == (3, Mode.TRAIN, "loader 1")
+    assert (found.tensor, found.nan, found.rows, found.samples) == ("0", 1, (2,), (37,))
+
+
+def test_nan_late_in_training_is_found_when_the_loss_breaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loaders, "CHECKED", 2)
+    data = table(64)
+    data.tensors[0][50, 2] = math.nan
+    with watched() as seen:
+        train(DataLoader(data, batch_size=8))
+    [found] = seen.observed(NonfiniteInput)
+    assert (found.step, found.samples) == (6, (50,))
+
+
+def test_nan_in_batches_that_no_model_is_given_is_not_told() -> None:
+    data = table()
+    data.tensors[0][3, 2] = math.nan
+    with watched() as seen:
+        for _ in DataLoader(data, batch_size=8):
+            pass
+        train(DataLoader(table(), batch_size=8))
+    assert seen.observed(NonfiniteInput) == []
+
+
+def test_samples_that_both_loaders_draw_are_counted() -> None:
+    data, model = table(60), classifier()
+    own, held_out = Subset(data, range(40)), Subset(data, range(30, 60))
+    with watched() as seen:
+        train(DataLoader(own, batch_size=8, shuffle=True), model)
+        evaluate(DataLoader(held_out, batch_size=8), model)
+        train(DataLoader(own, batch_size=8), model)
+    [told] = seen.observed(IndicesShared)
+    assert (told.train_samples, told.eval_samples, told.shared) == (40, 30, 10)
+    assert (told.train_loader, told.eval_loader) == ("loader 1", "loader 2")
+
+
+def test_loaders_of_other_data_and_of_the_training_data_are_not_compared() -> None:
+    data, model = table(40), classifier()
+    loader = DataLoader(data, batch_size=8)
+    with watched() as seen:
+        train(loader, model)
+        evaluate(loader, model)
+        evaluate(DataLoader(table(16), batch_size=8), model)
+        train(loader, model)
+    assert seen.observed(IndicesShared) == []
+
+
+def test_a_tensor_evaluated_by_hand_is_not_taken_for_the_last_batch() -> None:
+    data, model = table(40), classifier()
+    loader = DataLoader(Subset(data, range(20)), batch_size=20)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            with torch.no_grad():
+                model(torch.randn(20, 6))
+        evaluate(DataLoader(Subset(data, range(20, 40)), batch_size=20), model)
+        train(loader, model)
+    [told] = seen.observed(IndicesShared)
+    assert told.shared == 0
+
+
+def test_loaders_of_other_threads_are_left_alone() -> None:
+    with watched() as seen:
+        train(DataLoader(table(), batch_size=8))
+        other = threading.Thread(target=lambda: list(DataLoader(table(), batch_size=4)))
+        other.start()
+        other.join()
+        train(DataLoader(table(), batch_size=8))
+    assert {began.batch_size for began in seen.observed(LoaderBegan)} == {8}
+
+
+def test_so_many_loaders_are_followed_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders, "LOADERS", 2)
+    with watched() as seen:
+        for _ in range(5):
+            train(DataLoader(table(), batch_size=16))
+    assert len(seen.observed(LoaderBegan)) == 2
+    assert len(seen.steps()) == 10
+
+
+def test_a_batch_that_a_teacher_sees_first_is_trained_on_all_the_same() -> None:
+    data, teacher, model = table(40), classifier(), classifier()
+    loader = DataLoader(Subset(data, range(20)), batch_size=10)
+    held_out = DataLoader(Subset(data, range(15, 40)), batch_size=10)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, y in loader:
+            with torch.no_grad():
+                teacher(x)
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        evaluate(held_out, model)
+        train(loader, model)
+    [told] = seen.observed(IndicesShared)
+    assert (told.train_loader, told.eval_loader, told.shared) == ("loader 1", "loader 2", 5)

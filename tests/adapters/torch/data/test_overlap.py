@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.adapters.torch.watched import Seen, classifier, sgd, watched
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from mothtrap.adapters.torch.data import overlap
+from mothtrap.core.data_observations import RowsShared
+
+Tensor = torch.Tensor
+
+
+def epoch(model: nn.Module, x: Tensor, *, size: int = 20, shuffle: bool = True) -> None:
+    optimizer = sgd(model)
+    order = torch.randperm(len(x)) if shuffle else torch.arange(len(x))
+    for rows in order.split(size):
+        optimizer.zero_grad()
+        model(x[rows]).square().mean().backward()
+        optimizer.step()
+
+
+def evaluate(model: nn.Module, *parts: Tensor) -> None:
+    with torch.no_grad():
+        for part in parts:
+            model(part)
+
+
+def end(model: nn.Module, seen: Seen) -> None:
+    """Tell of the last evaluation, in another step: there is no worker that would end."""
+    seen.tracer.forwards.inputs.overlap.ended()
+    epoch(model, torch.randn(40, 6))
+
+
+def told(seen: Seen) -> list[tuple[int, int, int]]:
+    return [(t.train_rows, t.eval_rows, t.shared) for t in seen.observed(RowsShared)]
+
+
+def test_rows_that_were_trained_on_are_counted_once_training_is_known() -> None:
+    model, x = classifier(), torch.randn(120, 6)
+    with watched() as seen:
+        for _ in range(3):
+            epoch(model, x[:100])
+            evaluate(model, x[90:])
+        end(model, seen)
+    assert told(seen) == [(100, 30, 10)] * 2
+    found = seen.observed(RowsShared)[0]
+    assert (found.module, found.argument, found.expected_share) == ("Sequential", "input", 0.0)
+    assert found.source.startswith("calls with 30 rows at ")
+    assert "test_overlap.py:" in (found.location or "")
+
+
+def test_nothing_is_told_while_new_rows_come() -> None:
+    model = classifier()
+    with watched() as seen:
+        for _ in range(6):
+            x = torch.randn(100, 6)
+            epoch(model, x)
+            evaluate(model, x[:50])
+    assert told(seen) == []
+
+
+def test_a_loader_that_ended_has_given_all_its_rows() -> None:
+    model, x = classifier(), torch.randn(120, 6)
+    data = DataLoader(TensorDataset(x[:100]), batch_size=20, shuffle=True)
+    held_out = DataLoader(TensorDataset(x[95:]), batch_size=10)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for (rows,) in data:
+            optimizer.zero_grad()
+            model(rows).square().mean().backward()
+            optimizer.step()
+        for (rows,) in held_out:
+            evaluate(model, rows)
+        end(model, seen)
+    assert told(seen) == [(100, 25, 5)]
+    [found] = seen.observed(RowsShared)
+    assert found.source == "loader 2"
+
+
+def test_training_data_and_others_evaluated_by_one_function_are_kept_apart() -> None:
+    model, x = classifier(), torch.randn(150, 6)
+    with watched() as seen:
+        for _ in range(2):
+            epoch(model, x[:100])
+        evaluate(model, x[:100], x[100:])
+        end(model, seen)
+    assert sorted(told(seen)) == [(100, 50, 0), (100, 100, 100)]
+
+
+def test_full_batches_are_known_at_the_second_step() -> None:
+    model, x = classifier(), torch.randn(100, 6)
+    with watched() as seen:
+        epoch(model, x[:80], size=80, shuffle=False)
+        epoch(model, x[:80], size=80, shuffle=False)
+        evaluate(model, x[60:])
+        end(model, seen)
+    assert told(seen) == [(80, 40, 20)]
+
+
+def test_data_with_few_different_rows_explain_equal_ones() -> None:
+    rows = torch.randint(0, 2, (400, 6)).float()
+    with watched() as seen:
+        model = classifier()
+        for _ in range(2):
+            epoch(model, rows[:300])
+        evaluate(model, rows[300:])
+        end(model, seen)
+    [found] = seen.observed(RowsShared)
+    assert found.shared >= found.eval_rows - 3
+    assert found.expected_share > 0.4
+
+
+def test_rows_drawn_with_replacement_explain_nothing() -> None:
+    model, x = classifier(), torch.randn(120, 6)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(100):
+            optimizer.zero_grad()
+            model(x[torch.randint(0, 100, (20,))]).square().mean().backward()
+            optimizer.step()
+        evaluate(model, x[80:])
+        end(model, seen)
+    [found] = seen.observed(RowsShared)
+    assert found.shared >= 18
+    assert found.expected_share == 0
+
+
+@pytest.mark.parametrize("x", [torch.randn(100, 1), torch.randn(100)])
+def test_single_numbers_are_no_rows(x: Tensor) -> None:
+    model = nn.Linear(1, 1)
+    with watched() as seen:
+        for _ in range(2):
+            epoch(model, x.reshape(-1, 1))
+        evaluate(model, x.reshape(-1, 1))
+    assert told(seen) == []
+
+
+def test_so_many_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "TRAIN_ROWS", 60)
+    model, x = classifier(), torch.randn(120, 6)
+    with watched() as seen:
+        for _ in range(3):
+            epoch(model, x[:100])
+            evaluate(model, x[90:])
+    assert told(seen) == []
+
+
+def test_calls_of_different_sizes_are_kept_apart_but_for_what_is_left_at_the_end() -> None:
+    model, x = classifier(), torch.randn(150, 6)
+    with watched() as seen:
+        for _ in range(2):
+            epoch(model, x)
+        evaluate(model, x, x[100:], *x.split(40))
+        end(model, seen)
+    assert sorted(told(seen)) == [(150, 50, 50), (150, 150, 150), (150, 150, 150)]
+
+
+def test_a_teacher_of_the_same_rows_is_no_evaluation() -> None:
+    teacher, model, x = classifier(), classifier(), torch.randn(100, 6)
+    with watched() as seen:
+        for _ in range(3):
+            epoch(teacher, x)
+        kept = sgd(teacher)
+        optimizer = sgd(model)
+        for rows in torch.randperm(100).split(20):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                wanted = teacher(x[rows])
+            (model(x[rows]) - wanted).square().mean().backward()
+            with torch.no_grad():
+                teacher(x[rows])
+            optimizer.step()
+        end(model, seen)
+    assert kept.param_groups
+    assert told(seen) == []
+
+
+def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
+    model, x = classifier(), torch.randn(120, 6)
+    with watched() as seen:
+        for _ in range(4):
+            epoch(model, x[:100], size=100)
+            evaluate(model, x[90:])
+        end(model, seen)
+    assert told(seen) == [(100, 30, 10)] * 3

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
+from torch import nn
+from torch.nn import functional
+
+from mothtrap.adapters.torch.optimization.inventory import TOLD_AT
+from mothtrap.core.reach_observations import FrozenParameters, HiddenParameters
+
+STEPS = TOLD_AT[0]
+
+
+class Listed(nn.Module):
+    """Layers in a plain list, and a plain leaf tensor beside them."""
+
+    def __init__(self, keep: type = list) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 3)
+        layers = [nn.Linear(8, 8) for _ in range(2)]
+        self.layers = {"inner": layers} if keep is dict else keep(layers)
+        self.scale = torch.ones(8, requires_grad=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        layers = self.layers["inner"] if isinstance(self.layers, dict) else self.layers
+        for layer in layers:
+            x = layer(x).relu()
+        return self.last(x * self.scale)
+
+
+def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS + 1) -> None:
+    for _ in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("keep", [list, tuple, dict])
+def test_layers_in_a_plain_container_are_told(keep: type) -> None:
+    with watched() as seen:
+        model = Listed(keep)
+        learn(model, sgd(model))
+    layers, scale = seen.observed(HiddenParameters)
+    assert (layers.holder, layers.parameters, layers.elements) == ("layers", 4, 144)
+    assert layers.what == f"plain {keep.__name__} of 2 Linear"
+    assert layers.reached_steps == STEPS - 2
+    assert not layers.changed
+    assert "test_inventory.py" in str(layers.location)
+    assert (scale.holder, scale.parameters) == ("scale", 1)
+
+
+def test_what_trains_by_other_means_is_said_to_change() -> None:
+    with watched() as seen:
+        model = Listed()
+        optimizer = sgd(model)
+        for _ in range(STEPS + 1):
+            learn(model, optimizer, 1)
+            with torch.no_grad():
+                model.layers[0].weight.mul_(0.9)
+                model.scale.mul_(0.9)
+    assert [told.changed for told in seen.observed(HiddenParameters)] == [True, True]
+
+
+def test_what_an_optimizer_was_given_by_hand_is_not_hidden() -> None:
+    with watched() as seen:
+        model = Listed()
+        extra = [p for layer in model.layers for p in layer.parameters()]
+        learn(model, torch.optim.SGD([*model.parameters(), *extra, model.scale], lr=0.1))
+    assert seen.observed(HiddenParameters) == []
+
+
+def test_a_teacher_in_a_list_gets_no_gradient_and_is_not_told() -> None:
+    class Distilled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.student, self.teacher = classifier(), [classifier()]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                wanted = self.teacher[0](x)
+            return self.student(x) - wanted
+
+    with watched() as seen:
+        model = Distilled()
+        learn(model, sgd(model))
+    assert seen.observed(HiddenParameters) == []
+
+
+def frozen_told(model: nn.Module, trained: nn.Module) -> list[FrozenParameters]:
+    with watched() as seen:
+        learn(model, sgd(trained))
+    return seen.observed(FrozenParameters)
+
+
+def test_a_new_backbone_that_is_frozen_is_told_as_untouched() -> None:
+    model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
+    model[0].requires_grad_(False)
+    [told] = frozen_told(model, model[2])
+    assert (told.root, told.elements, told.frozen) == ("Sequential", 643, 448)
+    assert told.untouched == told.judged == 448
+    assert told.modules == ("0",)
+
+
+def test_a_backbone_that_was_trained_before_is_not_untouched() -> None:
+    model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
+    train(model, sgd(model), 30)
+    model[0].requires_grad_(False)
+    [told] = frozen_told(model, model[2])
+    assert (told.frozen, told.untouched) == (448, 0)
+
+
+def test_a_model_that_trains_as_a_whole_has_nothing_to_tell() -> None:
+    with watched() as seen:
+        model = classifier()
+        train(model, sgd(model), STEPS + 1)
+    assert seen.observed(FrozenParameters) == []
+    assert seen.observed(HiddenParameters) == []

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
+from torch import nn
+
+from mothtrap.adapters.torch.optimization import saved_weights
+from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.statistics.torch import fingerprint
+
+
+def saved(seen: Seen) -> list[tuple[int, str]]:
+    return [(o.step, o.digest) for o in seen.observed(WeightsSaved)]  # type: ignore[attr-defined]
+
+
+def digest(model: nn.Module) -> str:
+    return f"{fingerprint(list(model.parameters())):016x}"
+
+
+def test_the_digest_of_saved_weights_bears_the_steps_that_they_have_taken() -> None:
+    model = classifier()
+    optimizer = sgd(model)
+    with watched() as seen:
+        train(model, optimizer, steps=2)
+        model.state_dict()
+        wanted = digest(model)
+        train(model, optimizer, steps=1)
+    assert saved(seen) == [(2, wanted)]
+
+
+def test_a_watched_model_tells_too_and_its_parts_do_not() -> None:
+    model = classifier()
+    optimizer = sgd(model)
+    with watched(model, optimizer) as seen:
+        train(model, optimizer, steps=1)
+        model[0].state_dict()
+        model.state_dict()
+        train(model, optimizer, steps=1)
+    assert [step for step, _ in saved(seen)] == [1]
+
+
+def test_models_that_nobody_trains_are_left_alone() -> None:
+    model, other = classifier(), classifier()
+    optimizer = sgd(model)
+    with watched() as seen:
+        other(torch.randn(2, 6))
+        train(model, optimizer, steps=1)
+        other.state_dict()
+        model[2].state_dict()
+        train(model, optimizer, steps=1)
+    assert saved(seen) == []
+
+
+def test_states_that_are_asked_for_in_every_step_are_digested_now_and_then() -> None:
+    model = classifier()
+    optimizer = sgd(model)
+    with watched() as seen:
+        train(model, optimizer, steps=1)
+        for _ in range(10):
+            model.state_dict()
+        train(model, optimizer, steps=1)
+    assert len(saved(seen)) < 10
+    assert saved_weights.COST_SHARE <= 0.01
+
+
+def test_a_restarted_job_counts_on_from_the_step_that_it_is_told() -> None:
+    asked: list[tuple[Mapping[str, str], int | None]] = []
+
+    def resume(digests: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
+        asked.append((digests, own_steps))
+        return 40, "by hand"
+
+    model = classifier()
+    before = digest(model)
+    optimizer = sgd(model)
+    with watched() as seen:
+        seen.tracer.saved_weights.resume = resume
+        train(model, optimizer, steps=3)
+    assert asked == [({"Sequential": before}, None)]
+    assert [record.key.step for record in seen.steps()] == [40, 41, 42]
+    assert seen.tracer.recorder.steps == 43
+    (resumed,) = seen.observed(Resumed)
+    assert resumed == Resumed(step=40, evidence="by hand")
+
+
+def test_the_optimizer_says_how_many_steps_it_made() -> None:
+    said: list[int | None] = []
+
+    def resume(_: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
+        said.append(own_steps)
+        return 0, ""
+
+    for count in (1, 2):
+        model = classifier()
+        first, second = (torch.optim.Adam(model.parameters(), lr=0.1) for _ in range(2))
+        train(model, first, steps=3)
+        with watched() as seen:
+            seen.tracer.saved_weights.resume = resume
+            optimizers = [torch.optim.Adam(model.parameters(), lr=0.1) for _ in range(count)]
+            optimizers[0].load_state_dict(first.state_dict())
+            train(model, optimizers[0], steps=1)
+        del second
+    assert said == [3, None]
