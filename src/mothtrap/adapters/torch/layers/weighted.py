@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.readable import is_plain
+
 _UNITS_SECOND = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NO_MATRIX = (nn.Embedding, nn.EmbeddingBag)
 """Tables: a row of theirs is chosen, nothing is multiplied."""
@@ -23,7 +25,7 @@ def weight_of(module: nn.Module) -> torch.Tensor | None:
         if name not in own:
             continue
         weight = own[name]
-        if isinstance(weight, nn.Parameter) and weight.ndim >= 2:
+        if isinstance(weight, nn.Parameter) and weight.ndim >= 2 and is_plain(weight):
             return weight
     return None
 

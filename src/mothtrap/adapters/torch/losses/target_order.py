@@ -179,10 +179,9 @@ def _add_values(known: _Site, step: int, target: torch.Tensor) -> bool:
 def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
     """Hard targets per class, neighbouring classes together where there are many."""
     if term.operation.startswith("binary"):
-        labels = flat.cpu().numpy()
-        ones = int((labels == 1).sum())
-        zeros = int((labels == 0).sum())
-        return [zeros, ones] if zeros + ones == len(labels) else None
+        ones = int((flat == 1).sum())
+        zeros = int((flat == 0).sum())
+        return [zeros, ones] if zeros + ones == len(flat) else None
     if flat.is_floating_point() or not term.classes:
         return None
     labels = flat.cpu().numpy()
