@@ -53,7 +53,8 @@ def test_healthy_data_parallel_training_has_equal_replicas_and_no_finding(
     assert len({json.dumps(seen.digests) for seen in digests if seen.step == 7}) == 1
     own = [run.stats("gradient", worker=rank)["l2"].values_ST for rank in range(workers)]
     merged = run.stats("gradient", worker="merged")["l2"].values_ST
-    assert all(np.array_equal(merged, each) for each in own)
+    # Of equal bits: where they lie in memory decides in which order they are summed up.
+    assert all(np.allclose(merged, each, rtol=1e-6, atol=0) for each in own)
     losses = [run.scalars("loss", worker=rank)[0].values_S for rank in range(workers)]
     job_loss = run.scalars("loss", worker="merged")[0].values_S
     assert np.allclose(job_loss, np.mean(losses, axis=0))
