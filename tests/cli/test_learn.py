@@ -33,7 +33,10 @@ def test_writes_a_file_that_can_be_read() -> None:
     assert done.exit_code == 0, done.output
     assert done.stdout == "x.toml: 2 invariants, from 2 runs\n"
     assert done.stderr == "reading a (1 of 2)\nreading b (2 of 2)\n"
-    assert read("x.toml") == (Range(of="loss", at_least=0.0, at_most=10.0), Present(of="loss"))
+    assert read("x.toml") == (
+        Range(of="loss", at_least=0.0, at_most=10.0),
+        Present(of="loss", patience=20),
+    )
 
 
 def test_the_same_run_twice_is_one() -> None:

@@ -109,6 +109,28 @@ def test_a_scalar_that_stops_is_absent_from_then_on() -> None:
     assert (breach.step, breach.last_step) == (12, 19)
 
 
+@pytest.mark.parametrize(("last", "step"), [(7, None), (8, 4), (19, 4)])
+def test_an_exception_that_does_not_last_is_none(last: int, step: int | None) -> None:
+    absent = [(n, "a") for n in range(4, last + 1)]
+    gone = window(gradients("l2", {"a": FLAT, "b": FLAT}, absent=absent))
+    zero = norms(a=FLAT, b=np.where((STEPS >= 4) & (last >= STEPS), 0.0, 1.0))
+    for invariant, seen in (
+        (Present(of="l2 of gradient", tensors=("a",), patience=5), gone),
+        (Range(of="l2 of gradient", above=0.0, patience=5), zero),
+    ):
+        assert getattr(judge(invariant, seen), "step", None) == step
+
+
+def test_an_exception_lasts_over_steps_at_which_nothing_is_judged() -> None:
+    kept = {int(step) for step in STEPS[::4]}
+    absent = [(int(step), "a") for step in STEPS if step not in kept]
+    values = np.where((STEPS >= 4) & (STEPS <= 12), 0.0, 1.0)
+    seen = window(gradients("l2", {"a": values, "b": FLAT}, absent=absent))
+    for patience, step in ((9, 4), (10, None)):
+        invariant = Range(of="l2 of gradient", above=0.0, patience=patience)
+        assert getattr(judge(invariant, seen), "step", None) == step
+
+
 def test_a_type_is_that_of_the_tensor() -> None:
     matrix = gradients("l2", {"a": FLAT, "b": FLAT})
     tensors = tuple(

@@ -67,13 +67,18 @@ def judge(invariant: Invariant, window: Window) -> Breach | None:
     Raises:
         NotEnoughData: the window shows nothing that it is about.
     """
-    if isinstance(invariant, Present):
-        found = _absences(invariant, window)
-    else:
-        found = [(t, _broken(invariant, t)) for t in tables(invariant, window)]
+    found = (
+        _absences(invariant, window)
+        if isinstance(invariant, Present)
+        else [(t, _broken(invariant, t), t.present_ST) for t in tables(invariant, window)]
+    )
     if not found:
         raise NotEnoughData(f"nothing was captured of {invariant.subject}")
-    breaches = [_breach(invariant, table, mask_ST) for table, mask_ST in found if mask_ST.any()]
+    lasting = [
+        (table, _lasting(mask_ST, judged_ST, table.steps_S, invariant.patience))
+        for table, mask_ST, judged_ST in found
+    ]
+    breaches = [_breach(invariant, table, mask_ST) for table, mask_ST in lasting if mask_ST.any()]
     return min(breaches, key=lambda breach: breach.step, default=None)
 
 
@@ -182,16 +187,37 @@ def _goes(table: Table, sign: float) -> Bools:
     return wrong_ST
 
 
-def _absences(invariant: Present, window: Window) -> list[tuple[Table, Bools]]:
-    """The values that should be there, and where they are not."""
+def _lasting(mask_ST: Bools, judged_ST: Bools, steps_S: Ints, patience: int) -> Bools:
+    """What is wrong at all values judged of at least `patience` steps running."""
+    if patience <= 1 or not mask_ST.any():
+        return mask_ST
+    lasting_ST = np.zeros(mask_ST.shape, np.bool_)
+    for t in np.flatnonzero(mask_ST.any(axis=0)):
+        rows = np.flatnonzero(judged_ST[:, t])
+        for start, stop in _stretches(mask_ST[rows, t]):
+            if steps_S[rows[stop - 1]] - steps_S[rows[start]] + 1 >= patience:
+                lasting_ST[rows[start:stop], t] = True
+    return lasting_ST
+
+
+def _stretches(wrong_S: Bools) -> list[tuple[int, int]]:
+    """Where True begins, and the end after its last."""
+    edges = np.flatnonzero(np.diff(np.r_[False, wrong_S, False].astype(np.int8)))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+def _absences(invariant: Present, window: Window) -> list[tuple[Table, Bools, Bools]]:
+    """The values that should be there, where they are not, and where they should."""
     if invariant.statistic is None:
         found = _absent_scalar(invariant, window)
     else:
         found = [_with_missing(invariant, table) for table in tables(invariant, window)]
-    return [
-        (table, ~table.present_ST & _due(invariant, window, table.steps_S)[:, None])
-        for table in found
-    ]
+    judged = []
+    for table in found:
+        due_S = _due(invariant, window, table.steps_S)
+        due_ST = np.broadcast_to(due_S[:, None], table.present_ST.shape)
+        judged.append((table, ~table.present_ST & due_ST, due_ST))
+    return judged
 
 
 def _absent_scalar(invariant: Present, window: Window) -> list[Table]:

@@ -51,11 +51,13 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     `of` is a statistic of tensors of a kind (`l2 of gradient`), else a scalar: `lr` of every
     optimizer or `lr:Adam` of one. `tensors` are names of tensors or globs. Steps that no
-    optimizer applied are left out.
+    optimizer applied are left out. An exception that lasts less than `patience` steps is
+    none.
     """
 
     of: str
     tensors: tuple[str, ...] = ("*",)
+    patience: int = 1
 
     def __post_init__(self) -> None:
         """Raises ValueError where `of` names no statistic or kind that there is."""
@@ -83,6 +85,11 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for place, name in enumerate(names)
             if name in exact or any(fnmatchcase(name, glob) for glob in globs)
         ]
+
+    @property
+    def exceptions(self) -> str:
+        """What it lets pass, in words."""
+        return f" (exceptions last less than {self.patience} steps)" if self.patience > 1 else ""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -244,16 +251,18 @@ def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]
     for invariant in invariants:
-        lines += ["", f"# {invariant.sentence}", "[[invariant]]"]
+        lines += ["", f"# {invariant.sentence}{invariant.exceptions}", "[[invariant]]"]
         values = msgspec.to_builtins(invariant)
         for key, value in values.items():
-            if value not in (None, "") and not _is_scalar(invariant, key):
+            if value not in (None, "") and not _is_left_out(invariant, key):
                 lines.append(f"{key} = {_value(value, len(key) + 3)}")
     return "\n".join(lines) + "\n"
 
 
-def _is_scalar(invariant: Invariant, key: str) -> bool:
-    return key == "tensors" and invariant.statistic is None
+def _is_left_out(invariant: Invariant, key: str) -> bool:
+    """Whether a key says nothing."""
+    without_tensors = key == "tensors" and invariant.statistic is None
+    return without_tensors or (key == "patience" and invariant.patience == 1)
 
 
 def _value(value: object, indent: int) -> str:

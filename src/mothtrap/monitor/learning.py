@@ -55,6 +55,9 @@ MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
 less than 10 times, and what one run alone shows says little of the next."""
 RATE_MARGIN = 3.0
 """The same for learning rates, which are chosen and do not come about; chosen by hand."""
+PATIENCE = 20
+"""Steps for which something may be absent or 0 all the same; chosen by hand: an expert that gets
+no rows, units that are dead for a batch."""
 NEAR_ZERO = 1e-3
 """Share of its median to which a value may fall and still count as never zero."""
 CHANGES_OFTEN = 4
@@ -177,7 +180,7 @@ def _of_losses(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
         yield Range(of="loss", at_least=0.0, at_most=bound)
     else:
         yield Range(of="loss")
-    yield Present(of="loss")
+    yield Present(of="loss", patience=PATIENCE)
 
 
 def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
@@ -193,7 +196,7 @@ def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
             if _holds(Present(of="l2 of gradient", tensors=(name,), at=at), windows)
         )
         if kept:
-            yield Present(of="l2 of gradient", tensors=kept, at=at)
+            yield Present(of="l2 of gradient", tensors=kept, at=at, patience=PATIENCE)
 
 
 def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
@@ -209,11 +212,12 @@ def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
         common = _common(of, windows)
         moving, still = _never_zero(found)
         away = tuple(name for name in common if name in moving)
-        if away and len(away) == len(_names(found)):
-            yield Range(of=of, above=0.0, at_most=bound)
-        else:
-            yield from [Range(of=of, at_most=bound)] if bound is not None else []
-            yield from [Range(of=of, tensors=away, above=0.0)] if away else []
+        if bound is not None:
+            yield Range(of=of, at_most=bound)
+        if away:
+            every = len(away) == len(_names(found))
+            chosen = ("*",) if every else away
+            yield Range(of=of, tensors=chosen, above=0.0, patience=PATIENCE)
         if of == SCALE_FREE and (unmoved := tuple(name for name in common if name in still)):
             yield Range(of=of, tensors=unmoved, at_least=0.0, at_most=0.0)
 
@@ -227,7 +231,8 @@ def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
             values_S = table.values_ST[table.present_ST[:, place], place]
             if len(values_S):
                 near = NEAR_ZERO * float(np.median(values_S))
-                away[name] = away.get(name, True) and bool(values_S.min() > near)
+                sound = bool(np.isfinite(values_S).all() and values_S.min() > near)
+                away[name] = away.get(name, True) and sound
                 still[name] = still.get(name, True) and not values_S.any()
     return {name for name in away if away[name]}, {name for name in still if still[name]}
 
