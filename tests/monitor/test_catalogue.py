@@ -101,3 +101,5 @@ def test_a_file_of_invariants_is_given_to_the_rule_that_judges_them(tmp_path: Pa
     assert load_rules(Config(select=("RUN904",))) == (BrokenInvariant(),)
     with pytest.raises(ConfigError, match="gone"):
         load_rules(Config(invariants="gone"))
+    with pytest.raises(ConfigError, match=r"RUN904\] has no 'invariants'"):
+        load_rules(Config(rules={"RUN904": {"invariants": "x.toml"}}))

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
 
+NO_SETTING = {"setting": False}
+"""Metadata of a field of a rule that is no threshold: what it holds is given in another way."""
+
 Value = TypeVar("Value", float, int, str, bool)
 
 
@@ -25,4 +28,8 @@ def threshold(default: Value, *, unit: str, source: str) -> Value:
 def describe(rule: Rule | type[Rule]) -> dict[str, tuple[str, str]]:
     """Return `(unit, source)` of every threshold of a rule, in order of declaration."""
     found = fields(rule)  # type: ignore[arg-type]  # every rule is a dataclass
-    return {f.name: (f.metadata.get("unit", ""), f.metadata.get("source", "")) for f in found}
+    return {
+        f.name: (f.metadata.get("unit", ""), f.metadata.get("source", ""))
+        for f in found
+        if f.metadata.get("setting", True)
+    }

@@ -14,6 +14,7 @@ from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import describe
 from mothtrap.monitor.rule_files import rules_in
 from mothtrap.rules.broken_invariant import BrokenInvariant
 
@@ -174,7 +175,7 @@ def _check_prefixes(key: str, prefixes: Iterable[str], codes: list[str]) -> None
 
 def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
     types = typing.get_type_hints(rule)
-    known = [field.name for field in dataclasses.fields(rule)]  # type: ignore[arg-type]
+    known = list(describe(rule))
     values: dict[str, Setting] = {}
     for key, value in settings.items():
         name = key.replace("-", "_")

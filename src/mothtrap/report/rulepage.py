@@ -82,6 +82,8 @@ def _settings(rule: type[Rule]) -> list[str]:
     about = describe(rule)
     rows: list[str] = []
     for field in dataclasses.fields(rule):  # type: ignore[arg-type]  # a rule is a dataclass
+        if field.name not in about:
+            continue
         unit, source = about[field.name]
         rows += textwrap.wrap(f"{unit}; {source}", 88, initial_indent="# ", subsequent_indent="# ")
         rows.append(f"{field.name} = {_toml(field.default)}")

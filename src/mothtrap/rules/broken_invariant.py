@@ -12,6 +12,7 @@ from mothtrap.core.invariants import Invariant
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.schedule import Schedule
+from mothtrap.core.thresholds import NO_SETTING
 from mothtrap.core.window import Window
 from mothtrap.rules._weights import EVERY_STEPS, FIRST_STEPS
 
@@ -32,8 +33,8 @@ class BrokenInvariant(Rule):
         learning rate constant. It is one where healthy runs of the same program do otherwise.
 
     Fires:
-        Warning when any of the `invariants` is broken, at the step at which the first one
-        is; the others are counted.
+        Warning when any of them is broken, at the step at which the first one is; the
+        others are counted.
 
     Stays quiet:
         Without a file of invariants, and about tensors and scalars that the training does not
@@ -56,10 +57,7 @@ class BrokenInvariant(Rule):
 
     code = "RUN904"
 
-    invariants: tuple[Invariant, ...] = field(
-        default=(),
-        metadata={"unit": "invariants", "source": "the file that --invariants names"},
-    )
+    invariants: tuple[Invariant, ...] = field(default=(), metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
         """Ask for the statistics that the invariants are about, as often as other rules do."""
