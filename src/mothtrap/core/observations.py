@@ -155,7 +155,7 @@ class OptimizerFacts(Observation, frozen=True, kw_only=True, tag=True):
     the gradient and not through it. `second_moments`: it divides by the root of averaged
     squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
     keeps what rounding took from an update, or weights of a wider type. `fused`: it
-    computes in a wider type than it stores. `elements` counts its parameters' elements,
+    computes in a wider type than it stores. `maximizes`: it climbs. `elements` counts its parameters' elements,
     `weight_dtypes` their types. `location` is the line that made it.
     """
 
@@ -170,6 +170,7 @@ class OptimizerFacts(Observation, frozen=True, kw_only=True, tag=True):
     state_dtype: str = ""
     compensated: bool = False
     fused: bool = False
+    maximizes: bool = False
     elements: int = 0
     weight_dtypes: tuple[str, ...] = ()
     location: str | None = None

@@ -58,8 +58,9 @@ class LearningRateTooHigh(Rule):
 
     Stays quiet:
         Large first steps of Adam after which the loss falls, warm-up, noisy losses, games
-        (GAN, actor and critic), negative losses, and an explosion at an ordinary rate:
-        that is the gradient's, see GRD101. It passes when the loss falls after all.
+        (GAN, actor and critic), negative losses, optimizers with `maximize=True`, and an
+        explosion at an ordinary rate: that is the gradient's, see GRD101. It passes when
+        the loss falls after all.
 
     What to do:
         - Lower the learning rate, by 10 at first: 1e-3 is usual for Adam, 0.01 to 0.1
@@ -131,6 +132,8 @@ class LearningRateTooHigh(Rule):
         every = loss_series(window)
         if has_players(window):
             raise NotApplicable("several losses are minimised in turn by different optimizers")
+        if any(facts.maximizes for facts in optimizer_facts(window).values()):
+            raise NotApplicable("an optimizer maximises its loss, at whatever rate")
         ratios = update_ratios(window)
         if ratios is None:
             raise NotEnoughData("no change of a weight was seen")
@@ -167,12 +170,15 @@ class LearningRateTooHigh(Rule):
         last = loss_S[-3:].min()
         if last < self.runaway_ratio * course.start:
             return None
-        usual = np.flatnonzero(loss_S <= 1.5 * course.level_S)
+        usual = np.flatnonzero(loss_S <= np.maximum(1.5 * course.level_S, course.start))
         risen = int(usual[-1]) + 1 if len(usual) else 0
         if not 0 < risen < len(loss_S):
             return None
         # The step that ended before the first risen loss is the last that may have done it.
         latest = course.sampled(ratios, course.begin, int(course.steps_S[risen]) - 1)[-3:]
+        if not np.isfinite(loss_S[risen]):
+            # A loss that was fine a step ago breaks by itself, too: only a look just then tells.
+            latest = latest[latest[:, 0] >= course.steps_S[risen] - 3]
         high = latest[latest[:, 1] >= self.ratio_limit]
         if not len(high):
             return None

@@ -72,6 +72,7 @@ class OptimizerFactsWatch:
             state_dtype=_dtype(moments[0]) if moments else "",
             compensated=any(name in COMPENSATIONS for name in state),
             fused=any(bool(group.get("fused")) for group in groups),
+            maximizes=any(bool(group.get("maximize")) for group in groups),
             elements=sum(parameter.numel() for parameter in own),
             weight_dtypes=tuple(dict.fromkeys(map(_dtype, own))),
             location=self._places.get(optimizer),
