@@ -6,7 +6,7 @@ from torch import nn
 
 options = arguments()
 model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))
-nn.init.zeros_(model[2].weight)
+nn.init.normal_(model[2].weight, std=0.02)
 nn.init.zeros_(model[2].bias)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 criterion = nn.MSELoss()

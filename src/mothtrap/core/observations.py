@@ -155,8 +155,8 @@ class OptimizerFacts(Observation, frozen=True, kw_only=True, tag=True):
     the gradient and not through it. `second_moments`: it divides by the root of averaged
     squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
     keeps what rounding took from an update, or weights of a wider type. `fused`: it
-    computes in a wider type than it stores. `maximizes`: it climbs. `elements` counts its parameters' elements,
-    `weight_dtypes` their types. `location` is the line that made it.
+    computes in a wider type than it stores. `maximizes`: it climbs. `elements` counts its
+    parameters' elements, `weight_dtypes` their types. `location` is the line that made it.
     """
 
     optimizer: str
