@@ -26,7 +26,7 @@ from mothtrap.statistics.summary import COLUMN
 DENSE_STEPS = 64
 """Train steps at the beginning that are all judged; most wiring errors show there."""
 
-COST_RATIO = 0.05
+COST_RATIO = 0.01
 """Share of wall time that judging may take after the dense steps."""
 
 URGENT_RECORDS = 16
