@@ -59,7 +59,13 @@ class ConstantOutput(Rule):
     """
 
     code = "ACT203"
-    explains = ("loss_not_decreasing", "stuck_at_chance", "too_good_to_be_true")
+    explains = (
+        "class_imbalance",
+        "confusion",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "too_good_to_be_true",
+    )
     passes = True
 
     constant_looks: int = threshold(

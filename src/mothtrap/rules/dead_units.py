@@ -69,11 +69,13 @@ class DeadUnits(Rule):
         ),
     )
     explains = (
+        "class_imbalance",
+        "confusion",
         "constant_output",
-        "stuck_at_chance",
-        "loss_not_decreasing",
         "learning_rate_too_low",
+        "loss_not_decreasing",
         "overtraining",
+        "stuck_at_chance",
     )
 
     warning_share: float = threshold(

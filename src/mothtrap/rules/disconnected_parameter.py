@@ -60,6 +60,8 @@ class DisconnectedParameter(Rule):
 
     code = "GRD104"
     explains = (
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "learning_rate_too_low",
         "loss_not_decreasing",

@@ -56,6 +56,8 @@ class EvalModeInTraining(Rule):
 
     code = "STR703"
     explains = (
+        "class_imbalance",
+        "confusion",
         "dead_units",
         "exploding_gradient",
         "loss_diverging",

@@ -94,7 +94,9 @@ class ExplodingGradient(Rule):
     code = "GRD101"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
     explains = (
+        "class_imbalance",
         "clipping_every_step",
+        "confusion",
         "dead_units",
         "gradient_spike",
         "learning_rate_too_high",
@@ -106,9 +108,9 @@ class ExplodingGradient(Rule):
         "nonfinite_gradient",
         "nonfinite_loss",
         "nonfinite_weight",
+        "overtraining",
         "stuck_at_chance",
         "weight_growth",
-        "overtraining",
     )
 
     ratio_limit: float = threshold(100.0, unit="times the own median", source="chosen by hand")

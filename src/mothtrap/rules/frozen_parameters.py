@@ -54,6 +54,8 @@ class FrozenParameters(Rule):
 
     code = "OPT606"
     explains = (
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "learning_rate_too_low",
         "loss_not_decreasing",

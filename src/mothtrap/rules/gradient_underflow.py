@@ -55,6 +55,8 @@ class GradientUnderflow(Rule):
 
     code = "NUM006"
     explains = (
+        "class_imbalance",
+        "confusion",
         "learning_rate_too_low",
         "loss_not_decreasing",
         "unchanged_tensor",

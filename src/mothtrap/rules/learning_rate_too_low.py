@@ -60,7 +60,14 @@ class LearningRateTooLow(Rule):
     code = "OPT603"
     needs = WEIGHTS
     passes = True
-    explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
+    explains = (
+        "class_imbalance",
+        "confusion",
+        "loss_not_decreasing",
+        "overtraining",
+        "stuck_at_chance",
+        "update_ratio",
+    )
 
     steps: int = threshold(200, unit="steps at a steady rate", source="chosen by hand")
     moved_share: float = threshold(

@@ -58,12 +58,14 @@ class LearningRateZero(Rule):
 
     code = "OPT601"
     explains = (
-        "loss_not_decreasing",
-        "stuck_at_chance",
+        "class_imbalance",
+        "confusion",
         "learning_rate_too_low",
+        "loss_not_decreasing",
         "overtraining",
-        "update_ratio",
+        "stuck_at_chance",
         "unchanged_tensor",
+        "update_ratio",
     )
 
     zero_steps: int = threshold(

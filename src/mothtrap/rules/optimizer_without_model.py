@@ -47,6 +47,8 @@ class OptimizerWithoutModel(Rule):
 
     code = "OPT605"
     explains = (
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "learning_rate_too_low",
         "loss_not_decreasing",

@@ -52,7 +52,12 @@ class ParameterWithoutOptimizer(Rule):
 
     code = "OPT604"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = (
+        "class_imbalance",
+        "confusion",
+        "loss_not_decreasing",
+        "stuck_at_chance",
+    )
 
     reached_steps: int = threshold(
         20,

@@ -56,10 +56,12 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     code = "STR701"
     explains = (
-        "loss_not_decreasing",
-        "stuck_at_chance",
+        "class_imbalance",
+        "confusion",
         "learning_rate_too_low",
+        "loss_not_decreasing",
         "overtraining",
+        "stuck_at_chance",
     )
 
     calls: int = threshold(

@@ -49,17 +49,19 @@ class SoftmaxWrongDim(Rule):
 
     code = "STR709"
     explains = (
-        "loss_not_decreasing",
-        "softmax_before_cross_entropy",
-        "stuck_at_chance",
-        "wrong_initial_loss",
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "labels_unrelated",
-        "train_eval_shift",
-        "vanishing_gradient",
         "learning_rate_too_low",
+        "loss_not_decreasing",
         "overfit",
         "overtraining",
+        "softmax_before_cross_entropy",
+        "stuck_at_chance",
+        "train_eval_shift",
+        "vanishing_gradient",
+        "wrong_initial_loss",
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -50,20 +50,22 @@ class StaleGradient(Rule):
 
     code = "GRD105"
     explains = (
-        "loss_diverging",
-        "exploding_gradient",
-        "loss_not_decreasing",
-        "stuck_at_chance",
+        "class_imbalance",
+        "confusion",
         "dead_units",
-        "nonfinite_loss",
-        "nonfinite_gradient",
-        "nonfinite_activation",
+        "exploding_gradient",
         "learning_rate_too_high",
-        "weight_growth",
+        "loss_diverging",
+        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
         "overfit",
         "overtraining",
+        "stuck_at_chance",
+        "weight_growth",
     )
 
     own_steps: int = threshold(

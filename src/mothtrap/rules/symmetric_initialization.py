@@ -60,6 +60,8 @@ class SymmetricInitialization(Rule):
 
     code = "WGT302"
     explains = (
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "dead_units",
         "learning_rate_too_low",

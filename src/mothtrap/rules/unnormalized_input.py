@@ -70,6 +70,7 @@ class UnnormalizedInput(Rule):
     code = "DAT501"
     explains = (
         "activation_growth",
+        "class_imbalance",
         "clipping_every_step",
         "confusion",
         "constant_output",

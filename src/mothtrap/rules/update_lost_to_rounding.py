@@ -55,6 +55,8 @@ class UpdateLostToRounding(Rule):
 
     code = "NUM008"
     explains = (
+        "class_imbalance",
+        "confusion",
         "learning_rate_too_low",
         "loss_not_decreasing",
         "overtraining",

@@ -79,6 +79,8 @@ class VanishingGradient(Rule):
     )
     explains = (
         "activation_growth",
+        "class_imbalance",
+        "confusion",
         "constant_output",
         "learning_rate_too_low",
         "loss_not_decreasing",

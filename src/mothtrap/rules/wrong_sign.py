@@ -65,14 +65,16 @@ class WrongSign(Rule):
 
     code = "LOS410"
     explains = (
-        "nonfinite_loss",
-        "nonfinite_gradient",
-        "nonfinite_activation",
-        "exploding_gradient",
+        "class_imbalance",
+        "confusion",
         "dead_units",
-        "weight_growth",
+        "exploding_gradient",
         "learning_rate_too_high",
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
         "overtraining",
+        "weight_growth",
     )
 
     steps: int = threshold(8, unit="losses below 0 running", source="chosen by hand")
