@@ -69,7 +69,7 @@ def test_an_unknown_rule_is_refused_before_the_script_starts(folder: Path) -> No
     done = mothtrap("run", "echo.py", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "did you mean 'STR70" in done.stderr
+    assert "did you mean 'STR7" in done.stderr
 
 
 def test_an_unknown_variable_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

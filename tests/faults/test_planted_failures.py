@@ -39,14 +39,18 @@ UNSTORED = "Nothing was observed: a process made steps, but none of them was sto
 NOT_WATCHED = "Nothing was observed: mothtrap failed in start-up hook for torch"
 NOT_SEEN = "Nothing was observed: mothtrap failed in observation of the training"
 STAGES = [
-    Stage("norms of gradients", "mothtrap.statistics.torch:norms", ("gradients",)),
+    Stage("norms of gradients", "mothtrap.statistics.torch:norms", ("gradients", "updates")),
     Stage(
         "statistics",
         "mothtrap.statistics.torch:summarize",
-        ("activations", "gradients"),
+        ("activations", "data", "gradients"),
         capture="everything",
     ),
-    Stage("graph reading", "mothtrap.adapters.torch.losses.graph:loss_terms", ("loss graph",)),
+    Stage(
+        "graph reading",
+        "mothtrap.adapters.torch.losses.graph:loss_terms",
+        ("data", "loss graph"),
+    ),
     Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossWatch.close", ("losses",)),
     Stage(
         "grouper",

@@ -10,8 +10,9 @@ features = nn.DataParallel(nn.Sequential(nn.Linear(8, 32), nn.ReLU()))
 model = nn.DataParallel(nn.Sequential(features, nn.Linear(32, 3)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
+inputs, labels = blobs(rows=320)
 for epoch in range(4):
-    for x, y in loader(*blobs()):
+    for x, y in loader(inputs[:256], labels[:256]):
         digest.batch(x, y)
         optimizer.zero_grad()
         loss = criterion(model(x), y)
@@ -19,6 +20,6 @@ for epoch in range(4):
         optimizer.step()
         digest.loss(loss)
     with torch.no_grad():
-        inputs, labels = blobs(rows=64)
-        print(f"epoch {epoch}: {criterion(model.module(inputs), labels).item():.4f}")
+        held_out = criterion(model.module(inputs[256:]), labels[256:])
+        print(f"epoch {epoch}: {held_out.item():.4f}")
 digest.report(model)

@@ -24,7 +24,7 @@ for step in itertools.count():
     optimizer.step()
     files = [attempt / f"w{r}" / "events-00000000.arrow" for r in range(2)]
     # A few steps after the first were stored, and after the launcher had time to see both.
-    stored = all(file.exists() and file.stat().st_size > 20_000 for file in files)
+    stored = all(file.exists() and file.stat().st_size > 60_000 for file in files)
     if rank == 1 and stored:
         os.kill(os.getpid(), signal.SIGKILL)
     if step == 20_000:

@@ -29,6 +29,10 @@ DENSE_STEPS = 64
 COST_RATIO = 0.01
 """Share of wall time that judging may take after the dense steps."""
 
+LONGEST_STEPS = 128
+"""Train steps that pass without a judgement at most: a window holds some 500, and an onset
+that lies before it is dated to its beginning."""
+
 URGENT_RECORDS = 16
 """Records with non-finite signals that are judged at once; later ones wait their turn."""
 
@@ -97,7 +101,7 @@ class Monitor:
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
         }
         self._failures: list[ToolError] = []
-        self._train_records = 0
+        self._train_records = self._unjudged = 0
         self._urgent_records = 0
         self._due_s = 0.0
         self._now_s = 0.0
@@ -113,6 +117,7 @@ class Monitor:
         self._now_s = record.wall_s
         self._pending = True
         self._train_records += record.key.mode is Mode.TRAIN
+        self._unjudged += record.key.mode is Mode.TRAIN
         urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
         self._urgent_records += urgent
         self._records += 1
@@ -175,7 +180,7 @@ class Monitor:
     def _is_time(self) -> bool:
         if self._every is not None:
             return self._records % self._every == 0
-        return self._clock() >= self._due_s
+        return self._unjudged >= LONGEST_STEPS or self._clock() >= self._due_s
 
     def _judge(self, rules: Sequence[Rule], now_s: float) -> None:
         began_s = self._clock()
@@ -189,6 +194,7 @@ class Monitor:
                 if self._outcomes[rule.code][0] is not RuleState.RULE_FAILED:
                     self._run(rule, window)
         ended_s = self._clock()
+        self._unjudged = 0
         self._due_s = ended_s + (ended_s - began_s) * (1 / COST_RATIO - 1)
 
     def _run(self, rule: Rule, window: Window) -> None:
