@@ -25,6 +25,13 @@ format_option = click.option(
     default="full",
     show_default=True,
 )
+rule_files_option = click.option(
+    "--rules",
+    "rule_files",
+    multiple=True,
+    metavar="FILE",
+    help="A Python file with further rules; may be given several times.",
+)
 baseline_option = click.option(
     "--baseline",
     is_flag=False,

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import click
 
-from mothtrap.cli._findings import baseline_option, fail_on_option, fails, format_option, read, show
+from mothtrap.cli._findings import (
+    baseline_option,
+    fail_on_option,
+    fails,
+    format_option,
+    read,
+    rule_files_option,
+    show,
+)
 from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 
 
@@ -22,13 +30,7 @@ from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
     metavar="CODE.THRESHOLD=VALUE",
     help="Another threshold, e.g. GRD101.ratio=50; may be given several times.",
 )
-@click.option(
-    "--rules",
-    "rule_files",
-    multiple=True,
-    metavar="FILE",
-    help="A Python file with further rules; may be given several times.",
-)
+@rule_files_option
 @click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
 @click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
 @click.option("--reference", metavar="RUN", help="A run to compare with.")

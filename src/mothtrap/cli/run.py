@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from mothtrap.cli._findings import rule_files_option
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._target import TARGET, RunCommand, command_of
 
@@ -28,13 +29,7 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     help="Share of the training time that statistics may cost, below 1; 0 = no limit "
     "[default: 0.02, which is 2 %].",
 )
-@click.option(
-    "--rules",
-    "rule_files",
-    multiple=True,
-    metavar="FILE",
-    help="A Python file with further rules; may be given several times.",
-)
+@rule_files_option
 @click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
 @click.option(
     "--invariants",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.observations import LossCall
+from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Window
 
@@ -104,4 +106,25 @@ def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
             for step, value in zip(series.steps_S.tolist(), series.values_S, strict=True)
             if (series.of, step) in wanted
         ]
+    )
+
+
+def finding_of_calls(
+    rule: Rule,
+    window: Window,
+    calls: Sequence[LossCall],
+    severity: Severity,
+    message: str,
+    evidence: dict[str, EvidenceValue],
+) -> Finding:
+    """Make a finding that begins with the first of some calls and is acted on in their line."""
+    return rule.finding(
+        window,
+        severity=severity,
+        step=calls[0].step,
+        last_step=calls[-1].step,
+        count=len({call.step for call in calls}),
+        message=message,
+        evidence=evidence,
+        location=calls[0].location,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,6 +16,7 @@ from mothtrap.rules._loss_calls import (
     by_place,
     class_calls,
     entropy,
+    finding_of_calls,
     label_counts,
     losses_at,
 )
@@ -102,7 +103,8 @@ class CausalLeak(Rule):
             what = "attention that is nowhere masked"
             if ahead == {"recurrent"}:
                 what = "recurrent layers that run both ways"
-            return self._make(
+            return finding_of_calls(
+                self,
                 window,
                 calls,
                 Severity.ERROR,
@@ -118,32 +120,14 @@ class CausalLeak(Rule):
         is_causal = any(call.looks_ahead == "causal" for call in calls)
         copied = is_causal and latest is not None and latest < self.copying_ratio * chance
         shown = f"; the loss is {latest:.3g}, the entropy of the tokens {chance:.3g}"
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             calls,
             Severity.ERROR if copied else Severity.WARNING,
             "the targets are the inputs at the same position: the labels are not shifted"
             + (shown if latest is not None else ""),
             {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
-        )
-
-    def _make(
-        self,
-        window: Window,
-        calls: list[LossCall],
-        severity: Severity,
-        message: str,
-        evidence: dict[str, EvidenceValue],
-    ) -> Finding:
-        return self.finding(
-            window,
-            severity=severity,
-            step=calls[0].step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=message,
-            evidence=evidence,
-            location=calls[0].location,
         )
 
 

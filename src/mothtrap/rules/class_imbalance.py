@@ -7,13 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import confusion, misprediction, two_stretches
-from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier, label_counts
+from mothtrap.rules._loss_calls import (
+    by_place,
+    class_calls,
+    finding_of_calls,
+    is_classifier,
+    label_counts,
+)
 from mothtrap.rules._losses import has_players
 
 
@@ -116,9 +122,11 @@ class ClassImbalance(Rule):
         if ratio <= self.threshold_imbalance:
             return None
         weighted = any(call.targets is not None and call.targets.weighted for call in calls)
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             calls,
+            Severity.INFO if weighted else Severity.WARNING,
             f"class {most} has {ratio:.0f}x the labels of class {rarest} "
             f"({int(counts_K[most])} to {int(counts_K[rarest])})"
             + ("; the loss weighs its classes" if weighted else ""),
@@ -129,7 +137,6 @@ class ClassImbalance(Rule):
                 "most_frequent": most,
                 "labels": int(counts_K.sum()),
             },
-            Severity.INFO if weighted else Severity.WARNING,
         )
 
     def _mispredicted(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -146,9 +153,11 @@ class ClassImbalance(Rule):
         worst = int(np.nanargmax(wrong_K))
         if not wrong_K[worst] > self.threshold_misprediction:
             return None
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             late,
+            Severity.WARNING,
             f"{wrong_K[worst]:.0%} of the examples of class {worst} are taken for others, while "
             f"{np.trace(confusion_KK) / confusion_KK.sum():.0%} of all are right",
             {
@@ -157,24 +166,4 @@ class ClassImbalance(Rule):
                 "class": worst,
                 "labels": int(confusion_KK[worst].sum()),
             },
-            Severity.WARNING,
-        )
-
-    def _make(
-        self,
-        window: Window,
-        calls: list[LossCall],
-        message: str,
-        evidence: dict[str, EvidenceValue],
-        severity: Severity,
-    ) -> Finding:
-        return self.finding(
-            window,
-            severity=severity,
-            step=calls[0].step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=message,
-            evidence=evidence,
-            location=calls[0].location,
         )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import by_row, confusion, two_stretches
-from mothtrap.rules._loss_calls import by_place, class_calls, is_classifier
+from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, is_classifier
 from mothtrap.rules._losses import has_players
 
 KEPT = 0.9
@@ -130,16 +130,8 @@ class Confusion(Rule):
             message = f"only {value:.0%} of the examples of class {worst} are right"
         else:
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=calls[0].step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=message,
-            evidence={"value": value, "limit": limit, "class": label},
-            location=calls[0].location,
-        )
+        evidence: dict[str, EvidenceValue] = {"value": value, "limit": limit, "class": label}
+        return finding_of_calls(self, window, calls, Severity.WARNING, message, evidence)
 
     def _shares(self, confusion_KK: Floats) -> Floats:
         """Return shares of the examples of each class.

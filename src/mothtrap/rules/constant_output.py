@@ -12,6 +12,7 @@ from mothtrap.core.observations import OutputSpread
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch
 
 ROUNDING = 1e-6
@@ -60,10 +61,7 @@ class ConstantOutput(Rule):
 
     code = "ACT203"
     explains = (
-        "class_imbalance",
-        "confusion",
-        "loss_not_decreasing",
-        "stuck_at_chance",
+        *UNLEARNED,
         "too_good_to_be_true",
     )
     passes = True

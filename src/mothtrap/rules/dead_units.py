@@ -14,6 +14,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Matrix, Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch, stretches
 
 MEMORY_SAMPLES = 8
@@ -69,13 +70,10 @@ class DeadUnits(Rule):
         ),
     )
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "overtraining",
-        "stuck_at_chance",
     )
 
     warning_share: float = threshold(

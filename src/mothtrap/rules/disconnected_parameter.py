@@ -10,6 +10,7 @@ from mothtrap.core.reach_observations import UnreachedModule
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._reach import newest_modules, total_parameters
 
 LAYERS_NAMED = 10
@@ -60,12 +61,9 @@ class DisconnectedParameter(Rule):
 
     code = "GRD104"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "learning_rate_too_low",
-        "loss_not_decreasing",
-        "stuck_at_chance",
         "unchanged_tensor",
         "unused_module",
         "update_ratio",

@@ -10,6 +10,7 @@ from mothtrap.core.observations import OptimizerFacts
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._weights import optimizer_facts, optimizer_location
 
 SMALLEST = {
@@ -59,12 +60,7 @@ class EpsilonUnderflow(Rule):
     """
 
     code = "OPT609"
-    explains = (
-        "nonfinite_weight",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-    )
+    explains = (*NOT_FINITE,)
 
     rounds_to_zero: float = threshold(
         0.5, unit="of the smallest number", source="rounding to the nearest, ties to even"

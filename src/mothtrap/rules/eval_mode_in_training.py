@@ -10,6 +10,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,12 @@ class EvalModeInTraining(Rule):
 
     code = "STR703"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "dead_units",
         "exploding_gradient",
         "loss_diverging",
-        "loss_not_decreasing",
         "overfit",
         "overtraining",
-        "stuck_at_chance",
     )
 
     steps: int = threshold(

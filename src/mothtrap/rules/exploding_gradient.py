@@ -14,6 +14,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
 from mothtrap.rules._layers import (
     LayerGradients,
@@ -94,22 +95,16 @@ class ExplodingGradient(Rule):
     code = "GRD101"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
     explains = (
-        "class_imbalance",
+        *NOT_FINITE,
+        *UNLEARNED,
         "clipping_every_step",
-        "confusion",
         "dead_units",
         "gradient_spike",
         "learning_rate_too_high",
         "loss_diverging",
-        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "nonfinite_weight",
         "overtraining",
-        "stuck_at_chance",
         "weight_growth",
     )
 

@@ -10,6 +10,7 @@ from mothtrap.core.reach_observations import FrozenParameters as Frozen
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 MIN_STEPS = 5
 """Steps after which models have been looked through."""
@@ -54,13 +55,10 @@ class FrozenParameters(Rule):
 
     code = "OPT606"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "parameter_without_optimizer",
-        "stuck_at_chance",
     )
 
     frozen_share: float = threshold(

@@ -6,12 +6,19 @@ import math
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import FailedLoss, LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, label_counts
+from mothtrap.rules._effects import NOT_FINITE
+from mothtrap.rules._loss_calls import (
+    CLASS_LOSSES,
+    by_place,
+    class_calls,
+    finding_of_calls,
+    label_counts,
+)
 from mothtrap.rules._losses import has_players
 
 
@@ -57,9 +64,7 @@ class LabelOutOfRange(Rule):
 
     code = "DAT505"
     explains = (
-        "nonfinite_loss",
-        "nonfinite_gradient",
-        "nonfinite_activation",
+        *NOT_FINITE,
         "wrong_sign",
         "loss_diverging",
         "loss_not_decreasing",
@@ -73,7 +78,6 @@ class LabelOutOfRange(Rule):
         "labels_unrelated",
         "gradient_spike",
         "loss_spike",
-        "nonfinite_weight",
         "unshuffled_batches",
         "class_imbalance",
     )
@@ -128,9 +132,11 @@ class LabelOutOfRange(Rule):
             return None
         least = min(c.targets.least or 0.0 for c in wrong if c.targets)
         greatest = max(c.targets.greatest or 0.0 for c in wrong if c.targets)
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             wrong,
+            Severity.ERROR,
             f"targets of {wrong[0].operation} go from {least:g} to {greatest:g}, but must lie in "
             "0 to 1: the loss has no lower bound",
             {"least": least, "greatest": greatest},
@@ -147,9 +153,11 @@ class LabelOutOfRange(Rule):
         if not wrong:
             return None
         count = wrong[0].targets.count if wrong[0].targets else 0
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             wrong,
+            Severity.ERROR,
             f"all {count} labels of a batch are to be ignored: the mean loss is 0/0, not a number",
             {"ignored_share": 1.0, "targets": count},
         )
@@ -167,29 +175,13 @@ class LabelOutOfRange(Rule):
         if len(counts_K) < 2 or counts_K.sum() < self.samples or (counts_K > 0).sum() != 1:
             return None
         only = int(counts_K.argmax())
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             calls,
+            Severity.ERROR,
             f"all of {int(counts_K.sum())} labels are of class {only}: nothing can be learned",
             {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
-        )
-
-    def _make(
-        self,
-        window: Window,
-        calls: list[LossCall],
-        message: str,
-        evidence: dict[str, EvidenceValue],
-    ) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=calls[0].step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=message,
-            evidence=evidence,
-            location=calls[0].location,
         )
 
 

@@ -13,6 +13,7 @@ from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
+from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 from mothtrap.rules._losses import has_players, learning_rates, loss_series
 from mothtrap.rules._weights import (
     WEIGHTS,
@@ -82,29 +83,23 @@ class LearningRateTooHigh(Rule):
     needs = WEIGHTS
     passes = True
     explains = (
+        *NOT_FINITE,
+        *UNLEARNED,
         "activation_growth",
         "attention_collapse",
         "attention_logit_growth",
-        "class_imbalance",
         "clipping_every_step",
-        "confusion",
         "constant_output",
         "dead_units",
         "exploding_gradient",
         "gradient_spike",
         "loss_diverging",
-        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "nonfinite_weight",
         "overfit",
         "overflow_risk",
         "overtraining",
         "saturated_activation",
-        "stuck_at_chance",
         "update_ratio",
         "vanishing_gradient",
         "weight_growth",

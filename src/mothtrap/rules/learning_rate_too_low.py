@@ -11,6 +11,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part, has_players, learning_rates, loss_series
 from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
@@ -61,11 +62,8 @@ class LearningRateTooLow(Rule):
     needs = WEIGHTS
     passes = True
     explains = (
-        "class_imbalance",
-        "confusion",
-        "loss_not_decreasing",
+        *UNLEARNED,
         "overtraining",
-        "stuck_at_chance",
         "update_ratio",
     )
 

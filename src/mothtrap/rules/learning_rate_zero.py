@@ -11,6 +11,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
@@ -58,12 +59,9 @@ class LearningRateZero(Rule):
 
     code = "OPT601"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "overtraining",
-        "stuck_at_chance",
         "unchanged_tensor",
         "update_ratio",
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import FailedLoss, LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import by_place, train_calls
+from mothtrap.rules._loss_calls import by_place, finding_of_calls, train_calls
 
 RANGES = {
     "relu": "0 and above",
@@ -138,7 +138,8 @@ class MissingActivationRange(Rule):
         last = next((name for name in calls[0].chain if name in RANGES), "")
         least = min((s.least for s in seen if s.least is not None), default=0.0)
         greatest = max((s.greatest for s in seen if s.greatest is not None), default=0.0)
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             calls,
             Severity.ERROR if share > self.error_share else Severity.WARNING,
@@ -157,30 +158,12 @@ class MissingActivationRange(Rule):
         ]
         if len(raw) < self.calls or len(raw) < len(calls):
             return None
-        return self._make(
+        return finding_of_calls(
+            self,
             window,
             raw,
             Severity.ERROR,
             "nll is given the scores of a linear layer, but expects log-probabilities: "
             "log-softmax is missing",
             {"operation": "nll"},
-        )
-
-    def _make(
-        self,
-        window: Window,
-        calls: list[LossCall],
-        severity: Severity,
-        message: str,
-        evidence: dict[str, EvidenceValue],
-    ) -> Finding:
-        return self.finding(
-            window,
-            severity=severity,
-            step=calls[0].step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=message,
-            evidence=evidence,
-            location=calls[0].location,
         )

@@ -14,6 +14,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import NOT_FINITE
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,13 @@ class NonfiniteInput(Rule):
 
     code = "NUM005"
     explains = (
+        *NOT_FINITE,
         "constant_output",
         "dead_units",
         "exploding_gradient",
         "loss_diverging",
         "loss_not_decreasing",
         "loss_spike",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "nonfinite_weight",
         "stuck_at_chance",
         "unchanged_tensor",
     )

@@ -10,6 +10,7 @@ from mothtrap.core.reach_observations import IdleOptimizer
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,11 @@ class OptimizerWithoutModel(Rule):
 
     code = "OPT605"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "parameter_without_optimizer",
         "step_without_backward",
-        "stuck_at_chance",
         "unchanged_tensor",
         "update_ratio",
     )

@@ -11,6 +11,7 @@ from mothtrap.core.observations import UnownedParameter
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,7 @@ class ParameterWithoutOptimizer(Rule):
 
     code = "OPT604"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
-    explains = (
-        "class_imbalance",
-        "confusion",
-        "loss_not_decreasing",
-        "stuck_at_chance",
-    )
+    explains = (*UNLEARNED,)
 
     reached_steps: int = threshold(
         20,

@@ -13,6 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
+from mothtrap.rules._effects import NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
 """Gain that He's initialisation asks for, the largest of the usual ones."""
@@ -72,6 +73,7 @@ class PoorInitialization(Rule):
 
     code = "WGT301"
     explains = (
+        *NOT_FINITE,
         "activation_growth",
         "clipping_every_step",
         "confusion",
@@ -85,10 +87,6 @@ class PoorInitialization(Rule):
         "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "nonfinite_weight",
         "overflow_risk",
         "saturated_activation",
         "stuck_at_chance",

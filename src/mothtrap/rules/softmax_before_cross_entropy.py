@@ -11,6 +11,7 @@ from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 CLASS_LOSSES = ("cross_entropy", "nll")
 TRANSPARENT = ("view", "cast", "expand")
@@ -56,12 +57,9 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     code = "STR701"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "overtraining",
-        "stuck_at_chance",
     )
 
     calls: int = threshold(

@@ -10,6 +10,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, train_calls
 
 
@@ -49,16 +50,13 @@ class SoftmaxWrongDim(Rule):
 
     code = "STR709"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "labels_unrelated",
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "overfit",
         "overtraining",
         "softmax_before_cross_entropy",
-        "stuck_at_chance",
         "train_eval_shift",
         "vanishing_gradient",
         "wrong_initial_loss",

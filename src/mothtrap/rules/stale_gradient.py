@@ -11,6 +11,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import loss_location
 from mothtrap.rules._stretches import stretches
 
@@ -50,13 +51,11 @@ class StaleGradient(Rule):
 
     code = "GRD105"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "dead_units",
         "exploding_gradient",
         "learning_rate_too_high",
         "loss_diverging",
-        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
         "nonfinite_activation",
@@ -64,7 +63,6 @@ class StaleGradient(Rule):
         "nonfinite_loss",
         "overfit",
         "overtraining",
-        "stuck_at_chance",
         "weight_growth",
     )
 

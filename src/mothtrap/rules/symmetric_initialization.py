@@ -10,6 +10,7 @@ from mothtrap.core.observations import IdenticalUnits, InitialWeights
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
@@ -60,15 +61,12 @@ class SymmetricInitialization(Rule):
 
     code = "WGT302"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "dead_units",
         "learning_rate_too_low",
         "loss_diverging",
-        "loss_not_decreasing",
         "poor_initialization",
-        "stuck_at_chance",
         "unchanged_tensor",
         "update_ratio",
         "vanishing_gradient",

@@ -15,6 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._data import by_layer, feature_rms
+from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 
 OFF = 1e9
 """Thresholds that are this large never fire."""
@@ -69,27 +70,21 @@ class UnnormalizedInput(Rule):
 
     code = "DAT501"
     explains = (
+        *NOT_FINITE,
+        *UNLEARNED,
         "activation_growth",
-        "class_imbalance",
         "clipping_every_step",
-        "confusion",
         "constant_output",
         "dead_units",
         "exploding_gradient",
         "gradient_spike",
         "learning_rate_too_high",
         "loss_diverging",
-        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "nonfinite_weight",
         "overflow_risk",
         "overtraining",
         "saturated_activation",
-        "stuck_at_chance",
         "update_ratio",
         "vanishing_gradient",
         "weight_growth",

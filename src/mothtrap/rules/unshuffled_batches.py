@@ -13,6 +13,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
+from mothtrap.rules._effects import UNLEARNED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +69,7 @@ class UnshuffledBatches(Rule):
 
     code = "DAT506"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "constant_output",
         "dead_units",
         "exploding_gradient",
@@ -78,12 +78,10 @@ class UnshuffledBatches(Rule):
         "learning_rate_too_high",
         "learning_rate_too_low",
         "loss_diverging",
-        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
         "overfit",
         "overtraining",
-        "stuck_at_chance",
         "too_good_to_be_true",
         "update_ratio",
         "vanishing_gradient",

@@ -10,6 +10,7 @@ from mothtrap.core.observations import RoundedUpdates
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._weights import optimizer_facts, optimizer_location
 
 NARROW = ("bfloat16", "float16")
@@ -55,12 +56,9 @@ class UpdateLostToRounding(Rule):
 
     code = "NUM008"
     explains = (
-        "class_imbalance",
-        "confusion",
+        *UNLEARNED,
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "overtraining",
-        "stuck_at_chance",
         "unchanged_tensor",
         "update_ratio",
     )

@@ -12,6 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._layers import (
     LayerGradients,
     front_to_back,
@@ -78,14 +79,11 @@ class VanishingGradient(Rule):
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
     )
     explains = (
+        *UNLEARNED,
         "activation_growth",
-        "class_imbalance",
-        "confusion",
         "constant_output",
         "learning_rate_too_low",
-        "loss_not_decreasing",
         "saturated_activation",
-        "stuck_at_chance",
         "unchanged_tensor",
         "update_ratio",
     )

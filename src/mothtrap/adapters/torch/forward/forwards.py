@@ -61,7 +61,6 @@ class ForwardWatch:
         self._recorder = job.recorder
         self._thread = threading.get_ident()
         self._running: list[int] = []
-        self._root_owned = False
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
         self._in_root = self._root_owned = False
         self._before_it: weakref.ref[nn.Module] | None = None

@@ -1,0 +1,12 @@
+"""What many illnesses lead to, by name: `explains = (*UNLEARNED, "dead_units")`."""
+
+NOT_FINITE = (
+    "nonfinite_activation",
+    "nonfinite_gradient",
+    "nonfinite_loss",
+    "nonfinite_weight",
+)
+"""Values leave the range of numbers."""
+
+UNLEARNED = ("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance")
+"""The model does not learn, or some of its classes alone."""
