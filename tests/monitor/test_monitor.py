@@ -15,7 +15,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Window
 from mothtrap.monitor.catalogue import load_rules
-from mothtrap.monitor.monitor import DENSE_STEPS, LONGEST_STEPS, URGENT_RECORDS, Monitor
+from mothtrap.monitor.monitor import COST_RATIO, DENSE_STEPS, LONGEST_STEPS, URGENT_RECORDS, Monitor
 from mothtrap.statistics.summary import COLUMN, WIDTH
 
 
@@ -98,25 +98,47 @@ def test_judges_every_one_of_the_first_steps() -> None:
     assert len(rule.seen) == DENSE_STEPS
 
 
-def test_then_judging_takes_a_hundredth_of_the_time_but_is_not_left_out_for_long() -> None:
+@dataclass(frozen=True)
+class Slow(Watching):
+    """Takes a second to judge."""
+
+    clock: Clock = field(default_factory=Clock)
+
+    def check(self, window: Window) -> list[Finding]:
+        self.clock.now_s += 1.0
+        return super().check(window)
+
+
+@dataclass(frozen=True)
+class Waiting(Watching):
+    """Takes no time, and looks while no record comes."""
+
+    code = "TST004"
+    waits = True
+
+
+def test_then_judging_takes_its_share_of_the_time_but_is_not_left_out_for_long() -> None:
     clock = Clock()
-
-    @dataclass(frozen=True)
-    class Slow(Watching):
-        def check(self, window: Window) -> list[Finding]:
-            clock.now_s += 1.0
-            return super().check(window)
-
-    rule = Slow()
+    rule = Slow(clock=clock)
     monitor = Monitor([rule], clock=clock)
     for step in range(DENSE_STEPS):
         monitor.feed(record(step))
-    for step_s, most in ((2.0, 0.011 * 2000), (1e-3, 1000 / LONGEST_STEPS)):
+    for step_s, most in ((2.0, 1.1 * COST_RATIO * 2000), (1e-3, 1000 / LONGEST_STEPS)):
         judged = len(rule.seen)
         for step in range(1000):
             clock.now_s += step_s
             monitor.feed(record(DENSE_STEPS + step))
         assert 0 < len(rule.seen) - judged <= most
+
+
+def test_a_look_while_no_record_comes_does_not_bring_the_next_judgement_forward() -> None:
+    clock = Clock()
+    rule, waiting = Slow(clock=clock), Waiting()
+    monitor = Monitor([rule, waiting], clock=clock)
+    for step in range(DENSE_STEPS + 100):
+        monitor.feed(record(step))
+        monitor.idle(step + 0.5)
+    assert len(waiting.seen) > len(rule.seen) == DENSE_STEPS
 
 
 @pytest.mark.parametrize(

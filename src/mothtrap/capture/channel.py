@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,13 +18,19 @@ from mothtrap.core.records import StepRecord
 _URGENT_RECORDS = 16
 """Urgent records that wake the consumer: a job may stay NaN for hours, and to be woken at every
 step would cost it more than the step. As many as the rules judge at once."""
+_SHARE = 0.002
+"""Of a processor, that a consumer of small records may take: what it does for one call is
+most of what it does for ten, so it is woken less often where a call costs more."""
+_LONGEST_POLLS = 20
+"""How many times `poll_s` it sleeps at most."""
 _RECORD_BYTES = 1024  # what a record weighs beside its arrays, roughly
 
 
 class Channel:
     """Carries records to `consume` on a thread of its own, never blocking by default.
 
-    The consumer is woken every `poll_s` seconds and gets all that waits, or at once for
+    The consumer is woken every `poll_s` seconds, or up to twenty times that where it takes
+    more than a five-hundredth of a processor, and gets all that waits; or at once for
     one of the first urgent records: waking a thread at every step would fight the
     training for the interpreter. When `limit_bytes` are waiting (tensors kept whole not
     counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
@@ -38,7 +45,7 @@ class Channel:
         on_dropped: gets the `Dropped` observations, in `put` or `close`, in place of the
             next record.
         raw: whether the consumer wants the tensors that are kept whole.
-        idle: called every `poll_s` seconds while nothing waits; fails as `consume` does.
+        idle: called as often, while nothing waits; fails as `consume` does.
     """
 
     def __init__(
@@ -108,9 +115,9 @@ class Channel:
     def _has_room(self, size: int, of: float = 1.0) -> bool:
         return not self._waiting or self._bytes + size <= self._limit_bytes * of
 
-    def _take(self) -> tuple[list[StepRecord], bool]:
+    def _take(self, pause_s: float) -> tuple[list[StepRecord], bool]:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._urgent, self._poll_s)
+            self._changed.wait_for(lambda: self._closed or self._urgent, pause_s)
             self._urgent = False
             records = list(self._waiting)
             self._waiting.clear()
@@ -119,14 +126,18 @@ class Channel:
             return records, self._closed
 
     def _run(self) -> None:
-        finished = False
+        finished, pause_s = False, self._poll_s
         try:
             while not finished:
-                records, finished = self._take()
+                records, finished = self._take(pause_s)
+                began_s = time.thread_time()
                 if records:
                     self._consume(records)
                 elif self._idle is not None:
                     self._idle()
+                spent_s = time.thread_time() - began_s
+                pause_s = min(max(1.0, spent_s / _SHARE / self._poll_s), _LONGEST_POLLS)
+                pause_s *= self._poll_s
         except BaseException as err:  # whatever it is: nobody else would let a waiting put go
             with self._changed:
                 self._closed = True

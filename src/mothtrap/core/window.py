@@ -6,9 +6,9 @@ Shape suffixes: S = captured steps (ascending), T = tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 ObservationT = TypeVar("ObservationT", bound=Observation)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +94,7 @@ class Window:
     reference: Window | None = None
     peers: tuple[Window, ...] = ()
     seen_s: float = 0.0
+    _done: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def last_step(self) -> int:
@@ -110,4 +112,26 @@ class Window:
 
     def seen(self, kind: type[ObservationT]) -> Iterator[ObservationT]:
         """The observations of one type, oldest first."""
-        return (o for o in self.observations if isinstance(o, kind))
+        by_type = self.once(_by_type)
+        types = [own for own in by_type if issubclass(own, kind)]
+        if len(types) == 1:
+            return iter(by_type[types[0]])
+        return (o for o in self.observations if isinstance(o, kind)) if types else iter(())
+
+    def once(self, work: Callable[[Window], T]) -> T:
+        """Return what `work` makes of this window; of rules that share it only the first waits.
+
+        Args:
+            work: a function at the top of a module; nobody changes what it returns.
+        """
+        if work not in self._done:
+            self._done[work] = work(self)
+        done: T = self._done[work]
+        return done
+
+
+def _by_type(window: Window) -> dict[type[Any], list[Any]]:
+    found: dict[type[Any], list[Any]] = {}
+    for observation in window.observations:
+        found.setdefault(type(observation), []).append(observation)
+    return found

@@ -26,8 +26,9 @@ from mothtrap.statistics.summary import COLUMN
 DENSE_STEPS = 64
 """Train steps at the beginning that are all judged; most wiring errors show there."""
 
-COST_RATIO = 0.01
-"""Share of wall time that judging may take after the dense steps."""
+COST_RATIO = 0.005
+"""Share of wall time that judging may take after the dense steps: what it takes of the
+processor, a training that uses all cores goes without."""
 
 LONGEST_STEPS = 128
 """Train steps that pass without a judgement at most: a window holds some 500, and an onset
@@ -124,7 +125,7 @@ class Monitor:
         if not (urgent or self._train_records <= DENSE_STEPS or self._is_time()):
             return []
         self._pending = False
-        self._judge(self._rules, self._now_s)
+        self._judge_all()
         return self._cases.take_worse()
 
     def idle(self, now_s: float) -> list[Finding]:
@@ -149,7 +150,7 @@ class Monitor:
         """
         if self._pending:
             self._pending = False
-            self._judge(self._rules, self._now_s)
+            self._judge_all()
         return self._cases.take_changed()
 
     @property
@@ -182,8 +183,14 @@ class Monitor:
             return self._records % self._every == 0
         return self._unjudged >= LONGEST_STEPS or self._clock() >= self._due_s
 
-    def _judge(self, rules: Sequence[Rule], now_s: float) -> None:
+    def _judge_all(self) -> None:
         began_s = self._clock()
+        self._judge(self._rules, self._now_s)
+        ended_s = self._clock()
+        self._unjudged = 0
+        self._due_s = ended_s + (ended_s - began_s) * (1 / COST_RATIO - 1)
+
+    def _judge(self, rules: Sequence[Rule], now_s: float) -> None:
         window = self._builder.window(now_s)
         if self._reference is not None:
             beside = self._reference.window(window.last_step, now_s)
@@ -193,9 +200,6 @@ class Monitor:
             for rule in rules:
                 if self._outcomes[rule.code][0] is not RuleState.RULE_FAILED:
                     self._run(rule, window)
-        ended_s = self._clock()
-        self._unjudged = 0
-        self._due_s = ended_s + (ended_s - began_s) * (1 / COST_RATIO - 1)
 
     def _run(self, rule: Rule, window: Window) -> None:
         try:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from mothtrap.core.window import Bools, Floats, Ints, Window
+from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules import _patterns
 
 
 def gradient_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
     """Return (optimizer, steps, norms) of the applied steps with a finite norm above 0."""
+    return window.once(_gradient_norms)
+
+
+def _gradient_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
     skipped = window.steps_S[window.skipped_S]
     found = []
     for series in window.scalars("gradient_norm"):
@@ -24,9 +29,7 @@ def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
     if norms is None or not len(norms):
         return []
     found = []
-    usable_S: Bools = norms.present_ST.any(axis=1) & ~norms.skipped_S
-    for pattern_T in np.unique(norms.present_ST[usable_S], axis=0):
-        rows = np.flatnonzero(usable_S & (norms.present_ST == pattern_T).all(axis=1))
+    for pattern_T, rows in _patterns.alike(norms):
         norm_S = np.sqrt(np.square(norms.values_ST[rows][:, pattern_T]).sum(axis=1))
         finite = np.isfinite(norm_S)
         if finite.any():

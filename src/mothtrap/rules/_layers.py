@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Matrix, Window
+from mothtrap.rules import _patterns
 
 LOOKUPS = ("Embedding", "EmbeddingBag")
 """Modules whose weights get gradients in few rows only."""
@@ -37,19 +38,15 @@ def layer_gradients(window: Window) -> list[LayerGradients]:
 
     A layer is a module with a weight of two axes or more; embeddings are left out.
     """
+    return window.once(_layer_gradients)
+
+
+def _layer_gradients(window: Window) -> list[LayerGradients]:
     norms = window.matrix("gradient", "l2")
     if norms is None or not len(norms):
         return []
-    usable_S = norms.present_ST.any(axis=1) & ~norms.skipped_S
-    present_ST = norms.present_ST[usable_S]
-    alike = bool((present_ST == present_ST[:1]).all())
-    found = []
-    for pattern_T in present_ST[:1] if alike else np.unique(present_ST, axis=0):
-        rows = np.flatnonzero(usable_S & (norms.present_ST == pattern_T).all(axis=1))
-        layers = _layers(norms, rows, pattern_T)
-        if layers is not None:
-            found.append(layers)
-    return found
+    layers = (_layers(norms, rows, pattern_T) for pattern_T, rows in _patterns.alike(norms))
+    return [found for found in layers if found is not None]
 
 
 def _layers(

@@ -175,8 +175,11 @@ class Tracer(Job):
             self.contain_part("data", self._look_at_data, event.site, root)
             again = self.forwards.recomputes
             self.contain_part("attention", self._attention.read, event.site, root, again)
-            if root.device.type == "cpu" and self.losses.nonfinite():
-                self._find_nonfinite(event.site, root)
+            if root.device.type == "cpu":
+                if self.losses.nonfinite():
+                    self._find_nonfinite(event.site, root)
+                else:
+                    self.forwards.held.let_go()
 
     def _look_at_data(self, site: str, root: torch.Tensor) -> None:
         self.forwards.inputs.loaders.trained_on()

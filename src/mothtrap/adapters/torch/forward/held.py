@@ -20,7 +20,7 @@ HELD_OUTPUTS = 4096
 """Outputs after which the next root begins anew: forwards that no backward follows."""
 
 Held = tuple[nn.Module | None, torch.Tensor | None]
-_Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.Tensor]]
+_Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.Tensor] | None]
 
 
 class HeldOutputs:
@@ -56,6 +56,18 @@ class HeldOutputs:
                 self._bytes += size
                 kept = output.detach()
         self._entries.append((weakref.ref(module), kept))
+
+    def let_go(self) -> None:
+        """The loss is finite: nobody will ask for values, and the backward needs their memory.
+
+        Without it a residual network has twice the page faults of plain training.
+        """
+        if self._bytes:
+            self._entries = [
+                (owner, kept if isinstance(kept, weakref.ref) else None)
+                for owner, kept in self._entries
+            ]
+            self._bytes = 0
 
     def used(self) -> None:
         """A backward has run: the outputs are needed until the next forward, not longer."""
