@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from tests.rules.windows import window
@@ -24,8 +26,7 @@ def worker(rank: int, digests: dict[int, dict[str, str]], size: int = 3) -> Wind
 
 def joined(*workers: Window) -> Window:
     first, *others = workers
-    fields = {name: getattr(first, name) for name in Window.__dataclass_fields__}
-    return Window(**(fields | {"peers": tuple(others)}))
+    return replace(first, peers=tuple(others))
 
 
 def check(*workers: dict[int, dict[str, str]]) -> list[Finding]:
