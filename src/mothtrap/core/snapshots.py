@@ -1,0 +1,169 @@
+"""The words of a snapshot: what is needed to do one step again elsewhere.
+
+A **recorded step** is what the script fed into one step, in order. The **state** is what the
+step began from: weights, buffers, optimizers, schedulers, scalers, modes. A snapshot holds
+one state and the recorded steps that lead from it to the step that is meant.
+
+Values are held as a `Tree`, plain JSON beside which the arrays lie under keys. Nothing in it
+is code: whoever reads one rebuilds values from a closed list of forms (`snapshot.tree`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Tree = dict[str, Any] | str | int | float | bool | None
+"""Any nesting of values, as plain JSON.
+
+A string, a number, a truth value and None stand for themselves; every other value is a dict
+with one of these words as its first key:
+
+    {"tensor": key}             a framework's tensor, in the arrays; may be followed by
+                                "device", "strides", "requires_grad", where these are not
+                                those of a fresh tensor in C order on the CPU
+    {"array": key}              a numpy array, in the arrays
+    {"list": [...]}             also "tuple", "set", "frozenset"
+    {"dict": [[key, value], ...]}
+    {"float": "NaN"}            also "Infinity", "-Infinity"
+    {"int": "digits"}           beyond 64 bits
+    {"bytes": "base64"}
+    {"complex": [real, imaginary]}
+    {"named": "module.Class", "fields": {...}}
+                                a dataclass, a namedtuple, a subclass of dict or list
+    {"framework": kind, "fields": {...}}
+                                what the adapter rebuilds: a generator, a dtype, a device
+    {"opaque": "text"}          what cannot be kept: its repr, at most 200 characters
+    {"redacted": "text"}        what the user does not want kept: its type and shape
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Array:
+    """An array that is not yet a file.
+
+    Attributes:
+        dtype: element type without its library, e.g. `bfloat16`, `float8_e4m3fn`.
+        shape: lengths of the axes.
+        data: uint8, shape (bytes,): the elements in C order, little-endian.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: npt.NDArray[np.uint8]
+
+
+class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
+    """A loader gave a batch to the user's code.
+
+    `loader`: the how-manieth loader (from 0) that the user's code began to iterate; `site`
+    is the `file:line` at which it does. `rng`: the states of all random generators right
+    after that.
+    """
+
+    loader: int
+    site: str
+    value: Tree
+    rng: Tree = None
+
+
+class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
+    """The user's code called a root module.
+
+    `variables`: plain values, tensors without a graph and generators among the variables of
+    the calling frame that are new or changed since the step before; at module level the
+    globals. `trains`: autograd is on. `rng`: as right before the forward; None where it is
+    that of the event before.
+    """
+
+    root: str
+    site: str
+    args: Tree
+    kwargs: Tree
+    variables: Tree = None
+    rng: Tree = None
+    trains: bool = True
+
+
+class LossCalled(msgspec.Struct, frozen=True, kw_only=True, tag="loss"):
+    """A loss was called; `args` are those without a graph: targets, weights."""
+
+    site: str
+    function: str
+    args: Tree
+
+
+RecordedEvent = BatchHanded | ForwardCalled | LossCalled
+
+
+class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What the script fed into one step, in order.
+
+    `losses` are those of its backwards, in order. `carried`: an input has a graph of an
+    earlier step, so that doing it again begins there. `missing`: what was not kept, and why.
+    """
+
+    step: int
+    events: tuple[RecordedEvent, ...]
+    optimizers: tuple[str, ...] = ()
+    losses: tuple[float, ...] = ()
+    carried: bool = False
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeptStep:
+    """A recorded step and the arrays that its trees name, by key.
+
+    A key is used for one array only in the life of a worker, so that steps can be put
+    together in one file; an array that several steps share may stand in each of them.
+    """
+
+    recorded: RecordedStep
+    arrays: Mapping[str, Array]
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """What the step came to, as hex digests (`statistics.digest`).
+
+    `losses` goes by the site (`file:line`) of the backward, from its second call on with
+    `#2`, `#3` ... behind; `gradients` by parameter. `exception`: the uncaught one that ended
+    the step, as `Type: text`.
+    """
+
+    losses: dict[str, str] = {}
+    gradients: dict[str, str] = {}
+    exception: str | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed to do `step` again.
+
+    `state_step` is the step before which the state was taken: `step` itself where it is
+    exact; smaller where the recorded steps lead from it to `step`; larger where the state is
+    later than the step, which `note` then says. `reason` says why it was taken: `nonfinite`,
+    `finding CODE`, `step`, `request`, `exception` or `base`. `framework` names the adapter,
+    `versions` are those of packages. `command` and `cwd` start the script again.
+    """
+
+    run: str
+    attempt: int
+    worker: int
+    step: int
+    state_step: int
+    reason: str
+    note: str = ""
+    created_s: float
+    command: tuple[str, ...]
+    cwd: str
+    python: str
+    framework: str
+    versions: dict[str, str]
+    steps: tuple[RecordedStep, ...]
+    truth: Truth | None = None
+    state: Tree
