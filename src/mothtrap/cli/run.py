@@ -36,6 +36,11 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     metavar="FILE",
     help="What held in healthy runs, as `mothtrap learn` wrote it, or `pytorch`.",
 )
+@click.option(
+    "--on-nonfinite",
+    type=click.Choice(["report", "skip", "stop", "raise"]),
+    help="What becomes of a step whose loss or gradients are not finite [default: report].",
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any

@@ -47,6 +47,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     that of all findings of a code or family; `per_layer_ignores` are codes or families by
     glob over layers in which they are not looked for. `reference` is a run to compare with,
     `invariants` a file of `mothtrap learn`, or the name of one that comes with mothtrap.
+    `on_nonfinite` says what becomes of a step whose loss or gradients are not finite, or whose
+    gradient norm is above `max_gradient_norm` (0: no limit): it is applied and reported
+    (`report`); it is not applied (`skip`), and the job is stopped (`stop`) or
+    `optimizer.step()` raises (`raise`).
     """
 
     runs_dir: str = "runs"
@@ -66,6 +70,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rule_files: tuple[str, ...] = ()
     reference: str = ""
     invariants: str = ""
+    on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
+    max_gradient_norm: float = 0.0
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
 
@@ -268,6 +274,9 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         )
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
+    if not 0 <= config.max_gradient_norm < float("inf"):
+        given = f"{config.max_gradient_norm:g}"
+        raise fault(where, f"max_gradient_norm must be 0 (no limit) or more, not {given}")
     if not 0 < config.upload_every_s < float("inf"):
         given = f"{config.upload_every_s:g}"
         raise fault(where, f"upload_every_s must be more than 0 seconds and finite, not {given}")
