@@ -35,7 +35,7 @@ def attach(framework: str) -> None:
     worker = Worker(
         lambda: open_attempt(opened, own), config, adapter, say_on_stderr, launched=True
     )
-    handle = adapter.attach_process(worker.recorder)
+    handle = adapter.attach_process(worker.recorder, config)
     if int(own.name) > layout.FIRST_ATTEMPT:
         handle.tracer.saved_weights.resume = Resumption(opened, own, lambda: adapter.ranks()[0])
     worker.holds(handle)

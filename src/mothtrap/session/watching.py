@@ -159,7 +159,8 @@ def watch(
     if optimizer is None:
         optimizer = ()
     several = isinstance(optimizer, list | tuple)
-    handle = adapter.attach(model, tuple(optimizer) if several else (optimizer,), worker.recorder)
+    optimizers = tuple(optimizer) if several else (optimizer,)
+    handle = adapter.attach(model, optimizers, worker.recorder, config)
     worker.holds(handle)
     startup.keep(worker, handle)
     return Watch(

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.config import Config
 
 FRAMEWORK = "torch"
 REDUCER = "torch"
@@ -25,15 +26,20 @@ def accepts(target: object) -> bool:
 
 
 def attach(
-    model: nn.Module, optimizers: tuple[Optimizer, ...], recorder: Recorder[torch.Tensor]
+    model: nn.Module,
+    optimizers: tuple[Optimizer, ...],
+    recorder: Recorder[torch.Tensor],
+    config: Config | None = None,
 ) -> ObjectWitness:
     """Watch one model and its optimizers; touches nothing else."""
-    return ObjectWitness(Tracer(recorder), model, optimizers)
+    return ObjectWitness(Tracer(recorder, config=config), model, optimizers)
 
 
-def attach_process(recorder: Recorder[torch.Tensor]) -> ProcessWitness:
+def attach_process(
+    recorder: Recorder[torch.Tensor], config: Config | None = None
+) -> ProcessWitness:
     """Watch every model and optimizer of this process, from before they are made."""
-    return ProcessWitness(Tracer(recorder))
+    return ProcessWitness(Tracer(recorder, config=config))
 
 
 def ranks() -> tuple[int | None, int]:

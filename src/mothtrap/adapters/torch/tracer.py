@@ -39,6 +39,7 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.config import Config
 from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.steps import Mode, StepKey
 
@@ -54,9 +55,14 @@ class Tracer(Job):
     """
 
     def __init__(
-        self, recorder: Recorder[torch.Tensor], book: NameBook | None = None, first_step: int = 0
+        self,
+        recorder: Recorder[torch.Tensor],
+        book: NameBook | None = None,
+        first_step: int = 0,
+        config: Config | None = None,
     ) -> None:
         super().__init__(recorder, book, first_step)
+        self.config = config or Config()
         self.optimizers = OptimizerWatch(self)
         self.forwards = ForwardWatch(self, self.optimizers)
         self.losses = LossWatch(self, self.forwards)
