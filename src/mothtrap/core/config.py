@@ -51,6 +51,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gradient norm is above `max_gradient_norm` (0: no limit): it is applied and reported
     (`report`); it is not applied (`skip`), and the job is stopped (`stop`) or
     `optimizer.step()` raises (`raise`).
+    `ring_mb` is the memory in which the inputs of the latest steps are kept for snapshots
+    (0: none); `redact` are globs over the names of variables, arguments and keys of batches
+    of which only type and shape are kept.
+    `digests`: those of gradients, weights and buffers are taken at every step, so that
+    `mothtrap diff` can name the first tensor in which two runs differ.
     """
 
     runs_dir: str = "runs"
@@ -70,8 +75,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rule_files: tuple[str, ...] = ()
     reference: str = ""
     invariants: str = ""
+    digests: bool = False
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0
+    ring_mb: float = 64.0
+    redact: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
 
