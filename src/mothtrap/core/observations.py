@@ -39,6 +39,9 @@ from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
 from mothtrap.core.reach_observations import HiddenParameters as HiddenParameters
 from mothtrap.core.reach_observations import IdleOptimizer as IdleOptimizer
 from mothtrap.core.reach_observations import UnreachedModule as UnreachedModule
+from mothtrap.core.sample_observations import DataSeen as DataSeen
+from mothtrap.core.sample_observations import SamplesNamed as SamplesNamed
+from mothtrap.core.sample_observations import SamplesTaken as SamplesTaken
 from mothtrap.core.worker_observations import WorkerPace as WorkerPace
 
 
@@ -194,6 +197,26 @@ class RoundedUpdates(Observation, frozen=True, kw_only=True, tag=True):
     layers: tuple[str, ...] = ()
 
 
+class StepGuarded(Observation, frozen=True, kw_only=True, tag=True):
+    """A step that was not sound, and what the guard did with it.
+
+    `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not).
+    `fault`: `loss`, `gradient` (not finite), `norm` (of the gradients, too large), `worker`
+    (unsound on another worker); `reason` says it in words. `parameters` are those whose
+    gradients are concerned, nearest to the loss first, at most a few of `concerned`.
+    `optimizers` are those that did not step; `applied` others of the step that already had.
+    """
+
+    action: Literal["reported", "skipped", "stopped", "raised"]
+    fault: Literal["loss", "gradient", "norm", "worker"]
+    reason: str
+    optimizers: tuple[str, ...] = ()
+    applied: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    concerned: int = 0
+    location: str | None = None
+
+
 class ReplicaDigests(Observation, frozen=True, kw_only=True, tag=True):
     """Digests of the parameters that must be the same on every worker, after a step.
 
@@ -342,6 +365,7 @@ AnyObservation = (
     | OutputSpread
     | RouterLoad
     | UnitInputs
+    | StepGuarded
     | ReplicaDigests
     | WrapperBypassed
     | WeightsSaved
@@ -358,6 +382,9 @@ AnyObservation = (
     | NonfiniteInput
     | RowsShared
     | TargetOrder
+    | DataSeen
+    | SamplesNamed
+    | SamplesTaken
     | WorkerStarted
     | WorkerEnded
     | WorkerLost

@@ -9,8 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import AnyObservation, LossSeries, WorkerEnded
+from mothtrap.core.observations import (
+    AnyObservation,
+    LossSeries,
+    SamplesNamed,
+    SamplesTaken,
+    WorkerEnded,
+)
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Matrix, Series, Window
@@ -66,6 +73,8 @@ class WindowBuilder:
             self._observe(observation)
         key = record.key
         for scalar in record.scalars:
+            if scalar.name in DIGESTS:
+                continue  # several a step, and of no rule's interest
             name = (scalar.name, scalar.of, key.mode)
             series = self._series.get(name)
             if series is None:
@@ -126,6 +135,8 @@ class WindowBuilder:
             group.append(record.key.step, record.skipped, record.summary_TF)
 
     def _observe(self, observation: AnyObservation) -> None:
+        if isinstance(observation, SamplesTaken | SamplesNamed):
+            return  # one or more a step, and of no rule's interest
         if isinstance(observation, LossSeries):
             self._loss_series[observation.series] = observation
         kept = self._observations.get(type(observation))

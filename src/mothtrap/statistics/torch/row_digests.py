@@ -9,13 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.statistics.digest import digest_rows
 from mothtrap.statistics.torch.plain import local
+from mothtrap.statistics.torch.raw import bytes_of, describe
 
 Digests = npt.NDArray[np.uint64]
 
 COLUMNS: Final = 256
 """Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
 table, a line of text or a small image, and of a photograph enough to tell it apart."""
+
+MAX_ROWS: Final = 512
+"""Rows of a batch that have a digest of their own bytes; chosen by hand: 2 MB at most."""
+MAX_MOVED: Final = 1 << 20
+"""Bytes that do not lie in order and are put so first, at most."""
 
 _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -41,6 +48,27 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
     # A sum of products with odd numbers, modulo 2^64.
     digest_R: Digests = (bits.astype(np.uint64) * _odd_numbers(bits.shape[1])).sum(axis=1)
     return digest_R
+
+
+def sample_digests(tensor: torch.Tensor) -> list[int]:
+    """Return for each of the first rows the digest of its bytes (`digest_rows`), with a sign.
+
+    Args:
+        tensor: strided, on the host, shape (rows, ...), not empty.
+
+    Returns:
+        So many as rows are looked at; none where the rows would have to be copied, and are
+        large.
+    """
+    with torch.no_grad():
+        few = local(tensor)[:MAX_ROWS]
+        size = few.numel() * few.element_size()
+        if few.layout is not torch.strided or not (few.is_contiguous() or size <= MAX_MOVED):
+            return []
+        dtype, shape, _ = describe(few)
+        found = digest_rows(bytes_of(few), len(few), dtype, shape[1:])
+    signed_R: npt.NDArray[np.int64] = np.array(found, np.uint64).view(np.int64)
+    return [int(digest) for digest in signed_R]
 
 
 @cache

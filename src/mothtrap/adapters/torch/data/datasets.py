@@ -1,0 +1,130 @@
+"""The data sets that loaders draw from: described once, and the names of their samples."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mothtrap.adapters.torch.data.filenames import FileNames, file_names
+from mothtrap.adapters.torch.data.origins import Origins
+from mothtrap.core.packed import pack
+from mothtrap.core.sample_observations import DataSeen, SamplesNamed
+from mothtrap.statistics.torch.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+DATA_SETS = 256
+"""Data sets that are told apart: further ones are taken for the last."""
+NAMED = 4_000_000
+"""Samples of a data set whose names are told."""
+DIGESTED_BYTES = 64 << 20
+"""Of a first batch, beyond which it has no digest; chosen by hand: 10 ms, once."""
+
+Placed = Sequence[tuple[str, torch.Tensor]]
+
+
+class _Known:
+    """A data set, and which names of its samples were told."""
+
+    def __init__(
+        self, number: int, data: object, names: FileNames | None, length: int | None
+    ) -> None:
+        self.number, self.names, self._length = number, names, length
+        self.told = bytearray(length if names is not None and length else 0)
+        try:
+            self._reference: weakref.ref[Any] | None = weakref.ref(data)
+        except TypeError:
+            self._reference = None
+
+    def is_of(self, data: object) -> bool:
+        """Whether it is this data set, which was found at the same place in memory.
+
+        What cannot be referred to, such as a list, is told by its length.
+        """
+        if self._reference is not None:
+            return self._reference() is data
+        return _length(data) == self._length
+
+
+class DataBook:
+    """Numbers data sets in the order in which they are met."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._known: dict[int, _Known] = {}
+        self._described = 0
+
+    def numbers(self, sets: Sequence[object], loader: str, placed: Placed) -> list[int]:
+        """Return the numbers of data sets; describes those that are new.
+
+        Args:
+            sets: that a batch was taken from.
+            loader: that took it.
+            placed: the batch's tensors.
+        """
+        return [self._entry(data, loader, placed).number for data in sets]
+
+    def name(self, origin: Origins, numbers: Sequence[int]) -> None:
+        """Tell the names of samples whose names were not told."""
+        for place, data in enumerate(origin.sets):
+            known = self._known.get(id(data))
+            if known is None or known.names is None:
+                continue
+            own = origin.indices
+            if origin.which:
+                own = [i for i, w in zip(own, origin.which, strict=True) if w == place]
+            new = [i for i in dict.fromkeys(own) if 0 <= i < len(known.told) and not known.told[i]]
+            if new:
+                for index in new:
+                    known.told[index] = 1
+                names = tuple(known.names.of(data, index) for index in new)
+                self._job.recorder.observe(
+                    SamplesNamed(
+                        step=self._job.grouper.step,
+                        data=numbers[place],
+                        indices=pack(new),
+                        names=names,
+                    )
+                )
+
+    def _entry(self, data: object, loader: str, placed: Placed) -> _Known:
+        known = self._known.get(id(data))
+        if known is not None and known.is_of(data):
+            return known
+        if self._described >= DATA_SETS:
+            return next(reversed(self._known.values()))
+        length = _length(data)
+        names = file_names(data, length) if length is None or length <= NAMED else None
+        known = self._known[id(data)] = _Known(self._described, data, names, length)
+        self._described += 1
+        self._job.recorder.observe(
+            DataSeen(
+                step=self._job.grouper.step,
+                data=known.number,
+                loader=loader,
+                kind=f"{type(data).__module__}.{type(data).__qualname__}",
+                length=length,
+                names_in=names.attribute if names is not None else "",
+                root=names.root if names is not None else "",
+                digest=_digest(placed),
+            )
+        )
+        return known
+
+
+def _digest(placed: Placed) -> str:
+    tensors = [tensor for _, tensor in placed]
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    on_host = all(tensor.device.type == "cpu" for tensor in tensors)
+    return f"{fingerprint(tensors):016x}" if tensors and on_host and size <= DIGESTED_BYTES else ""
+
+
+def _length(data: Any) -> int | None:
+    try:
+        return len(data)
+    except Exception:  # whatever code of the user's raises
+        return None

@@ -1,0 +1,248 @@
+"""Which samples each step trained on.
+
+A batch of a loader is known by its memory when a model is called, also where a later one
+was loaded meanwhile; where its tensors were moved or changed on the way, the latest batch
+of as many rows is taken. What comes from no loader is known by digests of its rows.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from mothtrap.adapters.torch.data.datasets import DataBook
+from mothtrap.adapters.torch.data.origins import indices_of, origins
+from mothtrap.adapters.torch.data.rownames import names_in
+from mothtrap.core.packed import pack
+from mothtrap.core.sample_observations import SampleBatch, SamplesTaken
+from mothtrap.statistics.torch.row_digests import sample_digests
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+HELD = 16
+"""Batches that were loaded last and are known by their memory: more than are prefetched."""
+TOLD = 64
+"""Batches of a step that are told."""
+
+Placed = Sequence[tuple[str, torch.Tensor]]
+
+
+@dataclass(slots=True, eq=False)
+class Handed:
+    """A batch that a loader has given.
+
+    Attributes:
+        told: what is known of its samples.
+        tensors: the batch's, with the addresses of their memory.
+        rows: lengths of its tensors.
+        step: the last one that trained on it; -1 before that.
+        evaluated: a model was given it with nothing to be trained.
+    """
+
+    told: SampleBatch
+    tensors: list[tuple[int, weakref.ref[torch.Tensor]]]
+    rows: set[int]
+    loaded: int
+    step: int = -1
+    evaluated: bool = False
+
+
+@dataclass(slots=True)
+class _Step:
+    """Batches of the step in progress."""
+
+    batches: list[SampleBatch] = field(default_factory=list)
+    left_out: int = 0
+
+
+class ProvenanceWatch:
+    """Told of batches and of calls of models; tells at the end of a step."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._data = DataBook(job)
+        self._held: deque[Handed] = deque(maxlen=HELD)
+        self._step = _Step()
+        self._repeated: dict[str, tuple[int, str]] = {}
+
+    def loaded(
+        self,
+        loader: DataLoader[Any] | None,
+        iterator: Any,
+        label: str,
+        batch: Any,
+        placed: Placed,
+        drawn: object,
+        pass_number: int,
+        number: int,
+    ) -> None:
+        """A loader has given a batch.
+
+        Args:
+            loader: None where it is gone already.
+            iterator: of the loader.
+            label: of the loader.
+            batch: as the loader gave it.
+            placed: its tensors.
+            drawn: what its sampler drew for it, as far as it is known.
+            pass_number: counts passes of the loader from 1.
+            number: counts batches of the pass from 0.
+        """
+        worker, seed = _worker_of(iterator)
+        fields: dict[str, Any] = {
+            "loader": label,
+            "rows": max((len(t) for _, t in placed if t.ndim), default=0),
+            "pass_number": pass_number,
+            "number": number,
+            "worker": worker,
+            "seed": seed,
+        }
+        if loader is not None:
+            fields |= self._samples_of(loader, label, batch, placed, drawn)
+        if not fields.get("indices") and not fields.get("names"):
+            fields |= digests_of(placed)
+        held = [(_address(t), weakref.ref(t)) for _, t in placed]
+        rows = {len(t) for _, t in placed if t.ndim}
+        told = SampleBatch(**fields)
+        self._held.append(Handed(told, held, rows, self._job.grouper.step))
+
+    def called(self, arguments: Placed, *, trains: bool, first: bool) -> None:
+        """A model is called by user code.
+
+        Args:
+            arguments: tensors that it is given.
+            trains: autograd records the forward.
+            first: no other model was called before it in this step.
+        """
+        handed, sure = self._batch_of(arguments)
+        if handed is not None:
+            if trains:
+                self._took(handed, sure=sure)
+            else:
+                handed.evaluated = handed.step < 0
+        elif trains and first:
+            found = digests_of([(p, t) for p, t in arguments if not t.requires_grad])
+            if found:
+                self._add(SampleBatch(**found))
+
+    def close(self, step: int) -> None:
+        """The step is over: tell what it trained on."""
+        if not self._step.batches:
+            for handed in self._held:
+                if handed.loaded == step and handed.step < 0 and not handed.evaluated:
+                    self._took(handed, sure=False)
+        taken, self._step = self._step, _Step()
+        if taken.batches:
+            told = tuple(self._without_repetition(batch, step) for batch in taken.batches)
+            observed = SamplesTaken(step=step, batches=told, left_out=taken.left_out)
+            self._job.recorder.observe(observed)
+
+    def _samples_of(
+        self, loader: DataLoader[Any], label: str, batch: Any, placed: Placed, drawn: object
+    ) -> dict[str, Any]:
+        data: Any = loader.dataset
+        ordered = not loader.num_workers or getattr(loader, "in_order", True)
+        indices = None if isinstance(data, IterableDataset) else indices_of(drawn)
+        found: dict[str, Any] = {}
+        if indices is not None and ordered:
+            origin = origins(data, indices)
+            numbers = self._data.numbers(origin.sets, label, placed)
+            found["indices"] = pack(origin.indices)
+            if origin.which:
+                found["sets"] = pack([numbers[place] for place in origin.which])
+            else:
+                found["data"] = numbers[0]
+            found["rows"] = len(drawn) if isinstance(drawn, list | tuple) else 1
+            self._data.name(origin, numbers)
+        else:
+            found["data"] = self._data.numbers([data], label, placed)[0]
+            found["names"] = names_in(batch, drawn if ordered else None)
+        return found
+
+    def _batch_of(self, arguments: Placed) -> tuple[Handed | None, bool]:
+        """Return the batch that a model is given, and whether its memory says so."""
+        if not self._held:
+            return None, False
+        addresses = {_address(t) for _, t in arguments}
+        for handed in reversed(self._held):
+            for address, reference in handed.tensors:
+                if address in addresses and address and reference() is not None:
+                    return handed, True
+        latest = self._held[-1]
+        rows = {len(t) for _, t in arguments if t.ndim}
+        return (latest, False) if rows & latest.rows else (None, False)
+
+    def _took(self, handed: Handed, *, sure: bool) -> None:
+        step = self._job.grouper.step
+        if handed.step != step:
+            handed.step = step
+            told = handed.told
+            if not sure:
+                told = SampleBatch(**{**_fields(told), "sure": False})
+            self._add(told)
+
+    def _add(self, batch: SampleBatch) -> None:
+        if len(self._step.batches) < TOLD:
+            self._step.batches.append(batch)
+        else:
+            self._step.left_out += 1
+
+    def _without_repetition(self, batch: SampleBatch, step: int) -> SampleBatch:
+        """Refer to an earlier step for digests that are the same as there."""
+        if not batch.digests:
+            return batch
+        before = self._repeated.get(batch.loader)
+        if before is not None and before[1] == batch.digests:
+            return SampleBatch(**{**_fields(batch), "digests": "", "same_as": before[0]})
+        self._repeated[batch.loader] = step, batch.digests
+        return batch
+
+
+def digests_of(placed: Placed) -> dict[str, Any]:
+    """Return the fields of a `SampleBatch` that digests of rows give; none where there are
+    no rows on the host.
+
+    The tensor with the largest rows stands for all.
+    """
+    best: tuple[int, str, torch.Tensor] | None = None
+    for place, tensor in placed:
+        if tensor.ndim and tensor.numel() and tensor.device.type == "cpu":
+            size = tensor.numel() * tensor.element_size() // len(tensor)
+            if best is None or size > best[0]:
+                best = size, place, tensor
+    if best is None:
+        return {}
+    _, place, tensor = best
+    found = sample_digests(tensor)
+    return {"rows": len(tensor), "digests": pack(found), "place": place} if found else {}
+
+
+def _fields(batch: SampleBatch) -> dict[str, Any]:
+    return {name: getattr(batch, name) for name in batch.__struct_fields__}
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Where the memory of a tensor begins, that of a view included; 0 where it has none."""
+    if tensor.layout is not torch.strided:
+        return 0
+    return tensor.untyped_storage().data_ptr()
+
+
+def _worker_of(iterator: Any) -> tuple[int | None, int | None]:
+    """The loader's process that made the batch just given, and its seed (in part private)."""
+    processes = getattr(iterator, "_num_workers", 0)
+    received = getattr(iterator, "_rcvd_idx", 0)
+    if not processes or not received or not getattr(iterator, "_in_order", True):
+        return None, None
+    if not all(getattr(iterator, "_workers_status", [False])):
+        return None, None  # those that go on have changed places
+    worker = (received - 1) % processes
+    base = getattr(iterator, "_base_seed", None)
+    return worker, base + worker if isinstance(base, int) else None

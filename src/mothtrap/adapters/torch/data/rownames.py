@@ -1,0 +1,45 @@
+"""What a batch itself calls its rows: keys, paths or identifiers that the data set put in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mothtrap.adapters.torch.nested import parts_of
+
+WORDS = ("key", "path", "file", "name", "url", "id")
+"""Words in the keys of a batch under which names of rows are looked for, the best first."""
+MAX_NAMES, MAX_LENGTH = 256, 200
+"""Names of a batch, and characters of each."""
+
+
+def names_in(batch: Any, drawn: object = None) -> tuple[str, ...]:
+    """Return names of the rows of a batch; empty where it has none.
+
+    Args:
+        batch: as a loader gave it; a list of texts in it counts where its key has one of
+            `WORDS` in it, or where its place is a number.
+        drawn: what the sampler drew for it; counts where that is a list of texts.
+    """
+    found = _texts(drawn)
+    if found:
+        return found
+    best: tuple[int, tuple[str, ...]] | None = None
+    for key, value in parts_of(batch):
+        names = _texts(value)
+        if names:
+            lower = key.lower().strip("_")
+            rank = next((i for i, word in enumerate(WORDS) if word in lower), None)
+            if rank is None and key.isdigit():
+                rank = len(WORDS)
+            if rank is not None and (best is None or rank < best[0]):
+                best = rank, names
+    return best[1] if best is not None else ()
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        return ()
+    few = value[:MAX_NAMES]
+    if not all(type(name) is str for name in few):
+        return ()
+    return tuple(name[:MAX_LENGTH] for name in few)

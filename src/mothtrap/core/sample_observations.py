@@ -1,0 +1,79 @@
+"""Facts about which samples were trained on, and when."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.observation import Observation
+
+
+class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The samples of one batch, row by row; numbers are packed (`core.packed`).
+
+    `loader` is the label of the loader, "" where the batch was put together by hand.
+    `rows` counts its rows, of which the first so many are told. `data`: the number of the
+    data set (see `DataSeen`) that all `indices` mean; None where they mean several, whose
+    numbers are then in `sets`, one a row. `names`: what the batch itself called its rows,
+    where there are no indices. `digests`: a number of 64 bits for each row where nothing
+    else is known, of the tensor at `place`; equal for equal bits. `same_as`: the step of
+    this worker that has the same digests, which are not repeated. `pass_number` and
+    `number` count passes of the loader from 1, and batches of the pass from 0. `worker` is
+    the loader's process that made the batch, with its `seed`; None without such. `sure` is
+    False where the batch was the latest one when a model was called with tensors of other
+    memory: moved to a device, say, or changed on the way.
+    """
+
+    loader: str = ""
+    rows: int = 0
+    data: int | None = None
+    indices: str = ""
+    sets: str = ""
+    names: tuple[str, ...] = ()
+    digests: str = ""
+    place: str = ""
+    same_as: int | None = None
+    pass_number: int = 0
+    number: int = 0
+    worker: int | None = None
+    seed: int | None = None
+    sure: bool = True
+
+
+class SamplesTaken(Observation, frozen=True, kw_only=True, tag=True):
+    """Which samples a step trained on, a batch for each micro-batch; one a step.
+
+    `left_out` batches were too many to be told.
+    """
+
+    batches: tuple[SampleBatch, ...]
+    left_out: int = 0
+
+
+class DataSeen(Observation, frozen=True, kw_only=True, tag=True):
+    """A data set that a loader draws from, below all subsets and concatenations.
+
+    `data` is its number, `kind` its class, `length` None where nobody knows. `names_in` is
+    the attribute that holds names of files, `root` what all names that are told (see
+    `SamplesNamed`) lack at their beginning; both empty where there are none. `digest` is
+    one of the first batch that was handed over, bit by bit: "" where that was not on the
+    host.
+    """
+
+    data: int
+    loader: str
+    kind: str
+    length: int | None = None
+    names_in: str = ""
+    root: str = ""
+    digest: str = ""
+
+
+class SamplesNamed(Observation, frozen=True, kw_only=True, tag=True):
+    """Names of samples of a data set, told when they are first trained on.
+
+    `indices` are packed (`core.packed`), one for each of `names`.
+    """
+
+    data: int
+    indices: str
+    names: tuple[str, ...]
