@@ -23,7 +23,11 @@ from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
 from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, applies_nothing
+from mothtrap.adapters.torch.optimization.optimizers import (
+    OptimizerWatch,
+    applies_nothing,
+    parameters,
+)
 from mothtrap.adapters.torch.optimization.ownership import OwnershipWatch
 from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
@@ -65,6 +69,8 @@ class Tracer(Job):
         self.config = config or Config()
         self.optimizers = OptimizerWatch(self)
         self.forwards = ForwardWatch(self, self.optimizers)
+        self.digests = self.forwards.inputs.digests
+        self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.losses = LossWatch(self, self.forwards)
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers)
@@ -255,9 +261,16 @@ class Tracer(Job):
             self.recorder.blind(self.grouper.step, what, reason)
 
     def _read_gradients(self, optimizer: Optimizer) -> None:
+        self.contain_part("digests", self._read_digests, optimizer)
         self.optimizers.before_step(optimizer)
-        if self.recorder.take_nonfinite() or self.losses.nonfinite():
+        look = self.recorder.gradients.take()
+        if look.nonfinite or self.losses.nonfinite():
             self._find_nonfinite()
+
+    def _read_digests(self, optimizer: Optimizer) -> None:
+        if self.digests.wants(optimizer):
+            named = [(self.optimizers.name_of(p)[0], p) for p in parameters(optimizer)]
+            self.digests.stepping(optimizer, named)
 
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -310,6 +323,8 @@ class Tracer(Job):
         self.contain_part("updates", self._updates.new_step)
         self.contain_part("memory", self._memory.close, closed.step)
         self.contain_part("pace", self._pace.close, closed.step)
+        samples = self.forwards.inputs.loaders.provenance
+        self.contain_part("samples", samples.close, closed.step)
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)

@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.reproduce.digests import DigestWatch
 from mothtrap.core.data_observations import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
@@ -61,13 +62,15 @@ class InputWatch:
     """Called before the forward of a module that user code calls.
 
     Attributes:
+        digests: of what goes into a step.
         loaders: know where a batch came from.
         overlap: compares what is trained on and what is evaluated on.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:
         self._job = job
-        self.loaders = LoaderWatch(job, thread)
+        self.digests = DigestWatch(job)
+        self.loaders = LoaderWatch(job, thread, self.digests)
         self._called: ByIdentity[nn.Module, _Called] = ByIdentity()
         self._latest: list[_Call] = []
         self._step = -1
@@ -88,13 +91,19 @@ class InputWatch:
         """
         arguments = list(_arguments(module, args, kwargs))
         source = self.loaders.used((t for _, t in arguments), trains=trains)
+        if trains and self._job.grouper.step != self._step:
+            self._step = self._job.grouper.step
+            self._first = weakref.ref(module)
+            self._latest.clear()
+        first = not trains or self._first is None or self._first() is module
+        told = functools.partial(self.loaders.provenance.called, trains=trains, first=first)
+        self._job.contain_part("samples", told, arguments)
         if trains:
-            if self._job.grouper.step != self._step:
-                self._step = self._job.grouper.step
-                self._first = weakref.ref(module)
-                self._latest.clear()
-            if self._first is not None and self._first() is not module:
-                return
+            self._job.contain_part("digests", self.digests.model_called, module)
+        if not first:
+            return
+        from_loader = source is not None
+        self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
         self._keep(module, arguments, trains)
         called = self._called.get(module)
         if called is None:
@@ -203,7 +212,7 @@ def _arguments(
 ) -> Iterator[Argument]:
     """Every tensor that a module is called with, by the name of its argument."""
     kind: type = type(wrapped(module) or module)
-    names = _names(kind)
+    names = argument_names(kind)
     for place, value in enumerate(args):
         name = names[place] if place < len(names) else str(place)
         yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
@@ -227,7 +236,7 @@ def _made_by_models(held: Iterable[Held]) -> set[int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _names(kind: type) -> tuple[str, ...]:
+def argument_names(kind: type) -> tuple[str, ...]:
     """Names of the positional arguments of a module's forward."""
     forward = inspect.getattr_static(kind, "forward", None)
     if not inspect.isfunction(forward):  # that of a scripted module is made when asked for

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
+from mothtrap.adapters.torch.data.provenance import ProvenanceWatch
 from mothtrap.adapters.torch.data.samplers import Indices, Plan, data_of, plan_of, samples_of
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
@@ -36,6 +37,7 @@ from mothtrap.statistics.torch.row_digests import row_digests
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.reproduce.digests import DigestWatch
 
 PASSES = 3
 """Passes of a loader whose batches are compared."""
@@ -117,10 +119,11 @@ class LoaderWatch:
 
     Attributes:
         latest: the batch that was loaded last; None before the first, and once a pass ended.
+        provenance: knows which samples each step trained on.
     """
 
-    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
-        self._job, self._thread = job, thread
+    def __init__(self, job: Job, thread: Callable[[], int], digests: DigestWatch) -> None:
+        self._job, self._thread, self._digests = job, thread, digests
         self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
@@ -128,6 +131,7 @@ class LoaderWatch:
         self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
         self._shared: set[tuple[int, int, int]] = set()
         self._made = 0
+        self.provenance = ProvenanceWatch(job)
         self.latest: Batch | None = None
 
     # What is called around a loader
@@ -164,8 +168,21 @@ class LoaderWatch:
             return
         known.batches += 1
         tensors = [(place, t) for place, t in placed_tensors(batch) if is_plain(t)]
+        self._job.contain_part(
+            "samples",
+            self.provenance.loaded,
+            source.loader(),
+            iterator,
+            source.label,
+            batch,
+            tensors,
+            drawn,
+            source.passes,
+            known.batches - 1,
+        )
         held = [(place, weakref.ref(t)) for place, t in tensors]
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
+        self._job.contain_part("digests", self._digests.loaded, source.label, tensors)
         self._found.clear()
         if source.checked < CHECKED and source.told < TOLD:
             source.checked += 1

@@ -261,6 +261,9 @@ class ForwardWatch:
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """A loss function of the framework returned; under no_grad no graph tells of it."""
+        if result.requires_grad and self._is_observed():
+            digests = self.inputs.digests
+            self._job.contain(self._job.contain_part, "digests", digests.loss_called, args, kwargs)
         # What has a graph is looked at in the backward.
         if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
             self._job.contain(self._loss_called, name, result, args, kwargs)

@@ -1,0 +1,1 @@
+"""What is needed to do a step again, and to say where two trainings part."""

@@ -1,0 +1,35 @@
+"""Digests as numbers of a step: what two runs are compared by, bit by bit.
+
+A digest is the scalar `digest` (or `digest_sum`) of a step; its owner says of what:
+
+    weight:NAME  bias:NAME  buffer:NAME   state before the step
+    batch:LOADER.PLACE                    a tensor that a loader gave, in its place of the batch
+    input:NAME                            a tensor that the model was called with, of no loader
+    target                                a tensor that a loss was called with
+    rng.python  rng.numpy  rng.torch      random states, just before the model was called
+    gradient:NAME                         as it is applied
+    rows:NAME                             the rows of a batch, whatever their order
+
+A step of several micro-batches has several of one owner, in order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+DIGEST: Final = "digest"
+"""xxh3_64 of the bytes, seeded by type and shape."""
+DIGEST_SUM: Final = "digest_sum"
+"""Sum of the elements read as integers, as an accelerator works it out."""
+NAMES: Final = (DIGEST, DIGEST_SUM)
+ROWS: Final = "rows:"
+"""Sums of the digests of rows: equal for equal rows in any order, and they add up."""
+
+BITS: Final = 53
+"""Of a digest that are kept: so many a float64 holds exactly."""
+MODULUS: Final = 1 << BITS
+
+
+def as_scalar(digest: int) -> float:
+    """Return the last bits of a digest as a number that a scalar holds exactly."""
+    return float(digest & (MODULUS - 1))
