@@ -104,10 +104,10 @@ def test_what_nobody_needs_is_not_reduced(job: Job) -> None:
 def test_a_gradient_that_is_not_finite_is_told_once(job: Job) -> None:
     number = job.gradient()
     job.recorder.reduce("gradient", [number], [[1.0]])
-    assert not job.recorder.take_nonfinite()
+    assert not job.recorder.gradients.take().nonfinite
     job.recorder.reduce("gradient", [number], [[float("inf")]])
-    assert job.recorder.take_nonfinite()
-    assert not job.recorder.take_nonfinite()
+    assert job.recorder.gradients.take().nonfinite
+    assert not job.recorder.gradients.take().nonfinite
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ class StepSkipped(msgspec.Struct, frozen=True, tag=True):
     optimizer: str
 
 
+class StepCancelled(msgspec.Struct, frozen=True, tag=True):
+    """An `optimizer.step()` that began was not done, or was undone."""
+
+    optimizer: str
+
+
 class RootCalled(msgspec.Struct, frozen=True, tag=True):
     """The forward of a root module began; `owned`: an optimizer holds parameters of it."""
 
@@ -72,6 +78,7 @@ Event = (
     | StepBegan
     | StepEnded
     | StepSkipped
+    | StepCancelled
     | RootCalled
     | GradientsZeroed
     | Ended
@@ -159,6 +166,12 @@ class Grouper:
         return self._stepping[0] if self._stepping else None
 
     @property
+    def losses(self) -> tuple[tuple[str, int], ...]:
+        """Site and key of the losses of the step in progress, once an optimizer has joined it."""
+        pending = self._group.losses if self._group is not None else []
+        return tuple((p.site, p.loss) for p in pending if p.loss is not None)
+
+    @property
     def knows_no_loss(self) -> bool:
         """Whether no backward has been seen since the last step was closed."""
         return not self._pending and self._group is None
@@ -176,6 +189,8 @@ class Grouper:
                 self._step_ended(event.optimizer)
             case StepSkipped():
                 self._join(event.optimizer, applied=False)
+            case StepCancelled():
+                self._step_cancelled(event.optimizer)
             case RootCalled():
                 if event.owned and not self._backward_depth and not self._stepping:
                     return self._close()
@@ -231,6 +246,13 @@ class Grouper:
     def _step_ended(self, optimizer: str) -> None:
         if optimizer in self._stepping:
             del self._stepping[self._stepping.index(optimizer) :]
+
+    def _step_cancelled(self, optimizer: str) -> None:
+        self._step_ended(optimizer)
+        group = self._group
+        if group is not None and optimizer in group.applied:
+            group.applied.remove(optimizer)
+            group.skipped.append(optimizer)
 
     def _join(self, optimizer: str, *, applied: bool) -> None:
         group = self._group

@@ -12,6 +12,7 @@ import numpy as np
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.plan import Plan
 from mothtrap.capture.raw import Copier, StepCopies
@@ -23,10 +24,9 @@ from mothtrap.core.observations import AnyObservation, Blind, Dropped, ShapeChan
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.statistics.summary import FIELDS, STATISTICS
+from mothtrap.statistics.summary import STATISTICS
 
 NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
-_NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 _OPEN_FORWARDS = 256
 """Training forwards of one step whose outputs are kept: more are no accumulation but
 inference, or steps that no optimizer makes; chosen by hand."""
@@ -58,6 +58,7 @@ class Recorder(Generic[ArrayT]):
         sinks: where closed steps go; filled by the session when the first step closes.
         tensors: all that were defined.
         changes: takes what users ask of the running job.
+        gradients: what the gradients reduced in this step were found to be.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Recorder(Generic[ArrayT]):
         self.reducer = reducer
         self._clock, self._on_first_step = clock, on_first_step
         self.tensors = Tensors()
+        self.gradients = GradientLooks()
         self._plan = Plan(streams, overhead)
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
@@ -89,7 +91,6 @@ class Recorder(Generic[ArrayT]):
         self._fields: dict[int, dict[str, float]] = {}
         self._blind: set[str] = set()
         self._forwards = 0
-        self._nonfinite = False
         self._opened = self._left = False
         self._steps = 0
         self._started_s = self._closed_s = clock()
@@ -191,15 +192,10 @@ class Recorder(Generic[ArrayT]):
                 self._follow_shapes(arithmetic, chosen)
             if numbers := wanted & _STATISTICS:
                 rows = summarize(arithmetic, [tensor for _, tensor in chosen], numbers)
-                if kind == "gradient" and bool(np.any(rows[:, _NONFINITE] > 0)):
-                    self._nonfinite = True
+                if kind == "gradient":
+                    self.gradients.add(rows)
                 target.append(([number for number, _ in chosen], rows))
         self._charge(kind, self._clock() - began - copying_s)
-
-    def take_nonfinite(self) -> bool:
-        """Whether a gradient reduced since the last call was not finite."""
-        found, self._nonfinite = self._nonfinite, False
-        return found
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""

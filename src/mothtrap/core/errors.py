@@ -7,6 +7,7 @@
     ├── RunExistsError (FileExistsError)
     ├── OutputExistsError (FileExistsError) something lies where a file or folder is to be made
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
+    │   └── DamagedSnapshotError            those of a snapshot
     ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
     │   └── StepNotYetError                 the job has not come to it
     ├── ControlError                        a running job does not do what it is asked
@@ -17,6 +18,7 @@
     │   ├── StoreRefusedError               credentials, permissions or bucket are wrong
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
+    ├── NonFiniteStepError (FloatingPointError) a step that the guard refuses to apply
     └── CannotJudge                         how a rule says that it has no verdict
         ├── NotEnoughData
         └── NotApplicable
@@ -59,6 +61,10 @@ class OutputExistsError(MothtrapError, FileExistsError):
 
 class DamagedDataError(MothtrapError, ValueError):
     """Stored bytes do not match their checksum or their format."""
+
+
+class DamagedSnapshotError(DamagedDataError):
+    """A file of a snapshot is torn, changed, or missing: nothing of that snapshot is used."""
 
 
 class StepUnavailableError(MothtrapError, LookupError):
@@ -110,6 +116,30 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 class ControlError(MothtrapError):
     """A running job cannot do what it is asked to, or does not answer."""
+
+
+class NonFiniteStepError(MothtrapError, FloatingPointError):
+    """A step was not applied: its loss or gradients are not finite, or too large.
+
+    Attributes:
+        step: its number.
+        loss: its loss; None where none was seen.
+        parameters: names of those whose gradients are concerned, nearest to the loss first.
+        location: `file:line` of the loss, where known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: int = 0,
+        loss: float | None = None,
+        parameters: tuple[str, ...] = (),
+        location: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.step, self.loss = step, loss
+        self.parameters, self.location = parameters, location
 
 
 class CannotJudge(MothtrapError):

@@ -20,6 +20,7 @@ from mothtrap.core.evaluation_observations import Evaluation as Evaluation
 from mothtrap.core.evaluation_observations import EvaluationPhase as EvaluationPhase
 from mothtrap.core.evaluation_observations import NormBatches as NormBatches
 from mothtrap.core.evaluation_observations import TrainingMode as TrainingMode
+from mothtrap.core.guard_observations import StepGuarded as StepGuarded
 from mothtrap.core.layer_observations import AttentionLook as AttentionLook
 from mothtrap.core.layer_observations import DataTaken as DataTaken
 from mothtrap.core.layer_observations import ForwardScales as ForwardScales
@@ -195,26 +196,6 @@ class RoundedUpdates(Observation, frozen=True, kw_only=True, tag=True):
     unchanged: int
     learning_rate: float
     layers: tuple[str, ...] = ()
-
-
-class StepGuarded(Observation, frozen=True, kw_only=True, tag=True):
-    """A step that was not sound, and what the guard did with it.
-
-    `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not).
-    `fault`: `loss`, `gradient` (not finite), `norm` (of the gradients, too large), `worker`
-    (unsound on another worker); `reason` says it in words. `parameters` are those whose
-    gradients are concerned, nearest to the loss first, at most a few of `concerned`.
-    `optimizers` are those that did not step; `applied` others of the step that already had.
-    """
-
-    action: Literal["reported", "skipped", "stopped", "raised"]
-    fault: Literal["loss", "gradient", "norm", "worker"]
-    reason: str
-    optimizers: tuple[str, ...] = ()
-    applied: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    concerned: int = 0
-    location: str | None = None
 
 
 class ReplicaDigests(Observation, frozen=True, kw_only=True, tag=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +130,15 @@ class LossWatch:
         """Whether a loss of the step in progress is not finite (one transfer)."""
         self._resolve()
         return bool(self._nonfinite)
+
+    def of(self, losses: Sequence[tuple[str, int]]) -> list[tuple[float, str]]:
+        """Values of losses, by site and key, and the lines where they were computed."""
+        self._resolve()
+        return [
+            (self._values[key], self._places.get(site) or site)
+            for site, key in losses
+            if key in self._values
+        ]
 
     def close(self, closed: ClosedStep) -> None:
         """Hand the losses of a closed step to the recorder."""

@@ -1,0 +1,27 @@
+"""What the guard tells of steps that were not sound."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mothtrap.core.observation import Observation
+
+
+class StepGuarded(Observation, frozen=True, kw_only=True, tag=True):
+    """A step that was not sound, and what the guard did with it.
+
+    `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not).
+    `fault`: `loss`, `gradient` (not finite), `norm` (of the gradients, too large), `worker`
+    (unsound on another worker); `reason` says it in words. `parameters` are those whose
+    gradients are concerned, nearest to the loss first, at most a few of `concerned`.
+    `optimizers` are those that did not step; `applied` others of the step that already had.
+    """
+
+    action: Literal["reported", "skipped", "stopped", "raised"]
+    fault: Literal["loss", "gradient", "norm", "worker"]
+    reason: str
+    optimizers: tuple[str, ...] = ()
+    applied: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    concerned: int = 0
+    location: str | None = None
