@@ -239,7 +239,7 @@ def _replace(path: Path, data: bytes) -> None:
     # Readers must see the old file or the new one, never a part.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
-        file.write(_sealed(data))
+        file.write(sealed(data))
         file.flush()
         sync_file(file.fileno())  # else a loss of power may leave the name without the bytes
     os.replace(draft, path)
@@ -251,7 +251,7 @@ def _read(path: Path, kind: type[T]) -> T | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    if not _intact(data):
+    if not intact(data):
         raise DamagedDataError(
             f"{path} cannot be read: its bytes do not match its checksum; remove the key "
             "`checksum` if the file was edited on purpose; the rest of the run can still be read"
@@ -265,13 +265,13 @@ def _read(path: Path, kind: type[T]) -> T | None:
         ) from err
 
 
-def _sealed(data: bytes) -> bytes:
+def sealed(data: bytes) -> bytes:
     """Add to a JSON object, as its last key, the checksum of all that stands before."""
     body = data[:-1]
     return body + b',"checksum":"%016x"}' % xxhash.xxh3_64_intdigest(body)
 
 
-def _intact(data: bytes) -> bool:
-    """Whether a JSON object is as `_sealed` left it; True of one without a checksum."""
+def intact(data: bytes) -> bool:
+    """Whether a JSON object is as `sealed` left it; True of one without a checksum."""
     body, found, rest = data.rpartition(b',"checksum":"')
     return not found or rest == b'%016x"}' % xxhash.xxh3_64_intdigest(body)
