@@ -1,0 +1,129 @@
+"""PyTorch's own values as trees and arrays, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.core.errors import DamagedSnapshotError
+from mothtrap.core.snapshots import Array, Tree
+from mothtrap.statistics.torch.plain import local
+from mothtrap.statistics.torch.raw import copy_bytes, describe
+
+_BY_NAME = (torch.dtype, torch.device, torch.memory_format, torch.layout)
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """Return a copy of a tensor on the host; of a distributed one this worker's shard."""
+    dtype, shape, size = describe(tensor)
+    data = np.empty(size, np.uint8)
+    copy_bytes(tensor, data)
+    return Array(dtype=dtype, shape=shape, data=data)
+
+
+def tensor_tree(tensor: torch.Tensor, key: str) -> dict[str, Any]:
+    """Return the tree of a tensor whose elements are kept under a key."""
+    tree: dict[str, Any] = {"tensor": key}
+    if tensor.device.type != "cpu":
+        tree["device"] = str(tensor.device)
+    if tensor.requires_grad and tensor.is_leaf:
+        tree["requires_grad"] = True
+    values = local(tensor)
+    if values.layout is torch.strided and not values.is_contiguous() and _is_dense(values):
+        tree["strides"] = list(values.stride())
+    return tree
+
+
+def framework_tree(value: Any, keep: Callable[[torch.Tensor], Tree]) -> Tree:
+    """Return the tree of a value of PyTorch's, None for any other.
+
+    Args:
+        value: anything.
+        keep: gives the tree of a tensor.
+    """
+    if isinstance(value, torch.Tensor):
+        return keep(value)
+    if isinstance(value, _BY_NAME):
+        return {"framework": type(value).__name__, "fields": {"name": str(value)}}
+    if isinstance(value, torch.Size):
+        return {"tuple": list(value)}
+    if isinstance(value, torch.Generator):
+        fields = {"device": str(value.device), "state": keep(value.get_state())}
+        return {"framework": "Generator", "fields": fields}
+    if isinstance(value, nn.Module | Optimizer):
+        return {"opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+    return None
+
+
+def framework_value(
+    arrays: Mapping[str, Array], device: str | None = None
+) -> Callable[[dict[str, Any]], Any]:
+    """Return what `snapshot.tree.value_of` wants: it makes PyTorch's values of trees.
+
+    Args:
+        arrays: by key.
+        device: where tensors are put; None = where they were, the CPU where that is not here.
+    """
+
+    def made(tree: dict[str, Any]) -> Any:
+        if "tensor" in tree:
+            return tensor_of(arrays[tree["tensor"]], tree, device)
+        kind, fields = tree["framework"], tree["fields"]
+        if kind == "Generator":
+            generator = torch.Generator(_present(device or fields["device"]))
+            state: torch.Tensor = fields["state"]
+            generator.set_state(state.cpu())
+            return generator
+        if kind == "device":
+            return torch.device(fields["name"] if device is None else device)
+        found = getattr(torch, str(fields["name"]).removeprefix("torch."), None)
+        if not isinstance(found, _BY_NAME):
+            raise DamagedSnapshotError(f"a snapshot names {fields['name']!r}, which PyTorch lacks")
+        return found
+
+    return made
+
+
+def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) -> torch.Tensor:
+    """Return a new tensor with the elements of an array, as its tree says (`tensor_tree`)."""
+    dtype = getattr(torch, array.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        raise DamagedSnapshotError(f"PyTorch has no element type {array.dtype!r}")
+    size = math.prod(array.shape) * dtype.itemsize
+    if size != array.data.nbytes:
+        raise DamagedSnapshotError(f"an array has {array.data.nbytes:,} bytes, not {size:,}")
+    # Of empty ones frombuffer wants nothing to do.
+    flat = torch.from_numpy(np.array(array.data)).view(dtype) if size else torch.empty(0).to(dtype)
+    tensor = flat.reshape(array.shape)
+    strides = tree.get("strides")
+    if strides is not None:
+        tensor = torch.empty_strided(array.shape, strides, dtype=dtype).copy_(tensor)
+    tensor = tensor.to(_present(device or tree.get("device", "cpu")))
+    return tensor.requires_grad_() if tree.get("requires_grad") else tensor
+
+
+def _present(device: str) -> torch.device:
+    """The device, or the CPU on a machine that does not have it."""
+    wanted = torch.device(device)
+    if wanted.type in ("cpu", "meta"):
+        return wanted
+    backend = getattr(torch, wanted.type, None)
+    count = backend.device_count() if backend is not None else 0
+    return wanted if (wanted.index or 0) < count else torch.device("cpu")
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie without gaps and none twice, in whatever order of the axes."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
