@@ -1,0 +1,141 @@
+"""The states of all random generators: read at every micro-batch, and put back.
+
+Nothing is drawn from a generator. A state that is that of the time before is the same object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import random
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+_WORDS = 624
+_TWISTER = "MT19937"
+_SPREAD = slice(0, None, 39)
+"""Words of Python's state by which another one is told: some of each part, and the position."""
+
+_FAILURES = (*(RuntimeError, AssertionError, AttributeError), *(LookupError, ValueError, TypeError))
+
+ACCELERATORS = ("cuda", "xpu")
+"""Devices with generators of their own, as `torch` names them."""
+
+
+class RandomStates:
+    """Reads the states of Python's, numpy's and the framework's global generators."""
+
+    def __init__(self) -> None:
+        self._python: tuple[Sequence[int], float | None, dict[str, Any]] | None = None
+        self._numpy: tuple[bytes, dict[str, Any]] | None = None
+        self._devices: dict[str, tuple[bytes, npt.NDArray[np.uint8]]] = {}
+
+    def read(self) -> Iterator[tuple[str, Any]]:
+        """Yield the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
+
+        Those of Python and numpy are dicts with arrays in them, a device's is an array of
+        bytes; what has not changed since the last reading is the same object as it was then.
+        """
+        yield "python", self._of_python()
+        yield "numpy", self._of_numpy()
+        for name, state in _device_states():
+            # Past the dispatcher, where a mode of the user's may be on.
+            raw, known = ctypes.string_at(state.data_ptr(), state.nbytes), self._devices.get(name)
+            if known is None or known[0] != raw:
+                known = self._devices[name] = (raw, np.frombuffer(raw, np.uint8))
+            yield name, known[1]
+
+    def _of_python(self) -> dict[str, Any]:
+        version, words, gauss = random.getstate()
+        few = words[_SPREAD]
+        known = self._python
+        if known is None or known[0] != few or known[1] != gauss:
+            packed = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint32)
+            state = {"version": version, "words": packed, "gauss": gauss}
+            known = self._python = (few, gauss, state)
+        return known[2]
+
+    def _of_numpy(self) -> dict[str, Any]:
+        raw, known = _raw_numpy(), self._numpy
+        # A number that was drawn in a pair waits outside of what was compared.
+        if known is None or not raw or known[0] != raw or known[1].get("has_gauss"):
+            state: Any = np.random.get_state(legacy=False)
+            known = self._numpy = (raw, dict(state))
+        return known[1]
+
+
+def restore(states: Mapping[str, Any]) -> list[str]:
+    """Put states back that were read.
+
+    Args:
+        states: by name, as `RandomStates.read` gives them.
+
+    Returns:
+        In words, what could not be put back here: a device that is not there, say.
+    """
+    missing = []
+    for name, state in states.items():
+        try:
+            if name == "python":
+                words = tuple(int(word) for word in state["words"])
+                random.setstate((state["version"], words, state["gauss"]))
+            elif name == "numpy":
+                np.random.set_state(state)
+            else:
+                _set_device_state(
+                    torch.device(name), torch.tensor(np.asarray(state), dtype=torch.uint8)
+                )
+        except _FAILURES as err:
+            missing.append(f"the random state of {name}: {err}")
+    return missing
+
+
+def _device_states() -> Iterator[tuple[str, torch.Tensor]]:
+    yield "cpu", torch.default_generator.get_state()
+    for kind in ACCELERATORS:
+        module: Any = getattr(torch, kind, None)
+        # Asking a device that is not in use would start it.
+        if module is None or not module.is_initialized() or _is_capturing(kind):
+            continue
+        for place, generator in enumerate(module.default_generators):
+            yield f"{kind}:{place}", generator.get_state()
+    if _has_mps():
+        yield "mps:0", torch.mps.get_rng_state()
+
+
+def _is_capturing(kind: str) -> bool:
+    return kind == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+@functools.cache
+def _has_mps() -> bool:
+    return torch.backends.mps.is_available()
+
+
+def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
+    if device.type == "cpu":
+        torch.default_generator.set_state(state)
+    elif device.type == "mps":
+        torch.mps.set_rng_state(state)
+    else:
+        module: Any = getattr(torch, device.type)
+        module.init()
+        module.default_generators[device.index or 0].set_state(state)
+
+
+def _raw_numpy() -> bytes:
+    """Words and position of numpy's generator, empty where it is not of the usual kind."""
+    generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
+    if type(generator).__name__ != _TWISTER:
+        return b""
+    return bytes(_memory(generator.ctypes.state_address))
+
+
+@functools.lru_cache(maxsize=4)
+def _memory(address: int) -> ctypes.Array[ctypes.c_uint8]:
+    return (ctypes.c_uint8 * (4 * _WORDS + 4)).from_address(address)

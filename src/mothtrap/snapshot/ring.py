@@ -1,0 +1,74 @@
+"""The latest steps in bounded memory: the oldest make room."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+Entry = TypeVar("Entry")
+
+MAX_STEPS = 256
+"""Steps that are kept however small they are; twice as many as live rules wait for at most."""
+
+
+class Ring(Generic[Entry]):
+    """Steps by number, as many of the latest as fit.
+
+    A part that several steps share is counted once, and is gone with the last of them.
+
+    Args:
+        limit_bytes: of all parts together. A step that alone is larger is not kept.
+        max_steps: number of steps kept at most.
+    """
+
+    def __init__(self, limit_bytes: float, max_steps: int = MAX_STEPS) -> None:
+        self._limit_bytes, self._max_steps = limit_bytes, max_steps
+        self._steps: OrderedDict[int, tuple[Entry, Mapping[str, int]]] = OrderedDict()
+        self._holders: dict[str, int] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the steps, oldest first."""
+        return iter(list(self._steps))
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of all parts."""
+        return self._bytes
+
+    def push(self, step: int, entry: Entry, sizes: Mapping[str, int]) -> bool:
+        """Add the step that is over; whether it is kept.
+
+        Args:
+            step: its number; replaces one of the same number.
+            entry: what is kept of it.
+            sizes: bytes of its parts, by a name under which other steps may share them.
+        """
+        self._drop(step)
+        for part, size in sizes.items():
+            holders = self._holders.get(part, 0)
+            self._holders[part] = holders + 1
+            self._bytes += 0 if holders else size
+        self._steps[step] = entry, sizes
+        while self._steps and (
+            self._bytes > self._limit_bytes or len(self._steps) > self._max_steps
+        ):
+            self._drop(next(iter(self._steps)))
+        return step in self._steps
+
+    def get(self, step: int) -> Entry | None:
+        """What is kept of a step, None if it is not there any more."""
+        found = self._steps.get(step)
+        return found[0] if found is not None else None
+
+    def _drop(self, step: int) -> None:
+        _, sizes = self._steps.pop(step, (None, {}))
+        for part, size in sizes.items():
+            self._holders[part] -= 1
+            if not self._holders[part]:
+                del self._holders[part]
+                self._bytes -= size
