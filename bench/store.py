@@ -31,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
+LIMIT_BYTES = 64 << 20
+"""Of the queue, as `queue_mb` has it unless set."""
 Times = dict[str, float]
 
 
@@ -84,15 +86,16 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     _, worker = claim_worker(_new_attempt(folder), 0)
     log = WorkerLog(worker)
     failed: list[BaseException] = []
-    # Two steps of tensors in flight: the disk, not the memory, sets the pace.
-    waiting = threading.Semaphore(256 if chosen.statistics else 2)
+    # As much in flight as wakes the writer: the disk, not the memory, sets the pace.
+    step_bytes = sum(tensor.nbytes for tensor in tensors)
+    waiting = threading.Semaphore(256 if chosen.statistics else LIMIT_BYTES // 4 // step_bytes + 1)
 
     def consume(records: Any) -> None:
         log.append(records)
         for _ in records:
             waiting.release()
 
-    channel = Channel("writer", consume, failed.append, limit_bytes=1 << 40, poll_s=0.005)
+    channel = Channel("writer", consume, failed.append, limit_bytes=LIMIT_BYTES)
     copies = RawCopies(arithmetic, Arenas(2 << 30), wait_s=60.0)
     ids = np.arange(len(tensors) if chosen.statistics else 0, dtype=np.uint32)
     rows = np.zeros((len(ids), WIDTH))
@@ -112,7 +115,7 @@ def write_mothtrap(name: str, folder: Path) -> Times:
             summary_TF=rows + step,
             raw=tuple(copies.take()),
         )
-        channel.put(record, urgent=not chosen.statistics)
+        channel.put(record)
         blocked.append(time.perf_counter() - began)
         del record
     channel.close()

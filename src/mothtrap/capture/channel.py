@@ -32,7 +32,8 @@ class Channel:
     The consumer is woken every `poll_s` seconds, or up to twenty times that where it takes
     more than a five-hundredth of a processor, and gets all that waits; or at once for
     one of the first urgent records: waking a thread at every step would fight the
-    training for the interpreter. When `limit_bytes` are waiting (tensors kept whole not
+    training for the interpreter. Tensors kept whole wake it when they are a quarter of
+    `limit_bytes`. When `limit_bytes` are waiting (those tensors not
     counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
     keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
     `block` waits. The next record, or one at `close`, brings what a dropped one defined
@@ -65,7 +66,7 @@ class Channel:
         self._shedding = Shedding(name, on_dropped)
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
-        self._bytes = 0
+        self._bytes = self._raw_bytes = 0
         self._closed = False
         self._urgent = False
         self._urgent_left = _URGENT_RECORDS
@@ -93,8 +94,10 @@ class Channel:
                     return
             self._waiting.append(self._shedding.settle(record))
             self._bytes += size
+            self._raw_bytes += sum(block.bytes_N.nbytes for block in record.raw)
             self._urgent_left -= urgent
-            if (urgent and self._urgent_left >= 0) or not self._has_room(size, of=0.5):
+            crowded = not self._has_room(size, of=0.5) or self._raw_bytes > self._limit_bytes / 4
+            if (urgent and self._urgent_left >= 0) or crowded:
                 self._wake()
 
     def close(self, timeout_s: float = 30.0) -> bool:
@@ -121,7 +124,7 @@ class Channel:
             self._urgent = False
             records = list(self._waiting)
             self._waiting.clear()
-            self._bytes = 0
+            self._bytes = self._raw_bytes = 0
             self._changed.notify_all()
             return records, self._closed
 

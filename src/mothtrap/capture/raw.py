@@ -13,6 +13,8 @@ from mothtrap.capture.selection import RAW
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
+_Row = tuple[int, str, tuple[int, ...], int, frozenset[str]]
+"""Number, element type, shape, end in the piece, and purpose of a copy."""
 KEEP = frozenset({RAW})
 _GROWTH = 1.1
 """Room beyond what the last step took, so that a slightly larger one fits in one piece."""
@@ -41,8 +43,8 @@ class RawCopies(Generic[ArrayT]):
         self._copier, self._arenas, self._wait_s = copier, arenas, wait_s
         self._blocks: list[RawBlock] = []
         self._piece: Bytes | None = None
-        self._expected = self._taken = 0
-        self._reset()
+        self._rows: list[_Row] = []
+        self._expected = self._taken = self._end = 0
 
     def add(
         self,
@@ -61,17 +63,14 @@ class RawCopies(Generic[ArrayT]):
         """
         copier = copier or self._copier
         dtype, shape, size = copier.describe(tensor)
-        piece = self._room(size)
-        if piece is None:
-            return False
-        end = self._offsets[-1] + size
-        copier.copy_bytes(tensor, piece[self._offsets[-1] : end])
-        self._ids.append(tensor_id)
-        self._dtypes.append(dtype)
-        self._shapes.append(shape)
-        self._offsets.append(end)
-        self._purposes.append(purpose)
-        self._taken += size
+        piece = self._piece
+        if piece is None or self._end + size > len(piece):
+            piece = self._begin_block(size)
+            if piece is None:
+                return False
+        begin, self._end = self._end, self._end + size
+        copier.copy_bytes(tensor, piece[begin : self._end])
+        self._rows.append((tensor_id, dtype, shape, self._end, purpose))
         return True
 
     def take(self) -> Sequence[RawBlock]:
@@ -81,10 +80,8 @@ class RawCopies(Generic[ArrayT]):
         self._expected, self._taken = int(self._taken * _GROWTH), 0
         return blocks
 
-    def _room(self, size: int) -> Bytes | None:
-        """The piece in use, or another one when the tensor does not fit in it."""
-        if self._piece is not None and self._offsets[-1] + size <= self._piece.nbytes:
-            return self._piece
+    def _begin_block(self, size: int) -> Bytes | None:
+        """Another piece, since the tensor does not fit in the one in use."""
         self._close_block()
         wanted = max(size, self._expected - self._taken)
         self._piece = self._arenas.take(wanted, timeout_s=self._wait_s)
@@ -93,26 +90,21 @@ class RawCopies(Generic[ArrayT]):
         return self._piece
 
     def _close_block(self) -> None:
-        if self._piece is not None and self._ids:
+        if self._piece is not None and self._rows:
+            ids, dtypes, shapes, ends, purposes = zip(*self._rows, strict=True)
             self._blocks.append(
                 RawBlock(
-                    tensor_R=np.array(self._ids, np.uint32),
-                    dtypes=tuple(self._dtypes),
-                    shapes=tuple(self._shapes),
-                    offset_R=np.array(self._offsets, np.int64),
-                    bytes_N=self._piece[: self._offsets[-1]],
-                    purposes=() if set(self._purposes) == {KEEP} else tuple(self._purposes),
+                    tensor_R=np.array(ids, np.uint32),
+                    dtypes=dtypes,
+                    shapes=shapes,
+                    offset_R=np.array((0, *ends), np.int64),
+                    bytes_N=self._piece[: self._end],
+                    purposes=() if set(purposes) == {KEEP} else purposes,
                 )
             )
-        self._piece = None
-        self._reset()
-
-    def _reset(self) -> None:
-        self._ids: list[int] = []
-        self._dtypes: list[str] = []
-        self._shapes: list[tuple[int, ...]] = []
-        self._offsets: list[int] = [0]
-        self._purposes: list[frozenset[str]] = []
+            self._taken += self._end
+        self._piece, self._end = None, 0
+        self._rows = []
 
 
 class StepCopies(Generic[ArrayT]):

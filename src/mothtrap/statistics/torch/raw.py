@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics.numpy import move_bytes
 from mothtrap.statistics.torch.plain import local
 
 
@@ -32,7 +33,7 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
         out_N: uint8, of as many bytes as `describe` says.
     """
     with torch.no_grad():
-        np.copyto(out_N, bytes_of(tensor))
+        move_bytes(bytes_of(tensor), out_N)
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
