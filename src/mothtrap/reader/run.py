@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mothtrap.core.digests import DIGEST
+from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
@@ -21,6 +23,7 @@ from mothtrap.reader.merged import MERGED, Merged, merged_matrices, merged_scala
 from mothtrap.reader.numbers import scalar_series, statistic_matrices
 from mothtrap.reader.parts import Part, Span
 from mothtrap.reader.run_facts import RunFacts
+from mothtrap.reader.samples import Samples
 from mothtrap.reader.steps import StepStatus, Timeline
 from mothtrap.reader.tensors import Tensor
 from mothtrap.reader.worker_view import ScalarName
@@ -87,6 +90,11 @@ class Run(RunFacts):
     def timeline(self) -> Timeline:
         """The steps: between modes and the job's own count, over all workers."""
         return Timeline(self._span)
+
+    @property
+    def samples(self) -> Samples:
+        """Which samples each step trained on."""
+        return Samples(self._span)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -193,7 +201,8 @@ class Run(RunFacts):
         """Return the scalars of one worker, or of the job, over the whole run.
 
         Args:
-            pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`.
+            pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`. Digests (see
+                `core.digests`) are left out unless it begins with `digest`.
             mode: of the steps; None means all modes.
             worker: rank, or "merged".
         """
@@ -204,6 +213,8 @@ class Run(RunFacts):
             name, of, its_mode = scalar
             names = (name, f"{name}:{of}")
             matches = any(fnmatchcase(text, pattern) for text in names)
+            if name in DIGESTS and not pattern.startswith(DIGEST):
+                return False
             return matches and (mode is None or its_mode == mode)
 
         if worker == MERGED:

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.observations import AnyObservation, LossSeries, WorkerEnded, WorkerStarted
+from mothtrap.core import jsonable
+from mothtrap.core.observations import (
+    AnyObservation,
+    LossSeries,
+    SamplesNamed,
+    SamplesTaken,
+    WorkerEnded,
+    WorkerStarted,
+)
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints
@@ -23,6 +33,9 @@ from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_reading import EventReader
 
 ScalarName = tuple[str, str, Mode]
+AboutSamples = SamplesTaken | SamplesNamed
+_ABOUT_SAMPLES = (SamplesTaken, SamplesNamed)
+"""Told at every step: read when they are asked for."""
 _PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
 
 
@@ -60,7 +73,9 @@ class WorkerView:
         self.started: WorkerStarted | None = None
         self.ended: WorkerEnded | None = None
         self._ids: dict[str, list[int]] = {}
-        self._events = EventReader(folder)
+        self._events = EventReader(folder, frozenset(kind.__name__ for kind in _ABOUT_SAMPLES))
+        self._samples: list[str] = []
+        self._unreadable = 0
         self._scalar_rows: CommittedRows | None = None
         self._scalars: dict[ScalarName, ScalarColumn] = {}
         self._rows: dict[str, CommittedRows] = {}
@@ -77,6 +92,7 @@ class WorkerView:
             for number, info in events.defined:
                 self._define(number, info)
             self.observations += events.observations
+            self._samples += events.unread
             for observation in events.observations:
                 self._note(observation)
         train_N = self._train_steps(before)
@@ -106,6 +122,16 @@ class WorkerView:
         """Return where tensors kept whole lie: the columns of `store.raw_reading.RawRow`."""
         return self._asked("index")
 
+    def samples(self) -> Iterator[AboutSamples]:
+        """Yield which samples the steps trained on, and the names of samples, in order."""
+        kind = cast("type[AboutSamples]", AboutSamples)
+        self._unreadable = 0
+        for text in self._samples:
+            try:
+                yield jsonable.decode(text, kind)
+            except (msgspec.DecodeError, UnicodeError):
+                self._unreadable += 1
+
     def ids(self, identity: str) -> list[int]:
         """Return the ids of a tensor; mostly one."""
         return self._ids.get(identity, [])
@@ -114,6 +140,8 @@ class WorkerView:
         """What could not be read, so far as it was tried; `ended`: a torn end counts."""
         rows = [*self._rows.values(), *([self._scalar_rows] if self._scalar_rows else [])]
         found = [text for r in rows for text in r.damage(self.commits, ended=ended)]
+        if self._unreadable:
+            found.append(f"{self.folder.name}: samples of {self._unreadable} steps are damaged")
         return (*self._events.damage(ended=ended), *found)
 
     def _define(self, number: int, info: TensorInfo) -> None:

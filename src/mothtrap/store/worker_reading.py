@@ -37,13 +37,17 @@ _MODES = {mode.value: mode for mode in Mode}
 
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
-    """The events of one record: all of it but statistics and scalars."""
+    """The events of one record: all of it but statistics and scalars.
+
+    `unread` are observations that nobody has asked for yet, as they were written.
+    """
 
     record: int
     key: StepKey
     commit: Commit
     defined: tuple[tuple[int, TensorInfo], ...]
     observations: tuple[AnyObservation, ...]
+    unread: tuple[str, ...] = ()
 
 
 class RowReader(Generic[ColumnsT, RowsT]):
@@ -135,10 +139,11 @@ class EventReader:
 
     Args:
         folder: the worker's folder; need not exist yet.
+        unread: types of observations that are handed on as they were written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, unread: frozenset[str] = frozenset()) -> None:
+        self._folder, self._unread = folder, unread
         self._rows = _EventRows(folder, "events")
         self._damage: list[str] = []
 
@@ -159,8 +164,11 @@ class EventReader:
     def _step(self, record: int, key: StepKey, commit: Commit, events: list[_Event]) -> StepEvents:
         defined: list[tuple[int, TensorInfo]] = []
         observations: list[AnyObservation] = []
+        unread = []
         for _, kind, text in events:
-            if kind == DEFINED:
+            if kind in self._unread:
+                unread.append(text)
+            elif kind == DEFINED:
                 row = self._decode(text, Defined)
                 if row is not None:
                     defined.append((row.id, row.tensor))
@@ -174,6 +182,7 @@ class EventReader:
             commit=commit,
             defined=tuple(defined),
             observations=tuple(observations),
+            unread=tuple(unread),
         )
 
     def _decode(self, text: str, kind: type[RowsT]) -> RowsT | None:

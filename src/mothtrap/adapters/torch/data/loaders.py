@@ -171,7 +171,6 @@ class LoaderWatch:
         self._job.contain_part(
             "samples",
             self.provenance.loaded,
-            source.loader(),
             iterator,
             source.label,
             batch,

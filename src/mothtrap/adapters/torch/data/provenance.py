@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
 from mothtrap.adapters.torch.data.datasets import DataBook
 from mothtrap.adapters.torch.data.origins import indices_of, origins
@@ -74,7 +74,6 @@ class ProvenanceWatch:
 
     def loaded(
         self,
-        loader: DataLoader[Any] | None,
         iterator: Any,
         label: str,
         batch: Any,
@@ -86,8 +85,7 @@ class ProvenanceWatch:
         """A loader has given a batch.
 
         Args:
-            loader: None where it is gone already.
-            iterator: of the loader.
+            iterator: of the loader, which may be gone already.
             label: of the loader.
             batch: as the loader gave it.
             placed: its tensors.
@@ -104,8 +102,10 @@ class ProvenanceWatch:
             "worker": worker,
             "seed": seed,
         }
-        if loader is not None:
-            fields |= self._samples_of(loader, label, batch, placed, drawn)
+        data = getattr(iterator, "_dataset", None)  # private; a test pins it
+        if data is not None:
+            ordered = not iterator._num_workers or getattr(iterator, "_in_order", True)
+            fields |= self._samples_of(data, label, batch, placed, drawn if ordered else None)
         if not fields.get("indices") and not fields.get("names"):
             fields |= digests_of(placed)
         held = [(_address(t), weakref.ref(t)) for _, t in placed]
@@ -145,26 +145,22 @@ class ProvenanceWatch:
             self._job.recorder.observe(observed)
 
     def _samples_of(
-        self, loader: DataLoader[Any], label: str, batch: Any, placed: Placed, drawn: object
+        self, data: object, label: str, batch: Any, placed: Placed, drawn: object
     ) -> dict[str, Any]:
-        data: Any = loader.dataset
-        ordered = not loader.num_workers or getattr(loader, "in_order", True)
         indices = None if isinstance(data, IterableDataset) else indices_of(drawn)
-        found: dict[str, Any] = {}
-        if indices is not None and ordered:
-            origin = origins(data, indices)
-            numbers = self._data.numbers(origin.sets, label, placed)
-            found["indices"] = pack(origin.indices)
-            if origin.which:
-                found["sets"] = pack([numbers[place] for place in origin.which])
-            else:
-                found["data"] = numbers[0]
-            found["rows"] = len(drawn) if isinstance(drawn, list | tuple) else 1
-            self._data.name(origin, numbers)
-        else:
-            found["data"] = self._data.numbers([data], label, placed)[0]
-            found["names"] = names_in(batch, drawn if ordered else None)
-        return found
+        if indices is None:
+            number = self._data.numbers([data], label, placed)[0]
+            return {"data": number, "names": names_in(batch, drawn)}
+        origin = origins(data, indices)
+        numbers = self._data.numbers(origin.sets, label, placed)
+        self._data.name(origin, numbers)
+        found: dict[str, Any] = {
+            "indices": pack(origin.indices),
+            "rows": len(drawn) if isinstance(drawn, list | tuple) else 1,
+        }
+        if origin.which:
+            return {**found, "sets": pack([numbers[place] for place in origin.which])}
+        return {**found, "data": numbers[0]}
 
     def _batch_of(self, arguments: Placed) -> tuple[Handed | None, bool]:
         """Return the batch that a model is given, and whether its memory says so."""

@@ -1,0 +1,140 @@
+"""Show which samples a step trained on, and which samples sit in bad steps."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mothtrap.cli._group import Refusal
+from mothtrap.core.errors import nearest
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+    from mothtrap.reader.suspects import Place
+
+
+@click.command(name="samples")
+@click.argument("run", required=False)
+@click.option(
+    "--step", "steps", type=click.IntRange(0), multiple=True, metavar="N", help="Show this step."
+)
+@click.option(
+    "--where",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Show the steps of findings of a rule: its name or code, e.g. loss_spike.",
+)
+@click.option(
+    "--seen",
+    metavar="SAMPLE",
+    help="Show the steps that trained on a sample: a file's name or the end of one, an index, or "
+    "the digest of a row.",
+)
+@click.option(
+    "--rank",
+    "ranks",
+    is_flag=True,
+    help="Rank samples by how often they sit in bad steps: those of --where and --step, else "
+    "those with a bad loss.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show at most so many samples or steps; in JSON are all.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str | None,
+    steps: tuple[int, ...],
+    rules: tuple[str, ...],
+    seen: str | None,
+    ranks: bool,
+    limit: int,
+    form: str,
+    runs_dir: str | None,
+) -> None:
+    """Show which samples a step trained on, and which samples sit in bad steps.
+
+    RUN is a path or the name of a run; without it the latest is meant. A run that is still
+    going on can be asked too. The exit code is 1 where nothing of what was asked for is
+    known.
+
+    \b
+    mothtrap samples RUN --step 4771           the samples of one step
+    mothtrap samples RUN --where loss_spike    of the steps of a finding
+    mothtrap samples RUN --seen img_0042.png   the steps that trained on a sample
+    mothtrap samples RUN --rank                samples that sit in bad steps again and again
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.reader import suspects
+    from mothtrap.reader.run import open_run
+    from mothtrap.report import samples as report
+    from mothtrap.report.style import Style
+
+    if seen is not None and (steps or rules or ranks):
+        raise Refusal("--seen looks through all steps; leave --step, --where and --rank away")
+    if seen is None and not (steps or rules or ranks):
+        raise Refusal("nothing was asked for; give --step N, --where RULE, --seen SAMPLE or --rank")
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    opened, style = open_run(run, config.runs_dir), Style.of(sys.stdout)
+    if seen is not None:
+        found = report.sightings(opened.samples, seen)
+        _show(form, found, report.sightings_text(found, seen, style, limit))
+        ctx.exit(0 if found else 1)
+    bad = _places(opened, steps, rules, by_loss=ranks)
+    if ranks:
+        ranking = suspects.rank(opened.samples.steps(), bad)
+        _show(form, report.ranking_record(ranking), report.ranking_text(ranking, style, limit))
+        ctx.exit(0 if ranking.ranked else 1)
+    shown = [step for step in opened.samples.steps() if (step.worker, step.step) in bad]
+    _show(form, [report.step_record(s) for s in shown], report.steps_text(shown, style, limit))
+    for number in sorted({step for _, step in bad} - {step.step for step in shown}):
+        click.echo(f"step {number}: its samples are not known", err=True)
+    ctx.exit(0 if shown else 1)
+
+
+def _show(form: str, record: object, text: str) -> None:
+    from mothtrap.core import jsonable
+
+    click.echo(jsonable.encode(record) if form == "json" else text)
+
+
+def _places(
+    run: Run, steps: tuple[int, ...], rules: tuple[str, ...], *, by_loss: bool
+) -> dict[Place, None]:
+    """Find the steps that are meant: given, of findings, or else those with a bad loss."""
+    from mothtrap.core.steps import Mode
+    from mothtrap.reader import suspects
+
+    losses = [
+        (worker, series)
+        for worker in run.workers
+        for series in run.scalars("loss", Mode.TRAIN, worker=worker)
+    ]
+    places: dict[Place, None] = {}
+    for rule in rules:
+        found = [f for f in run.findings if rule in (f.name, f.code)]
+        if not found:
+            known = sorted({f.name for f in run.findings})
+            raise Refusal(
+                f"the run has no finding of {rule!r}{nearest(rule, known)}; it has: "
+                f"{', '.join(known) or 'none'}"
+            )
+        places |= suspects.steps_of(found, losses)
+    places |= {(worker, step): None for worker in run.workers for step in steps}
+    if by_loss and not (rules or steps):
+        places = {(w, step): None for w, each in losses for step in suspects.bad_losses(each)}
+    return places

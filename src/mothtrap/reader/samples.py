@@ -1,0 +1,183 @@
+"""Which samples each step trained on, as it was captured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.observations import DataSeen, SamplesNamed
+from mothtrap.core.packed import unpack
+from mothtrap.core.sample_observations import SampleBatch
+from mothtrap.reader.parts import Part, Span
+
+HEX_DIGITS = 16
+"""Of a row's digest, as it is printed."""
+_Wants = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Sample:
+    """One sample, known by its index in a data set, by a name, or by a digest of its row.
+
+    Attributes:
+        data: number of its data set in the order in which the job met them; -1 = unknown.
+        index: in the data set; -1 = unknown.
+        name: of its file, or what the batch called it; or "".
+        digest: of the row, 16 hexadecimal digits; or "".
+    """
+
+    data: int = -1
+    index: int = -1
+    name: str = ""
+    digest: str = ""
+
+    def __str__(self) -> str:
+        return self.name or (str(self.index) if self.index >= 0 else self.digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOfSamples:
+    """The samples of one batch, in the order of its rows.
+
+    `told` is what was captured of it, `data` has the data sets of the samples.
+    """
+
+    told: SampleBatch
+    samples: tuple[Sample, ...]
+    data: tuple[DataSeen, ...]
+
+    @property
+    def missing(self) -> int:
+        """Rows that are not told."""
+        return max(0, self.told.rows - len(self.samples))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSamples:
+    """What one worker trained on in one step; `left_out` batches are not told."""
+
+    step: int
+    worker: int
+    attempt: int
+    batches: tuple[BatchOfSamples, ...]
+    left_out: int = 0
+
+
+class Samples:
+    """Answers for a run which samples were when.
+
+    Args:
+        span: the run, or a part of it.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def at(self, step: int) -> tuple[StepSamples, ...]:
+        """Return what the workers trained on in a step of the job, by rank."""
+        return tuple(self._read(lambda number: number == step))
+
+    def steps(self) -> Iterator[StepSamples]:
+        """Yield what the workers trained on, worker after worker, step after step."""
+        return self._read(lambda _: True)
+
+    def data(self) -> tuple[DataSeen, ...]:
+        """Return the data sets that were trained on, each once."""
+        found = {
+            seen.data: seen
+            for part in self._span.all_parts()
+            for seen in part.view.observations
+            if isinstance(seen, DataSeen)
+        }
+        return tuple(found[number] for number in sorted(found))
+
+    def seen(self, wanted: str) -> Iterator[tuple[StepSamples, tuple[Sample, ...]]]:
+        """Yield the steps that trained on a sample, and as what.
+
+        Args:
+            wanted: a name, the end of one from a separator on, an index, or a digest.
+        """
+        for step in self.steps():
+            found = tuple(
+                sample
+                for batch in step.batches
+                for sample in batch.samples
+                if _is_wanted(sample, wanted, batch.data)
+            )
+            if found:
+                yield step, found
+
+    def _read(self, wants: _Wants) -> Iterator[StepSamples]:
+        for worker in self._span.workers:
+            for part in self._span.parts(worker):
+                yield from _PartReader(worker, part).read(wants)
+
+
+class _PartReader:
+    """Reads what one worker trained on in one attempt."""
+
+    def __init__(self, worker: int, part: Part) -> None:
+        self._worker, self._part = worker, part
+        self._names: dict[tuple[int, int], str] = {}
+        self._digests: dict[str, tuple[int, str]] = {}
+        observations = part.view.observations
+        self._data = {o.data: o for o in observations if isinstance(o, DataSeen)}
+
+    def read(self, wants: _Wants) -> Iterator[StepSamples]:
+        for told in self._part.view.samples():
+            if isinstance(told, SamplesNamed):
+                indices = unpack(told.indices).tolist()
+                names = zip(indices, told.names, strict=False)
+                self._names |= {(told.data, index): name for index, name in names}
+                continue
+            batches = [self._whole(batch, told.step) for batch in told.batches]
+            if told.step in self._part.bounds and wants(told.step):
+                yield StepSamples(
+                    step=told.step,
+                    worker=self._worker,
+                    attempt=self._part.attempt,
+                    batches=tuple(self._batch(batch) for batch in batches),
+                    left_out=told.left_out,
+                )
+
+    def _whole(self, batch: SampleBatch, step: int) -> SampleBatch:
+        """Fill in digests that are the same as those of an earlier step."""
+        if batch.digests:
+            self._digests[batch.loader] = step, batch.digests
+        elif batch.same_as is not None:
+            before, digests = self._digests.get(batch.loader, (-1, ""))
+            if before == batch.same_as:
+                return msgspec.structs.replace(batch, digests=digests)
+        return batch
+
+    def _batch(self, batch: SampleBatch) -> BatchOfSamples:
+        samples = tuple(self._samples(batch))
+        numbers = sorted({sample.data for sample in samples} - {-1})
+        data = tuple(self._data[number] for number in numbers if number in self._data)
+        return BatchOfSamples(told=batch, samples=samples, data=data)
+
+    def _samples(self, batch: SampleBatch) -> Iterator[Sample]:
+        data = batch.data if batch.data is not None else -1
+        if batch.indices:
+            indices = unpack(batch.indices).tolist()
+            sets = unpack(batch.sets).tolist() if batch.sets else [data] * len(indices)
+            for number, index in zip(sets, indices, strict=False):
+                yield Sample(number, index, self._names.get((number, index), ""))
+        elif batch.names:
+            yield from (Sample(data, -1, name) for name in batch.names)
+        else:
+            for digest in unpack(batch.digests).view(np.uint64).tolist():
+                yield Sample(data, -1, "", f"{digest:0{HEX_DIGITS}x}")
+
+
+def _is_wanted(sample: Sample, wanted: str, data: tuple[DataSeen, ...]) -> bool:
+    if sample.name:
+        root = next((seen.root for seen in data if seen.data == sample.data), "")
+        whole = root + sample.name
+        if wanted in (sample.name, whole) or whole.endswith(os.sep + wanted.lstrip(os.sep)):
+            return True
+    return wanted in (str(sample.index), sample.digest) and wanted != "-1"

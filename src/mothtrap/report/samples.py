@@ -1,0 +1,188 @@
+"""Which samples were when: as plain records for JSON, and as text.
+
+Every text comes without a final newline; `style` says what the stream can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mothtrap.reader.samples import BatchOfSamples, Sample, Samples, StepSamples
+from mothtrap.reader.suspects import Suspect, Suspects
+from mothtrap.report.style import Style, count_of
+
+PLAIN = Style()
+
+
+def step_record(step: StepSamples) -> dict[str, Any]:
+    """Return the samples of a step as plain values; what is not known is left out."""
+    return {
+        "step": step.step,
+        "worker": step.worker,
+        "attempt": step.attempt,
+        "batches": [_batch_record(batch) for batch in step.batches],
+        "left_out": step.left_out,
+    }
+
+
+def sample_record(sample: Sample) -> dict[str, Any]:
+    """Return a sample as plain values; what is not known is left out."""
+    found = {
+        "data": sample.data if sample.data >= 0 else None,
+        "index": sample.index if sample.index >= 0 else None,
+        "name": sample.name or None,
+        "digest": sample.digest or None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def steps_text(steps: Sequence[StepSamples], style: Style = PLAIN, limit: int = 20) -> str:
+    """The samples of some steps, one a line."""
+    lines = []
+    for step in steps:
+        for batch in step.batches:
+            where = f"step {step.step}, worker {step.worker}"
+            lines.append(f"{where}: {_about(batch, style)}")
+            rows = list(enumerate(batch.samples))
+            lines += [f"  row {row:<4} {_sample(sample, style)}" for row, sample in rows[:limit]]
+            more = max(0, len(rows) - limit)
+            if more:
+                lines.append(f"  and {more} more: --limit {len(rows)}")
+            missing = max(0, batch.told.rows - len(rows))
+            if missing:
+                lines.append(f"  of {count_of(missing, 'further row')} nothing was kept")
+        if step.left_out:
+            lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not kept")
+    return "\n".join(lines) or "no samples are known of these steps"
+
+
+def sightings(samples: Samples, wanted: str) -> list[dict[str, Any]]:
+    """Return each sample that is meant, and the steps that trained on it, ascending."""
+    found: dict[Sample, list[tuple[int, int]]] = {}
+    for step, seen in samples.seen(wanted):
+        for sample in dict.fromkeys(seen):
+            found.setdefault(sample, []).append((step.step, step.worker))
+    return [
+        {
+            **sample_record(sample),
+            "steps": [{"step": step, "worker": worker} for step, worker in sorted(places)],
+        }
+        for sample, places in sorted(found.items())
+    ]
+
+
+def sightings_text(
+    found: Sequence[dict[str, Any]], wanted: str, style: Style = PLAIN, limit: int = 20
+) -> str:
+    """The steps that trained on a sample."""
+    if not found:
+        return (
+            f"no step with known samples trained on {style.safe(wanted)!r}; give a file's name "
+            "or the end of one, an index, or the digest of a row"
+        )
+    lines = []
+    for sample in found:
+        steps = [place["step"] for place in sample["steps"]]
+        names = {key: sample.get(key, default) for key, default in _UNKNOWN.items()}
+        more = f" and {len(steps) - limit} more" if len(steps) > limit else ""
+        said = ", ".join(str(step) for step in steps[:limit]) + more
+        lines.append(f"{_sample(Sample(**names), style)}: {count_of(len(steps), 'step')}: {said}")
+    return "\n".join(lines)
+
+
+def ranking_record(found: Suspects) -> dict[str, Any]:
+    """Return a ranking as plain values."""
+    return {
+        "bad_steps": found.bad_steps,
+        "steps": found.steps,
+        "samples": found.samples,
+        "ranked": [
+            {
+                **sample_record(suspect.sample),
+                "bad": suspect.bad,
+                "steps": suspect.steps,
+                "lift": suspect.lift,
+                "chance": suspect.chance,
+                "stands_out": suspect.stands_out,
+            }
+            for suspect in found.ranked
+        ],
+    }
+
+
+def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
+    """The samples of bad steps, and whether chance explains them."""
+    head = f"{found.bad_steps} of {count_of(found.steps, 'step')} with known samples are bad"
+    if not found.ranked:
+        return f"{head}: there is nothing to rank"
+    lines = [f"{head}; {found.samples:,} different samples were seen"]
+    out = [suspect for suspect in found.ranked if suspect.stands_out]
+    if not out:
+        lines.append(
+            "no sample stands out: chance puts some of so many samples into bad steps as often "
+            "as this; more passes over the data, or more bad steps, would tell them apart"
+        )
+    lines += [_suspect(suspect, style) for suspect in (out or found.ranked)[:limit]]
+    rest = len(found.ranked) - min(limit, len(out or found.ranked))
+    if rest:
+        lines.append(f"{rest:,} more sit in bad steps{' no more often than by chance' * bool(out)}")
+    return "\n".join(lines)
+
+
+_UNKNOWN: dict[str, Any] = {"data": -1, "index": -1, "name": "", "digest": ""}
+
+
+def _suspect(suspect: Suspect, style: Style) -> str:
+    often = f"in {suspect.bad} bad of {count_of(suspect.steps, 'step')}"
+    chance = f"by chance {suspect.chance:.2g}" if suspect.chance < 1 else "chance explains it"
+    return f"  {_sample(suspect.sample, style)}: {often}, {suspect.lift:.3g}x the rate; {chance}"
+
+
+def _batch_record(batch: BatchOfSamples) -> dict[str, Any]:
+    told = batch.told
+    return {
+        "loader": told.loader or None,
+        "pass": told.pass_number or None,
+        "batch": told.number if told.loader else None,
+        "loader_worker": told.worker,
+        "seed": told.seed,
+        "rows": told.rows,
+        "sure": told.sure,
+        "place": told.place or None,
+        "data": [
+            {"number": seen.data, "kind": seen.kind, "length": seen.length, "root": seen.root}
+            for seen in batch.data
+        ],
+        "samples": [{"row": row, **sample_record(s)} for row, s in enumerate(batch.samples)],
+    }
+
+
+def _about(batch: BatchOfSamples, style: Style) -> str:
+    told = batch.told
+    parts = [count_of(told.rows, "row")]
+    if told.loader:
+        parts[0] += f" of {style.safe(told.loader)}, pass {told.pass_number}, batch {told.number}"
+    else:
+        parts[0] += f" given to the model by hand ({style.safe(told.place) or 'its input'})"
+    if told.worker is not None:
+        seed = f" (seed {told.seed})" if told.seed is not None else ""
+        parts.append(f"made by loader worker {told.worker}{seed}")
+    parts += [f"from {_kind(seen.kind, style)} {seen.data}" for seen in batch.data]
+    if not told.sure:
+        parts.append("taken for the batch of this step because it was the latest one")
+    return ", ".join(parts)
+
+
+def _kind(kind: str, style: Style) -> str:
+    return style.safe(kind.rpartition(".")[2])
+
+
+def _sample(sample: Sample, style: Style) -> str:
+    parts: Iterable[str] = (
+        f"index {sample.index}" if sample.index >= 0 else "",
+        f"of data set {sample.data}" if sample.index >= 0 and sample.data > 0 else "",
+        style.safe(sample.name),
+        f"digest {sample.digest}" if sample.digest else "",
+    )
+    return " ".join(part for part in parts if part)
