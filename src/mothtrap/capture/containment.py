@@ -41,6 +41,10 @@ class Containment:
         )
         return failure
 
+    def say(self, line: str) -> None:
+        """Print one line for the user."""
+        self._say(line)
+
     @property
     def failures(self) -> tuple[ToolError, ...]:
         """All failures so far, oldest first."""

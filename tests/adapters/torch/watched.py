@@ -146,6 +146,7 @@ def watched(
     *optimizers: torch.optim.Optimizer,
     capture: Sequence[Stream] = EVERYTHING,
     may_fail: bool = False,
+    config: Config | None = None,
 ) -> Iterator[Seen]:
     """Observe the process, or one model; detaches always, and fails where mothtrap failed."""
     said: list[str] = []
@@ -153,7 +154,11 @@ def watched(
     recorder: Recorder[torch.Tensor] = Recorder(
         arithmetic, capture, containment, overhead=0.0, on_first_step=lambda: None
     )
-    handle = attach_process(recorder) if model is None else attach(model, optimizers, recorder)
+    handle = (
+        attach_process(recorder, config)
+        if model is None
+        else attach(model, optimizers, recorder, config)
+    )
     seen = Seen(handle.tracer, said)
     recorder.sinks.append(seen)
     try:

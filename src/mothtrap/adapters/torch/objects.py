@@ -75,6 +75,7 @@ class ObjectWitness:
                 "optimizer step hands it over",
             )
         self._undo.close()
+        self.tracer.guarded.detach()
 
     def step(self, loss: Any, scalars: dict[str, float]) -> None:
         """Attach a loss and numbers to the optimizer step just done.
@@ -115,6 +116,9 @@ class ObjectWitness:
     def _hook_optimizer(self, optimizer: Optimizer) -> None:
         tracer = self.tracer
         tracer.optimizer_made(optimizer)
+        if tracer.guard.acts:
+            tracer.guard.own_hooks = 1  # the one before the step, below
+            tracer.guarded.guard_object(optimizer)
         self._keep(
             optimizer.register_step_pre_hook(
                 lambda own, args, kwargs: tracer.step_began(own, has_closure(args, kwargs))

@@ -115,6 +115,9 @@ class ProcessWitness:
 
     def _hook_optimizers(self) -> None:
         tracer = self.tracer
+        if tracer.guard.acts:
+            self._undo.callback(tracer.guarded.detach)
+            self._replace(Optimizer, "_patch_step_function", self._guard_steps)
 
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             tracer.step_began(optimizer, has_closure(args, kwargs))
@@ -130,6 +133,16 @@ class ProcessWitness:
         self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_constructed))
         self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
         self._replace(Optimizer, "zero_grad", _followed_by(tracer.gradients_zeroed))
+
+    def _guard_steps(self, original: Function) -> Function:
+        """Stand around the step of a class when its first optimizer is made (private; tested)."""
+        tracer = self.tracer
+
+        def patch(optimizer: Optimizer) -> None:
+            original(optimizer)
+            tracer.contain(tracer.guarded.guard_class, type(optimizer))
+
+        return patch
 
     def _hook_backward(self) -> None:
         tracer = self.tracer

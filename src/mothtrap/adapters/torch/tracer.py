@@ -33,12 +33,16 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
+from mothtrap.adapters.torch.reproduce.guard import Guard
+from mothtrap.adapters.torch.reproduce.guardedsteps import GuardedSteps
+from mothtrap.adapters.torch.reproduce.failures import explain
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
     Ended,
     GradientsZeroed,
     StepBegan,
+    StepCancelled,
     StepEnded,
     StepSkipped,
 )
@@ -83,6 +87,8 @@ class Tracer(Job):
         self._rounding = RoundingWatch(self, self.optimizers)
         self._memory = MemoryWatch(self)
         self._pace = PaceWatch(self)
+        self.guard = Guard(self)
+        self.guarded = GuardedSteps(self, self.guard)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 
@@ -123,6 +129,10 @@ class Tracer(Job):
         """`optimizer.step` returned."""
         self.contain(self._step_ended, optimizer, closure)
 
+    def step_cancelled(self, optimizer: Optimizer) -> None:
+        """`optimizer.step` was left before it was done, or was undone."""
+        self.contain(lambda: self.feed(StepCancelled(self.optimizers.add(optimizer).name)))
+
     def state_asked(self, module: torch.nn.Module) -> None:
         """`module.state_dict` was called, by user code."""
         self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
@@ -150,7 +160,7 @@ class Tracer(Job):
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
-        self.contain(self.contain_part, "failed losses", self._tell_failed_loss)
+        self.contain(self._tell_failure)
         if not self.grouper.step and self._backwards and self._process == os.getpid():
             self.recorder.never_stepped(
                 f"backward ran {self._backwards} times, but step() of no optimizer was called"
@@ -159,13 +169,31 @@ class Tracer(Job):
 
     # What they do
 
-    def _tell_failed_loss(self) -> None:
+    @property
+    def in_backward(self) -> bool:
+        """Whether a backward is running."""
+        return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
+
+    def _tell_failure(self) -> None:
+        # In an interactive session a mistyped line is not the end of the job.
         error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-        found = failed_loss(error, self.grouper.step) if error is not None else None
+        if error is not None:
+            self.contain_part("failed losses", self._tell_failed_loss, error)
+            self.contain_part("explanation of the exception", self._explain, error)
+
+    def _tell_failed_loss(self, error: BaseException) -> None:
+        found = failed_loss(error, self.grouper.step)
         if found is not None:
             key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
             self.recorder.evaluation(key, (), (found,))
             self.recorder.never_stepped(told(found))
+
+    def _explain(self, error: BaseException) -> None:
+        found = explain(error, self.grouper.step, self.book, self.forwards)
+        if found is not None:
+            key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
+            self.recorder.evaluation(key, (), (found,))
+            self.recorder.unstepped.append(found)
 
     def _backward_began(self, tensors: Any) -> None:
         self._backward_depth += 1
@@ -203,12 +231,14 @@ class Tracer(Job):
         if self._backward_depth:
             return
         self.feed(BackwardEnded())
+        self.guarded.backward_ended()
         self._pace.backward_ended()
         self.forwards.held.used()
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     self.contain_part("gradients", self._read_gradients, optimizer)
+                    self.contain_part("guard", self.guard.step_begins, optimizer)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -234,6 +264,7 @@ class Tracer(Job):
         self.contain_part("rounding", self._rounding.step_began, optimizer)
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
+            self.contain_part("guard", self.guard.step_begins, optimizer)
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
@@ -264,6 +295,7 @@ class Tracer(Job):
         self.contain_part("digests", self._read_digests, optimizer)
         self.optimizers.before_step(optimizer)
         look = self.recorder.gradients.take()
+        self.guard.looked(optimizer, look)
         if look.nonfinite or self.losses.nonfinite():
             self._find_nonfinite()
 
@@ -285,6 +317,7 @@ class Tracer(Job):
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
+            self.contain_part("guard", self.guard.scaler_skipped, optimizer)
             self.feed(StepSkipped(self.optimizers.add(optimizer).name))
         self.forwards.narrow.scales = True
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
@@ -325,6 +358,7 @@ class Tracer(Job):
         self.contain_part("pace", self._pace.close, closed.step)
         samples = self.forwards.inputs.loaders.provenance
         self.contain_part("samples", samples.close, closed.step)
+        self.contain_part("guard", self.guard.close, closed)
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)

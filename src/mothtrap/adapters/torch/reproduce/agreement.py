@@ -1,0 +1,71 @@
+"""All workers of a job agree on a step before any of them applies it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+WAIT_S = 60.0
+"""How long a worker waits for the others, once: workers that average gradients come to the
+same step within far less; chosen by hand."""
+
+
+class Agreement:
+    """One number, the worst of all workers, per step that is about to be applied.
+
+    Has a process group of its own, made at the first step, which touches no other. When
+    the others do not come within `WAIT_S` it is told, and from then on each worker decides
+    alone: a loop that differs between workers is held up once, and never for good.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._group: Any = None
+        self._of: Any = None
+        self._off = False
+
+    def worst(self, unsound: bool) -> bool:
+        """Whether the step is unsound on any worker; what this one says where it is alone."""
+        if self._off or not _several() or self._has_uneven_inputs():
+            return unsound
+        try:
+            return self._ask(unsound)
+        except RuntimeError as err:  # what torch.distributed raises, of timeouts too
+            self._off = True
+            self._job.recorder.blind(
+                self._job.grouper.step,
+                "what other workers say of a step",
+                f"they did not answer ({type(err).__name__}: {str(err)[:200]}); from here on "
+                "each worker decides alone which steps it leaves out",
+            )
+            return unsound
+
+    def _ask(self, unsound: bool) -> bool:
+        distributed = torch.distributed
+        if self._of is not distributed.group.WORLD:
+            self._of = distributed.group.WORLD
+            self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=WAIT_S))
+        answer = torch.tensor([float(unsound)])
+        distributed.all_reduce(answer, distributed.ReduceOp.MAX, group=self._group)
+        return bool(answer.item())
+
+    def _has_uneven_inputs(self) -> bool:
+        """Whether workers may run out of batches at different steps (`with model.join():`)."""
+        for root in self._job.book.roots:
+            whole = root.module()
+            if isinstance(whole, DistributedDataParallel) and whole._join_config.enable:
+                return True
+        return False
+
+
+def _several() -> bool:
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return bool(distributed.get_world_size() > 1)
