@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mothtrap.core import jsonable
+from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.findings import Finding
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
@@ -62,7 +63,8 @@ class _Slice:
         """The slice itself, and the counters of its end; absolute seconds."""
         record = self.record
         key = record.key
-        values = {f"{s.name}:{s.of}" if s.of else s.name: s.value for s in record.scalars}
+        shown = (s for s in record.scalars if s.name not in DIGESTS)
+        values = {f"{s.name}:{s.of}" if s.of else s.name: s.value for s in shown}
         yield {
             "name": f"step {key.step}" if key.mode is Mode.TRAIN else f"{key.mode} {key.mode_step}",
             "cat": key.mode.value,

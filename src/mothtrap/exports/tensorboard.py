@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._buckets import buckets, power_buckets
@@ -53,6 +54,8 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                 record = recorded.record
                 prefix = _prefix(record.key.mode)
                 for scalar in record.scalars:
+                    if scalar.name in DIGESTS:
+                        continue
                     tag = f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name
                     events.add_scalar(prefix + tag, scalar.value)
                 for tensor, values in statistics(recorded, choice):
