@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from mothtrap.store.worker_reading import RowReader, StepEvents
 
 MAX_TENSOR_BYTES = 1 << 40
 """Chosen by hand: no tensor is that large; a size beyond it is damage."""
+_SURE_BYTES = 1 << 20
+"""Memory that may be had in vain; for more the file must be long enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,27 +107,37 @@ def read_bytes(folder: Path, row: RawRow) -> bytearray:
         DamagedDataError: they are gone, cut off, or not as they were written.
         StoreError: they lie in an object store, which cannot be reached.
     """
-    path = segment_path(folder, "raw", row.segment)
-    what = f"tensor {row.tensor} of step {row.key.step} in {folder.name}/{path.name}"
+    path = _path(folder, row.segment)
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
-        raise DamagedDataError(f"{what} cannot be read: its place in the index makes no sense")
+        raise DamagedDataError(
+            f"{_what(row, path)} cannot be read: its place in the index makes no sense"
+        )
     try:
         data = _read_range(path, row.offset, row.size) if row.size else bytearray()
     except StoreError as err:
         if not isinstance(err, ObjectNotFoundError):
             raise
-        raise DamagedDataError(f"{what} cannot be read: {err}") from err
+        raise DamagedDataError(f"{_what(row, path)} cannot be read: {err}") from err
     except OSError as err:
-        raise DamagedDataError(f"{what} cannot be read: {err}") from err
+        raise DamagedDataError(f"{_what(row, path)} cannot be read: {err}") from err
     found = checksum(
         memoryview(data), record=row.record, tensor=row.tensor, dtype=row.dtype, shape=row.shape
     )
     if len(data) != row.size or found != row.checksum:
         raise DamagedDataError(
-            f"{what} is damaged: its {row.size} bytes are not as they were written; "
+            f"{_what(row, path)} is damaged: its {row.size} bytes are not as they were written; "
             "the rest of the run can still be read"
         )
     return data
+
+
+def _what(row: RawRow, path: Path) -> str:
+    return f"tensor {row.tensor} of step {row.key.step} in {path.parent.name}/{path.name}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _path(folder: Path, segment: int) -> Path:
+    return segment_path(folder, "raw", segment)
 
 
 def _read_range(path: Path, offset: int, size: int) -> bytearray:
@@ -137,7 +150,7 @@ def _read_range(path: Path, offset: int, size: int) -> bytearray:
             raise
         return bytearray(data)
     try:
-        if offset + size > os.fstat(file).st_size:
+        if size > _SURE_BYTES and offset + size > os.fstat(file).st_size:
             return bytearray()  # cut off
         room = bytearray(size)
         read = os.preadv(file, [room], offset)
