@@ -57,6 +57,7 @@ class Recorder(Generic[ArrayT]):
         reducer: the arithmetic of the framework.
         sinks: where closed steps go; filled by the session when the first step closes.
         tensors: all that were defined.
+        unstepped: why the process has made no step, where it has made none.
         changes: takes what users ask of the running job.
         gradients: what the gradients reduced in this step were found to be.
     """
@@ -75,7 +76,7 @@ class Recorder(Generic[ArrayT]):
     ) -> None:
         self.own_s = self.capture_s = 0.0
         self.sinks: list[Sink] = []
-        self.unstepped: Blind | None = None
+        self.unstepped: list[AnyObservation] = []
         self.containment = containment
         self.reducer = reducer
         self._clock, self._on_first_step = clock, on_first_step
@@ -231,7 +232,7 @@ class Recorder(Generic[ArrayT]):
 
     def never_stepped(self, reason: str) -> None:
         """Say why a process that trained in some way has made no step."""
-        self.unstepped = Blind(step=0, what="the training", reason=reason)
+        self.unstepped.append(Blind(step=0, what="the training", reason=reason))
 
     def blind(self, step: int, what: str, reason: str) -> None:
         """Say, once, what is not observed and why."""

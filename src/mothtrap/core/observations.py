@@ -20,6 +20,7 @@ from mothtrap.core.evaluation_observations import Evaluation as Evaluation
 from mothtrap.core.evaluation_observations import EvaluationPhase as EvaluationPhase
 from mothtrap.core.evaluation_observations import NormBatches as NormBatches
 from mothtrap.core.evaluation_observations import TrainingMode as TrainingMode
+from mothtrap.core.failure_observations import ScriptFailed as ScriptFailed
 from mothtrap.core.guard_observations import StepGuarded as StepGuarded
 from mothtrap.core.layer_observations import AttentionLook as AttentionLook
 from mothtrap.core.layer_observations import DataTaken as DataTaken
@@ -321,6 +322,7 @@ AnyObservation = (
     LossSeries
     | LossCall
     | FailedLoss
+    | ScriptFailed
     | TokenShares
     | NonfiniteModule
     | FiniteOutputs

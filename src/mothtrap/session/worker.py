@@ -181,8 +181,7 @@ class Worker:
 
     def _store_reasons(self, ending: WorkerEnded) -> None:
         """Store why there was no step; nothing of a process that never trained."""
-        unstepped = self.recorder.unstepped
-        reasons = (*self._containment.failures, *((unstepped,) if unstepped else ()))
+        reasons = (*self._containment.failures, *self.recorder.unstepped)
         attempt = self._folder = self._attempt() if reasons else None
         if attempt is not None:
             rank, _ = self._adapter.ranks()

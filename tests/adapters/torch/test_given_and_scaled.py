@@ -9,6 +9,8 @@ import torch
 from tests.adapters.torch.watched import watched
 from torch import nn
 
+from mothtrap.core.observations import Blind
+
 
 def _parts() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:
     model = nn.Linear(4, 1)
@@ -88,6 +90,6 @@ def test_backwards_that_no_step_follows_are_told() -> None:
         model, _, x = _parts()
         for _ in range(3):
             model(x).sum().backward()
-    reason = seen.tracer.recorder.unstepped
-    assert reason is not None
+    [reason] = seen.tracer.recorder.unstepped
+    assert isinstance(reason, Blind)
     assert reason.reason == "backward ran 3 times, but step() of no optimizer was called"

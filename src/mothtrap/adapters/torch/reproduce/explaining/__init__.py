@@ -1,0 +1,1 @@
+"""Exceptions of the framework in words, one kind of mistake per file."""

@@ -1,0 +1,64 @@
+"""What ended a script, beside the traceback that it printed itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.findings import Severity
+from mothtrap.core.observations import ScriptFailed
+from mothtrap.report.style import SEVERITY_COLOURS, Style
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+MAX_FAILURES = 3
+MAX_ERROR = 120
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The exception of the framework that ended the script; fields as in `ScriptFailed`."""
+
+    step: int
+    kind: str
+    error: str
+    sentence: str
+    module: str | None = None
+    inputs: tuple[str, ...] = ()
+    batch: str = ""
+    location: str | None = None
+    fixes: tuple[str, ...] = ()
+
+
+def failures(run: Run) -> tuple[Failure, ...]:
+    """Every exception once: workers that fail together as a rule fail alike."""
+    found: dict[str, Failure] = {}
+    for seen in run.observations(ScriptFailed):
+        fields = {name: getattr(seen, name) for name in Failure.__struct_fields__}
+        found.setdefault(f"{seen.step} {seen.error}", Failure(**fields))
+    return tuple(found.values())
+
+
+def failure_lines(failed: Sequence[Failure], style: Style) -> list[str]:
+    """The lines of a block for each exception of the framework that ended the script."""
+    lines = [line for one in failed[:MAX_FAILURES] for line in _block(one, style)]
+    more = len(failed) - MAX_FAILURES
+    return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])
+
+
+def _block(failure: Failure, style: Style) -> list[str]:
+    error = failure.error if len(failure.error) <= MAX_ERROR else failure.error[:MAX_ERROR] + "…"
+    head = style.paint(style.safe(error), SEVERITY_COLOURS[Severity.ERROR])
+    lines = [
+        f"  {style.glyph(Severity.ERROR)} step {failure.step}: {head}",
+        f"    {style.safe(failure.sentence)}",
+    ]
+    if failure.location:
+        lines.append(f"    --> {style.safe(failure.location)}")
+    if len(failure.inputs) > 1:  # the sentence tells of a single one
+        lines.append(f"    = given: {style.safe('; '.join(failure.inputs))}")
+    if failure.batch:
+        lines.append(f"    = batch: {style.safe(failure.batch)}")
+    return lines + [f"    = help: {style.safe(fix)}" for fix in failure.fixes]
