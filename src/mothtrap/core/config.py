@@ -23,7 +23,7 @@ from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
-ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE")
+ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY")
 
 # Tables that no variable can hold.
 FILE_ONLY = ("rules", "severity", "per_layer_ignores")

@@ -8,9 +8,11 @@
     ├── OutputExistsError (FileExistsError) something lies where a file or folder is to be made
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
     │   └── DamagedSnapshotError            those of a snapshot
+    ├── StateMismatchError (ValueError)     a recorded state does not fit the objects that are there
     ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
     │   └── StepNotYetError                 the job has not come to it
     ├── ControlError                        a running job does not do what it is asked
+    ├── ReplayError                         a recorded step cannot be done again here
     ├── QueryError (ValueError)             a query that cannot be answered
     ├── PluginError (ImportError)           a part that somebody else installed cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
@@ -65,6 +67,10 @@ class DamagedDataError(MothtrapError, ValueError):
 
 class DamagedSnapshotError(DamagedDataError):
     """A file of a snapshot is torn, changed, or missing: nothing of that snapshot is used."""
+
+
+class StateMismatchError(MothtrapError, ValueError):
+    """A recorded state does not fit the objects of this process."""
 
 
 class StepUnavailableError(MothtrapError, LookupError):
@@ -140,6 +146,10 @@ class NonFiniteStepError(MothtrapError, FloatingPointError):
         super().__init__(message)
         self.step, self.loss = step, loss
         self.parameters, self.location = parameters, location
+
+
+class ReplayError(MothtrapError):
+    """A recorded step cannot be done again: its script did not start, or never came to it."""
 
 
 class CannotJudge(MothtrapError):

@@ -13,6 +13,7 @@ from typing import Any
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, inherited_config
+from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
@@ -25,8 +26,14 @@ _kept: dict[Worker, Any] = {}
 
 
 def attach(framework: str) -> None:
-    """Install the hooks of a framework in a process that `mothtrap run` started."""
+    """Install the hooks of a framework in a process that `mothtrap run` started.
+
+    In one that `mothtrap replay` started it plays a snapshot instead, and records nothing.
+    """
     adapter: Any = registry.load("mothtrap.adapters", framework)
+    if os.environ.get(PLAN_VARIABLE):
+        adapter.attach_replay(read_plan(os.environ))
+        return
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
     config = inherited_config() or Config()

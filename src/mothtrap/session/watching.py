@@ -14,6 +14,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, load_config
 from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.verdict import say_verdict
 from mothtrap.session.worker import Worker
@@ -117,7 +118,7 @@ def watch(
         TypeError: no adapter accepts the model.
         ConfigError: a setting is unknown or has a bad value.
     """
-    if os.environ.get("MOTHTRAP_DISABLE"):
+    if os.environ.get("MOTHTRAP_DISABLE") or os.environ.get(PLAN_VARIABLE):
         return _nothing()
     adapter = _adapter_of(model)
     running = startup.process_watch()

@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.process import ProcessWitness
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
+from mothtrap.core.replays import ReplayPlan
 
 FRAMEWORK = "torch"
 REDUCER = "torch"
@@ -40,6 +41,13 @@ def attach_process(
 ) -> ProcessWitness:
     """Watch every model and optimizer of this process, from before they are made."""
     return ProcessWitness(Tracer(recorder, config=config))
+
+
+def attach_replay(plan: ReplayPlan) -> None:
+    """Let this process do a recorded step again (`session.replay`)."""
+    from mothtrap.adapters.torch.reproduce.beginning import begin
+
+    begin(plan, ranks()[0])
 
 
 def ranks() -> tuple[int | None, int]:

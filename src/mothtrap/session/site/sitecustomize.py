@@ -81,5 +81,6 @@ def _say(text: str) -> None:
 try:
     _run_hidden_sitecustomize()
 finally:
-    if os.environ.get("MOTHTRAP_RUN_DIR") and not os.environ.get("MOTHTRAP_DISABLE"):
+    _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")
+    if _watched and not os.environ.get("MOTHTRAP_DISABLE"):
         sys.meta_path.insert(0, _AfterImport(os.environ["MOTHTRAP_FRAMEWORKS"].split(",")))

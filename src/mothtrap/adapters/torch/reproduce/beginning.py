@@ -1,0 +1,40 @@
+"""Begins a replay in a process that a framework has just been imported into."""
+
+from __future__ import annotations
+
+import atexit
+from pathlib import Path
+
+import torch
+
+from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reproduce.outcome import Outcome
+from mothtrap.adapters.torch.reproduce.replaying import Replaying
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.capture.containment import Containment, say_on_stderr
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core.config import Config
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.snapshot.format import load
+from mothtrap.statistics import torch as reducer
+
+QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
+"""Nothing is captured and nothing recorded: the tracer only names what it sees."""
+
+
+def begin(plan: ReplayPlan, rank: int | None) -> None:
+    """Play a snapshot to the script that is about to run.
+
+    Args:
+        plan: what is asked.
+        rank: of this process; None where it has none, as yet.
+    """
+    number = rank if rank in plan.workers else min(plan.workers)
+    recorder: Recorder[torch.Tensor] = Recorder(
+        reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
+    )
+    tracer = Tracer(recorder, config=QUIET)
+    witness = ProcessWitness(tracer)
+    atexit.register(lambda: witness)  # for as long as the process lives
+    loaded = load(Path(plan.workers[number]))
+    Replaying(plan, loaded, tracer, Outcome(plan, number)).install()

@@ -1,0 +1,83 @@
+"""Stands between a script and its data loaders: hands it recorded batches.
+
+A loader that hands recorded batches is never asked for its own: its data set is not read,
+no worker process is started. One that is iterated elsewhere works as it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.identity import ByIdentity
+
+Ask = Callable[[int, str], "Handed | None"]
+"""Gets a loader's number and the place of the user's code; None: the loader's own turn."""
+
+
+class Handed:
+    """A recorded batch, already made."""
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+
+class LoaderNumbers:
+    """The how-manieth loader each is that the user's code began to iterate, from 0."""
+
+    def __init__(self) -> None:
+        self._numbers: ByIdentity[DataLoader[Any], int] = ByIdentity()
+        self._next = 0
+
+    def of(self, loader: DataLoader[Any]) -> int:
+        """The number of a loader; the next one for a loader that is new."""
+        number = self._numbers.get(loader)
+        if number is None:
+            number = self._numbers[loader] = self._next
+            self._next += 1
+        return number
+
+
+class HandingIterator:
+    """What `iter(loader)` gives in a replay: recorded batches at recorded places.
+
+    Args:
+        loader: which is iterated.
+        begin: makes its own iterator, once that is needed.
+        number: the how-manieth loader it is.
+        ask: what was recorded for a place.
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader[Any],
+        begin: Callable[[DataLoader[Any]], Iterator[Any]],
+        number: int,
+        ask: Ask,
+    ) -> None:
+        self._loader, self._begin, self._number, self._ask = loader, begin, number, ask
+        self._own: Iterator[Any] | None = None
+
+    def __iter__(self) -> HandingIterator:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        handed = self._ask(self._number, frames.location(frames.user_frame()) or "")
+        if handed is not None:
+            return handed.batch
+        if self._own is None:
+            self._own = self._begin(self._loader)
+        return next(self._own)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._own is None:
+            self._own = self._begin(self._loader)
+        return getattr(self._own, name)

@@ -1,0 +1,81 @@
+"""Where the result of a replay goes; to write it ends the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.replays import RESULT_FILE, UNREACHED_FILE, ReplayPlan, ReplayResult
+
+
+class Outcome:
+    """Takes what is to be said, and says it with the result.
+
+    Attributes:
+        pipe: file descriptor that gets the result instead of the file; for trials.
+    """
+
+    def __init__(self, plan: ReplayPlan, rank: int) -> None:
+        self._folder, self._rank = Path(plan.scratch), rank
+        self._notes: dict[str, None] = {}
+        self._began_s = time.monotonic()
+        self._pid = os.getpid()
+        self._narrowed: ReplayResult | None = None
+        self.pipe: int | None = None
+
+    def note(self, text: str) -> None:
+        """Say something with the result; once."""
+        self._notes[text] = None
+
+    def narrowed(self, found: ReplayResult) -> None:
+        """Take what a trial of the same step has found: operation, rows."""
+        self._narrowed = found
+
+    def finish(self, result: ReplayResult) -> NoReturn:
+        """Write the result and end the process; nothing of the script runs any more."""
+        data = jsonable.encode(self._whole(result))
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if self.pipe is not None:
+            with os.fdopen(self.pipe, "wb") as file:
+                file.write(data)
+        else:
+            self._write(self._folder / f"{self._rank}-{RESULT_FILE}", data)
+        os._exit(0)
+
+    def unreached(self, result: ReplayResult) -> None:
+        """Write why the step was not reached; other processes of the job may reach it."""
+        if os.getpid() == self._pid and self.pipe is None:
+            path = self._folder / UNREACHED_FILE.format(pid=self._pid)
+            self._write(path, jsonable.encode(self._whole(result)))
+
+    def _whole(self, result: ReplayResult) -> ReplayResult:
+        notes = tuple(dict.fromkeys((*result.notes, *self._notes)))
+        seconds = time.monotonic() - self._began_s
+        whole = msgspec.structs.replace(result, rank=self._rank, notes=notes, seconds=seconds)
+        found = self._narrowed
+        if found is None:
+            return whole
+        return msgspec.structs.replace(
+            whole,
+            module=found.module,
+            operation=found.operation,
+            location=found.location,
+            told=(*whole.told, *found.told),
+            rows=found.rows,
+            notes=tuple(dict.fromkeys((*notes, *found.notes))),
+        )
+
+    @staticmethod
+    def _write(path: Path, data: bytes) -> None:
+        draft = path.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_bytes(data)
+        os.replace(draft, path)

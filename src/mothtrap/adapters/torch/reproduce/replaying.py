@@ -1,0 +1,258 @@
+"""Does a recorded step again in a process that runs its script anew.
+
+The script goes its own way to its first step. There its loaders hand out what was recorded,
+its models get the recorded state just before they are called, its calls the recorded
+arguments, its random generators their states; its own code does the step. Where its
+optimizer would apply it, losses and gradients are compared with those of the run, and the
+process ends: nothing of the script behind that point runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.reproduce import fitting, randomness
+from mothtrap.adapters.torch.reproduce.comparing import Comparison
+from mothtrap.adapters.torch.reproduce.conversion import Conversion
+from mothtrap.adapters.torch.reproduce.handing import Handed
+from mothtrap.adapters.torch.reproduce.interception import Interception
+from mothtrap.adapters.torch.reproduce.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.outcome import Outcome
+from mothtrap.adapters.torch.reproduce.restoring import Restoring
+from mothtrap.adapters.torch.reproduce.truth import StepTruth
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.core.snapshots import ForwardCalled, LossCalled, Tree
+from mothtrap.snapshot.cues import Cues
+from mothtrap.snapshot.format import Loaded
+from mothtrap.snapshot.tree import Opaque
+
+T = TypeVar("T")
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Replaying:
+    """Answers the calls of the script; made once in a process.
+
+    Args:
+        plan: what is asked.
+        loaded: the snapshot.
+        tracer: names the models, parameters, optimizers and losses as it did in the run.
+        known: the objects whose states are restored.
+        truth: tells what the step in progress comes to.
+        outcome: where the result goes.
+    """
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        loaded: Loaded,
+        tracer: Tracer,
+        known: KnownObjects,
+        truth: StepTruth,
+        outcome: Outcome,
+    ) -> None:
+        self.plan, self.loaded, self.tracer, self.outcome = plan, loaded, tracer, outcome
+        self.cues = Cues(loaded.snapshot.steps)
+        self.values = Conversion(loaded.steps, plan)
+        self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth)
+        self._known = known
+        self._state: Restoring | None = None
+
+    def install(self) -> None:
+        """Begin to stand around the calls of the script."""
+        self.values.install()
+        Interception(self)
+        atexit.register(self._script_ended)
+
+    # What the script does
+
+    def ask_loader(self, number: int, site: str) -> Handed | None:
+        """A loader is asked for a batch."""
+        return self._safely(self._batch, number, site)
+
+    def _batch(self, number: int, site: str) -> Handed | None:
+        event = self.cues.batch(number, site)
+        if event is None:
+            return None
+        self._came_on()
+        batch = self.values.made(event.value)
+        self._restore_rng(event.rng)
+        if isinstance(batch, Opaque):
+            self.outcome.note(f"the batch at {site} was not kept: the loader gave one of its own")
+            return None
+        return Handed(batch)
+
+    def forward_called(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        """The user's code calls a module."""
+        return self._safely(self._forward, module, args, kwargs)
+
+    def _forward(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        frame = frames.user_frame()
+        site = frames.location(frame) or ""
+        if next(module.parameters(), None) is None:
+            return self._loss(type(module).__name__, site, args, kwargs)
+        book = self.tracer.book
+        root = book.root_of(module) or book.add_root(book.top(module))
+        label = root.label if root is not None else type(module).__name__
+        event = self.cues.forward(label, site, trains=torch.is_grad_enabled())
+        if event is None:
+            return args, kwargs
+        self._came_on()
+        self._restore_state()
+        given = self._given(event, frame, args, kwargs)
+        passed = self.cues.passed_rng()
+        self._restore_rng(event.rng if event.rng is not None else passed)
+        return given
+
+    def _given(
+        self,
+        event: ForwardCalled,
+        frame: FrameType | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Arguments:
+        made = self.values.made_together(event.variables, event.args, event.kwargs)
+        variables, recorded_args, recorded_kwargs = made
+        if frame is not None and isinstance(variables, dict):
+            fitting.set_variables(frame, variables)
+        return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
+
+    def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """A loss of `torch.nn.functional` is called."""
+        return self._safely(self._loss_function, name, args, kwargs)
+
+    def _loss_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        return self._loss(name, frames.location(frames.user_frame()) or "", args, kwargs)
+
+    def _loss(
+        self, name: str, site: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        event = self.cues.loss(name, site)
+        return (args, kwargs) if event is None else self._loss_given(event, args, kwargs)
+
+    def _loss_given(
+        self, event: LossCalled, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        recorded_args, recorded_kwargs = self.values.made_together(event.args, event.kwargs)
+        return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
+
+    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
+        """An optimizer is about to apply the gradients."""
+        if closure:  # it has none yet: what it applies is computed inside
+            return
+        self._safely(self._step_begins, optimizer)
+
+    def _step_begins(self, optimizer: Optimizer) -> None:
+        if not self.cues.is_under_way:
+            self._not_there_yet(optimizer)
+        elif self.cues.is_last:
+            self._arrived()
+        else:
+            self._restore_state()
+
+    def step_ended(self) -> None:
+        """An optimizer has applied them."""
+        if self.cues.begun and self.cues.is_under_way and not self.cues.is_last:
+            self._safely(self._next_step)
+
+    def _next_step(self) -> None:
+        self.cues.stepped()
+        if self._state is not None and self.loaded.snapshot.state_step >= self.cues.step.step:
+            self._state.again()  # the step before only made what this one is fed with
+
+    def backward_ended(self) -> None:
+        """A backward is done; inside of a step it was that of a closure."""
+        if self.tracer.grouper.inside_step and self.cues.begun and self.cues.is_last:
+            self._safely(self._arrived)
+
+    def scaler_stepped(self, *, skipped: bool) -> None:
+        """A gradient scaler has left out a step whose gradients are not finite."""
+        if skipped and self.cues.begun and self.cues.is_under_way:
+            self._safely(self._arrived if self.cues.is_last else self._next_step)
+
+    def raised(self, error: BaseException) -> None:
+        """An exception left the script."""
+        if self.cues.begun:
+            self._safely(self._failed, error)
+
+    # What becomes of it
+
+    def _came_on(self) -> None:
+        """An event was matched."""
+
+    def _arrived(self) -> None:
+        self._finish(None)
+
+    def _failed(self, error: BaseException) -> None:
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        for note in self._state.notes if self._state is not None else ():
+            self.outcome.note(note)
+        for missing in self.cues.step.missing:
+            self.outcome.note(f"not kept in the run: {missing}")
+        self.outcome.finish(self.comparison.result(error=error))
+
+    def _not_there_yet(self, optimizer: Optimizer) -> None:
+        if self.plan.through:
+            return
+        name = self.tracer.optimizers.add(optimizer).name
+        self.outcome.finish(
+            ReplayResult(
+                instead=(*self.cues.reached, f"a step of {name}"),
+                notes=("the script made a step before it came to the recorded one",),
+            )
+        )
+
+    def _script_ended(self) -> None:
+        error = getattr(sys, "last_value", None)
+        if error is not None and self.cues.begun:
+            self._safely(self._failed, error)
+        why = "the script ended before it came to the recorded step"
+        if error is not None:
+            why = f"the script failed: {type(error).__name__}: {error}"
+        elif self.cues.begun:
+            why = "the script ended within the step"
+        self.outcome.unreached(ReplayResult(instead=tuple(self.cues.reached), notes=(why,)))
+
+    def _restore_state(self) -> None:
+        if self._state is None:
+            loaded = self.loaded
+            self._state = Restoring(
+                loaded.snapshot.state, loaded.state, self._known, self.plan.device
+            )
+        self._state.apply()
+
+    def _restore_rng(self, rng: Tree) -> None:
+        if rng is not None:
+            for missing in randomness.restore(self.values.made(rng)):
+                self.outcome.note(missing)
+
+    def _safely(self, act: Callable[..., T], *args: Any) -> T:
+        """Run a part of the replay; what fails in it ends the process, and is told."""
+        try:
+            return act(*args)
+        except Exception as err:
+            traceback.print_exc(file=sys.stderr)
+            what = f"the replay itself failed: {type(err).__name__}: {err}"
+            self.outcome.finish(ReplayResult(notes=(what,), instead=tuple(self.cues.reached)))
+            raise
+
+
+def _fitted(found: Any, recorded: Any) -> Any:
+    return found if isinstance(recorded, Opaque) else fitting.fitted(found, recorded)

@@ -1,0 +1,114 @@
+"""Do a recorded step again, and say which operation and which rows made it go wrong."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mothtrap.cli._group import Refusal
+
+
+class _WithCommand(click.Command):
+    """A command whose options end at `--`: what follows is another command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what stands behind `--` apart."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta["mothtrap.command"] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The usage line, with the command in it."""
+        pieces: list[Any] = [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+        return pieces
+
+
+@click.command(cls=_WithCommand, name="replay")
+@click.argument("run", required=False)
+@click.option("--step", type=int, metavar="N", help="Which [default: the first that went bad].")
+@click.option("--build", metavar="MODULE:FUNCTION", help="Makes (model, loss), without the script.")
+@click.option("--eager", is_flag=True, help="Without torch.compile and scripting.")
+@click.option("--device", metavar="DEVICE", help="Where to do it, e.g. cpu [default: as it was].")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float64", "float32"]),
+    help="Compute in it: precision, or mathematics?",
+)
+@click.option("--pdb", "debug", is_flag=True, help="Open a debugger where it goes wrong.")
+@click.option("--as-test", "test_file", metavar="FILE", help="Write a test that shows the failure.")
+@click.option("--no-narrow", is_flag=True, help="Look for no operation and no rows.")
+@click.option("--through", is_flag=True, help="Let the script train until it comes to the place.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
+@click.option("--show-output", is_flag=True, help="Show what the script prints.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str | None,
+    form: str,
+    runs_dir: str | None,
+    no_narrow: bool,
+    timeout: float,
+    show_output: bool,
+    **asked: Any,
+) -> None:
+    """Do a recorded step again; without RUN, of the latest run.
+
+    The script is started again, up to its first step. There it is given what it was given
+    in the run: batch, weights, random states. Its own code does the step; then it is ended.
+    What it does before its first step it does again: it loads data, and may write files.
+
+    \b
+    mothtrap replay                        the step of the latest run that went bad
+    mothtrap replay RUN --step 4771 --pdb  with a debugger where it goes wrong
+    mothtrap replay RUN --dtype float64    is it the precision?
+    mothtrap replay RUN -- python train.py --data /elsewhere
+    """
+    import sys
+
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import load_config
+    from mothtrap.report.replays import as_json, as_text
+    from mothtrap.report.style import Style
+    from mothtrap.session.replay import Wish, replay
+    from mothtrap.store.layout import find_run
+    from mothtrap.store.objects import is_url
+
+    if asked["build"] and ":" not in asked["build"]:
+        raise Refusal(f"--build {asked['build']!r} has no colon; expected module:function")
+    if asked["debug"] and form == "json":
+        raise Refusal("--pdb is for people; leave --format json out")
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    if is_url(run or config.runs_dir):
+        raise Refusal("a replay needs the folder of the run on this machine, not its URL")
+    path = find_run(run, config.runs_dir)
+    wish = Wish(
+        narrow=not no_narrow,
+        timeout_s=timeout,
+        command=ctx.meta.get("mothtrap.command", ()),
+        **asked,
+    )
+    replayed = replay(path, wish)
+    if show_output and replayed.output:
+        click.echo(replayed.output, err=True, nl=False)
+    snapshot, results = replayed.snapshot, replayed.results
+    if form == "json":
+        click.echo(jsonable.encode(as_json(snapshot, results, replayed.warnings)))
+        return
+    style = Style.of(sys.stdout)
+    converted = " on ".join(filter(None, (wish.dtype, wish.device)))
+    text = as_text(
+        snapshot,
+        results,
+        path.name,
+        warnings=replayed.warnings,
+        converted=converted,
+        style=style,
+    )
+    click.echo(text)

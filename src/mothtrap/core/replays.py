@@ -1,0 +1,88 @@
+"""The words of a replay: what the process that does a step again is asked, and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+PLAN_VARIABLE = "MOTHTRAP_REPLAY"
+"""Environment variable that holds the path of the plan, in a process that replays."""
+PLAN_FILE = "plan.json"
+RESULT_FILE = "result.json"
+UNREACHED_FILE = "unreached-{pid}.json"
+
+
+class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process that replays is asked to do.
+
+    `workers` are the folders of the snapshot by rank; `scratch` is where results go. `device`
+    and `dtype` convert state and inputs; None leaves them as recorded. `narrow`: the first
+    operation and the rows that are to blame are looked for, too. `debug`: the user's terminal
+    is there, for a debugger. `stop_at` is the `file:line` at which it opens. `through`: steps
+    that the script makes before it comes to the place of the recorded one are allowed. `build`:
+    `module:function` that makes model and loss, in the place of the script. `test_file`: where
+    a test of the failure is written.
+    """
+
+    step: int
+    workers: dict[int, str]
+    scratch: str
+    device: str | None = None
+    dtype: str | None = None
+    narrow: bool = False
+    debug: bool = False
+    stop_at: str | None = None
+    through: bool = False
+    build: str | None = None
+    test_file: str | None = None
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first of losses and gradients that is not what it was.
+
+    `found` and `expected` are digests, or the text of an exception; None: there is none.
+    """
+
+    kind: Literal["loss", "gradient", "exception"]
+    name: str
+    found: str | None
+    expected: str | None
+
+
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process saw of the step.
+
+    `reached`: the step was done, to where its optimizer would apply it. `match`: its losses
+    and gradients, `compared` in number, are those of the run to the last bit; None where that
+    cannot be said, for the reason in `notes`. `losses` are its own, in order. `exception` is
+    what ended it, `Type: text`, at `raised_at`. `nonfinite`: a loss or an applied gradient is
+    not finite. `instead` says what was reached where the step was not. `module`,
+    `operation`, `location` and `rows` are what was narrowed down, in words: `told`.
+    """
+
+    rank: int = 0
+    reached: bool = False
+    match: bool | None = None
+    compared: int = 0
+    difference: Difference | None = None
+    losses: tuple[float, ...] = ()
+    nonfinite: bool = False
+    nonfinite_gradients: tuple[str, ...] = ()
+    exception: str | None = None
+    raised_at: str | None = None
+    instead: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    module: str | None = None
+    operation: str | None = None
+    location: str | None = None
+    told: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+
+def read_plan(environ: Mapping[str, str]) -> ReplayPlan:
+    """The plan of the process that has this environment."""
+    return msgspec.json.decode(Path(environ[PLAN_VARIABLE]).read_bytes(), type=ReplayPlan)

@@ -1,0 +1,135 @@
+"""What a replay came to, as text and as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mothtrap.core.replays import ReplayResult
+from mothtrap.core.snapshots import Snapshot
+from mothtrap.report.style import Style, count_of, ranges
+
+MAX_GRADIENTS = 4
+PLAIN = Style()
+
+
+def as_json(
+    snapshot: Snapshot, results: Sequence[ReplayResult], warnings: Sequence[str] = ()
+) -> dict[str, object]:
+    """The fields that tools read; `loss` is that of the step's last backward."""
+    shown = worst(results)
+    return {
+        "step": snapshot.step,
+        "match": all_match(results),
+        "loss": shown.losses[-1] if shown.losses else None,
+        "losses": list(shown.losses),
+        "module": shown.module,
+        "operation": shown.operation,
+        "location": shown.location,
+        "rows": list(shown.rows),
+        "exception": shown.exception,
+        "raised_at": shown.raised_at,
+        "worker": shown.rank,
+        "reason": snapshot.reason,
+        "nonfinite": any(result.nonfinite for result in results),
+        "nonfinite_gradients": list(shown.nonfinite_gradients),
+        "difference": shown.difference,
+        "told": list(shown.told),
+        "notes": [*warnings, *dict.fromkeys(note for r in results for note in r.notes)],
+    }
+
+
+def as_text(
+    snapshot: Snapshot,
+    results: Sequence[ReplayResult],
+    name: str,
+    *,
+    warnings: Sequence[str] = (),
+    converted: str = "",
+    style: Style = PLAIN,
+) -> str:
+    """What was found, for people.
+
+    Args:
+        snapshot: that was played.
+        results: of its workers.
+        name: of the run.
+        warnings: what may keep the step from being the same.
+        converted: what state and batch were converted to.
+        style: what the stream can show.
+    """
+    shown = worst(results)
+    head = f"step {snapshot.step} of {style.safe(name)}, done again: {_verdict(results, style)}"
+    lines = [style.paint(head, "bold")]
+    if shown.losses:
+        lines.append(f"  loss: {', '.join(f'{loss:.6g}' for loss in shown.losses)}")
+    if shown.nonfinite_gradients:
+        more = len(shown.nonfinite_gradients) - MAX_GRADIENTS
+        names = ", ".join(map(style.safe, shown.nonfinite_gradients[:MAX_GRADIENTS]))
+        lines.append(f"  not finite: gradient of {names}" + (f" and {more} more" * (more > 0)))
+    if shown.exception:
+        lines.append(f"  raised: {style.safe(shown.exception.splitlines()[0])}")
+        if shown.raised_at:
+            lines.append(f"  --> {style.safe(shown.raised_at)}")
+    if shown.operation:
+        where = f" in {style.safe(shown.module)}" if shown.module else ""
+        lines.append(f"  first bad: {style.safe(shown.operation)}{where}")
+        if shown.location and shown.location != shown.raised_at:
+            lines.append(f"  --> {style.safe(shown.location)}")
+    lines += [f"  {style.safe(line)}" for line in shown.told]
+    if shown.rows and not any("row" in line for line in shown.told):
+        lines.append(f"  rows of the batch: {ranges(shown.rows)}")
+    if converted:
+        lines.append(f"  {_precision(snapshot, shown, converted)}")
+    for note in dict.fromkeys((*warnings, *(note for r in results for note in r.notes))):
+        lines.append(f"  = note: {style.safe(note)}")
+    return "\n".join(lines)
+
+
+def worst(results: Sequence[ReplayResult]) -> ReplayResult:
+    """Of the workers' results the one that tells most: what was narrowed, else what is bad."""
+    return max(
+        results,
+        key=lambda r: (r.operation is not None, bool(r.exception), r.nonfinite, -r.rank),
+    )
+
+
+def all_match(results: Sequence[ReplayResult]) -> bool | None:
+    """Whether all workers' match; None where that could not be compared."""
+    if any(result.match is False for result in results):
+        return False
+    return True if all(result.match for result in results) else None
+
+
+def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
+    match = all_match(results)
+    if match is None:
+        return style.paint("nothing to compare with", "yellow")
+    if match:
+        shown = results[0]
+        what = "the same exception" if shown.exception else "the same to the last bit"
+        count = sum(result.compared for result in results)
+        return style.paint(what, "green") + (f" ({count_of(count, 'digest')})" if count else "")
+    differs = next(r.difference for r in results if r.match is False)
+    if differs is None:
+        return style.paint("not the same", "yellow")
+    if differs.kind == "exception":
+        found = (differs.found or "no exception").splitlines()[0]
+        expected = (differs.expected or "none").splitlines()[0]
+        return style.paint("not the same", "yellow") + f": {found}, in the run {expected}"
+    name = style.safe(differs.name)
+    first = f"the loss at {name}" if differs.kind == "loss" else f"the gradient of {name}"
+    gone = " is missing" if differs.found is None else " differs first"
+    return style.paint("not the same", "yellow") + f": {first}{gone}"
+
+
+def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
+    """Whether what was wrong in the run is wrong here, too."""
+    was_bad = snapshot.reason == "nonfinite" or not all(
+        math.isfinite(loss) for step in snapshot.steps[-1:] for loss in step.losses
+    )
+    if not was_bad:
+        return f"computed in {converted}"
+    if shown.nonfinite:
+        return f"still not finite in {converted}: the mathematics is to blame, not the precision"
+    return f"finite in {converted}: the precision is to blame, not the mathematics"

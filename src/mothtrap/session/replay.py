@@ -1,0 +1,293 @@
+"""Does a recorded step again: starts its script anew as a child that plays the snapshot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core import jsonable, registry
+from mothtrap.core.errors import ReplayError, StepUnavailableError
+from mothtrap.core.replays import (
+    PLAN_FILE,
+    PLAN_VARIABLE,
+    RESULT_FILE,
+    ReplayPlan,
+    ReplayResult,
+)
+from mothtrap.core.snapshots import Snapshot
+from mothtrap.session.launch import SITE
+from mothtrap.snapshot.format import Stored, load, stored
+from mothtrap.store import layout
+
+URGENT = ("nonfinite", "exception")
+"""Reasons of snapshots that are meant first where no step is given."""
+SHOWN_LINES = 20
+"""Lines of the script's output that are shown where the replay failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How the step is to be done.
+
+    Attributes:
+        step: None = the one that matters most.
+        build: `module:function` that makes model and loss, in the place of the script.
+        eager: without compilation.
+        device: where state and batch go; None = where they were.
+        dtype: what floating-point values become; None = what they were.
+        debug: the terminal is handed to a debugger.
+        narrow: look for the operation and the rows, where something is not finite.
+        through: the script may make steps before it comes to the place.
+        timeout_s: how long the script may take; 0 = for ever.
+        command: in the place of the recorded one.
+        test_file: where a test of the failure is to be written.
+    """
+
+    step: int | None = None
+    build: str | None = None
+    eager: bool = False
+    device: str | None = None
+    dtype: str | None = None
+    debug: bool = False
+    narrow: bool = True
+    through: bool = False
+    timeout_s: float = 600.0
+    command: tuple[str, ...] = ()
+    test_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What came of it.
+
+    Attributes:
+        snapshot: of the first worker.
+        results: of every worker, by rank.
+        warnings: what may keep the step from being the same.
+        output: the last lines that the script printed.
+    """
+
+    snapshot: Snapshot
+    results: tuple[ReplayResult, ...]
+    warnings: tuple[str, ...] = ()
+    output: str = ""
+    wish: Wish = field(default_factory=Wish)
+
+
+def replay(run: Path, wish: Wish) -> Replayed:
+    """Do a recorded step of a run again; nothing is written to the run.
+
+    Args:
+        run: folder of the run.
+        wish: how.
+
+    Raises:
+        StepUnavailableError: the run has no snapshot (of that step).
+        DamagedSnapshotError: its files are not what was written.
+        ReplayError: the script could not be started, or never came to the step.
+    """
+    chosen = choose(run, wish.step)
+    loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
+    snapshot = loaded[min(loaded)].snapshot
+    warnings = _warnings(run, snapshot, wish)
+    with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
+        plan = ReplayPlan(
+            step=snapshot.step,
+            workers={one.worker: str(one.folder.absolute()) for one in chosen},
+            scratch=scratch,
+            device=wish.device,
+            dtype=wish.dtype,
+            narrow=wish.narrow and not wish.debug,
+            debug=wish.debug,
+            through=wish.through,
+            build=wish.build,
+            test_file=wish.test_file,
+        )
+        results, output = _play(plan, snapshot, wish)
+    return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
+
+
+def choose(run: Path, step: int | None) -> list[Stored]:
+    """The snapshots, one for each worker, of a step; of the one that matters most for None.
+
+    That is the first step that was not finite or ended in an exception, else the last one.
+
+    Raises:
+        StepUnavailableError: there is none.
+    """
+    every = stored(run)
+    if not every:
+        raise StepUnavailableError(
+            f"{run.name} has no snapshot of any step; one is taken where a loss or gradient is "
+            "not finite, at an exception, at a finding of severity error, and when asked for: "
+            "mothtrap snapshot RUN"
+        )
+    if step is None:
+        usable = [one for one in every if one.snapshot is not None] or every
+        urgent = [one for one in usable if one.snapshot and one.snapshot.reason in URGENT]
+        plain = [one for one in usable if one.snapshot and one.snapshot.reason != "base"]
+        step = urgent[0].step if urgent else (plain or usable)[-1].step
+    found = [one for one in every if one.step == step]
+    if not found:
+        known = ", ".join(str(number) for number in sorted({one.step for one in every}))
+        raise StepUnavailableError(f"{run.name} has no snapshot of step {step}; there are: {known}")
+    return found
+
+
+def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
+    """What may keep the step from being the same here."""
+    found = []
+    info = layout.read_info(layout.attempt_folder(run, snapshot.attempt))
+    began_s = info.created_s if info is not None else snapshot.created_s
+    for word in snapshot.command:
+        script = Path(snapshot.cwd) / word
+        if word.endswith(".py") and script.is_file() and script.stat().st_mtime > began_s:
+            found.append(f"{word} was changed after the run began")
+    if snapshot.python.split(".")[:2] != list(map(str, sys.version_info[:2])):
+        found.append(f"the run used Python {snapshot.python}")
+    if snapshot.note:
+        found.append(snapshot.note)
+    converted = [name for name in (wish.device, wish.dtype) if name]
+    if converted:
+        found.append(f"converted to {' and '.join(converted)}: no match to the bit is expected")
+    return tuple(found)
+
+
+def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[ReplayResult, ...], str]:
+    """Start the script, wait for it, read what its processes say."""
+    scratch = Path(plan.scratch)
+    (scratch / PLAN_FILE).write_bytes(msgspec.json.encode(plan))
+    log = scratch / "output"
+    with log.open("wb") as output:
+        ended = _run(_command(snapshot, wish), _environment(scratch, wish), snapshot, wish, output)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    results = [_read(path) for path in sorted(scratch.glob(f"*-{RESULT_FILE}"))]
+    results = [result for result in results if result.reached]
+    if not results:
+        unreached = [_read(p) for p in sorted(scratch.glob("*.json")) if p.name != PLAN_FILE]
+        raise _never_reached(snapshot, wish, unreached, ended, text)
+    return tuple(sorted(results, key=lambda result: result.rank)), text
+
+
+def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
+    if wish.build:
+        return [sys.executable, "-c", f"import {snapshot.framework}"]  # the hook does the rest
+    command = list(wish.command or snapshot.command)
+    if not command:
+        raise ReplayError(
+            "the snapshot does not say how its script was started; say it with "
+            "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
+        )
+    if shutil.which(command[0]) is None and "python" in Path(command[0]).name:
+        command[0] = sys.executable
+    return command
+
+
+def _environment(scratch: Path, wish: Wish) -> dict[str, str]:
+    paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        PLAN_VARIABLE: str(scratch / PLAN_FILE),
+        "MOTHTRAP_FRAMEWORKS": ",".join(registry.names("mothtrap.adapters")),
+    }
+    environment.pop("MOTHTRAP_RUN_DIR", None)
+    environment.pop("MOTHTRAP_DISABLE", None)
+    if wish.eager:
+        environment |= {"TORCHDYNAMO_DISABLE": "1", "PYTORCH_JIT": "0"}
+    if wish.device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    return environment
+
+
+def _run(
+    command: Sequence[str],
+    environment: dict[str, str],
+    snapshot: Snapshot,
+    wish: Wish,
+    output: object,
+) -> str:
+    """Run the script to its end; how it ended, in words."""
+    cwd = snapshot.cwd if Path(snapshot.cwd).is_dir() else str(Path.cwd())
+    streams = {} if wish.debug else {"stdin": subprocess.DEVNULL, "stdout": output}
+    try:
+        child = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            start_new_session=not wish.debug,
+            stderr=None if wish.debug else subprocess.STDOUT,
+            **streams,  # type: ignore[call-overload]
+        )
+    except OSError as err:
+        raise ReplayError(
+            f"cannot start {command[0]!r}: {err.strerror}; say how the script is started here "
+            "with `mothtrap replay RUN -- COMMAND`"
+        ) from err
+    try:
+        code = child.wait(wish.timeout_s or None) if not wish.debug else _wait_debugging(child)
+    except subprocess.TimeoutExpired:
+        return f"it was ended after {wish.timeout_s:g} s; --timeout gives it longer"
+    finally:
+        _end(child, whole_group=not wish.debug)
+    return f"it ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"
+
+
+def _wait_debugging(child: subprocess.Popen[bytes]) -> int:
+    """Wait while the user debugs: Ctrl-C is for the debugger."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(child: subprocess.Popen[bytes], *, whole_group: bool) -> None:
+    """End the script and all that it started, such as its loader workers."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if whole_group:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, number)
+        elif child.poll() is None:
+            child.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(2.0)
+            return
+
+
+def _read(path: Path) -> ReplayResult:
+    return jsonable.decode(path.read_bytes(), ReplayResult)
+
+
+def _never_reached(
+    snapshot: Snapshot,
+    wish: Wish,
+    unreached: Sequence[ReplayResult],
+    ended: str,
+    output: str,
+) -> ReplayError:
+    what = wish.build or " ".join(wish.command or snapshot.command)
+    lines = [f"`{what}` never came to step {snapshot.step}: {ended}"]
+    lines += [note for result in unreached for note in result.notes]
+    events = [event for event in snapshot.steps[0].events if event.site] if snapshot.steps else []
+    if events:
+        lines.append("expected at " + ", ".join(dict.fromkeys(e.site for e in events[:3])))
+    instead = list(dict.fromkeys(place for result in unreached for place in result.instead))
+    if instead:
+        lines.append(f"reached instead: {'; '.join(instead)}")
+    if not unreached:
+        lines.append("no process of it loaded the framework and ended by itself")
+    tail = output.strip().splitlines()[-SHOWN_LINES:]
+    if tail:
+        lines.append("the last it printed:\n    " + "\n    ".join(tail))
+    return ReplayError("\n  ".join(lines))

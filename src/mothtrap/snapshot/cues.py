@@ -1,0 +1,154 @@
+"""Which recorded event answers what a script does when it is run again.
+
+The script goes its own way up to the place of the first recorded event. From there on its
+calls are matched with what was recorded, in order; what has no counterpart is left to the
+script, so that an evaluation before the training, say, runs as it always did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    LossCalled,
+    RecordedEvent,
+    RecordedStep,
+)
+from mothtrap.core.snapshots import Tree as Tree
+
+Event = TypeVar("Event", bound=RecordedEvent)
+MAX_REACHED = 8
+"""Places told that were reached instead of the recorded one."""
+
+
+class Cues:
+    """A cursor over the events of recorded steps.
+
+    Attributes:
+        begun: an event has been matched.
+        reached: what the script did before that had no counterpart, the first few.
+    """
+
+    def __init__(self, steps: Sequence[RecordedStep]) -> None:
+        if not steps:
+            raise ValueError("a replay needs at least one recorded step; the snapshot has none")
+        self._steps = tuple(steps)
+        self._at = 0
+        self._next = 0
+        self._matched = 0
+        self._told: set[int] = set()
+        self._passed_rng: Tree = None
+        self.begun = False
+        self.reached: list[str] = []
+
+    @property
+    def step(self) -> RecordedStep:
+        """The step whose events come next."""
+        return self._steps[self._at]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether that is the step that is meant."""
+        return self._at == len(self._steps) - 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether that is the step with which the replay begins."""
+        return self._at == 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the step has come so far that an optimizer's step would end it."""
+        return self._matched > 0 or not self._cued()
+
+    def first_places(self) -> list[str]:
+        """Where the script must come for the replay to begin, in words."""
+        return [_words(event) for event in self.step.events if not isinstance(event, LossCalled)]
+
+    def batch(self, loader: int, site: str) -> BatchHanded | None:
+        """What a loader gave at a place; None where that is to give its own."""
+        found = self._find(
+            BatchHanded,
+            lambda e: e.site == site and (e.loader == loader or self.begun),
+            lambda e: e.loader == loader,
+        )
+        if found is None:
+            self._note(f"a batch of loader {loader} at {site}")
+        return found
+
+    def forward(self, root: str, site: str, *, trains: bool) -> ForwardCalled | None:
+        """What a module was called with at a place."""
+        found = self._find(
+            ForwardCalled, lambda e: e.root == root and e.site == site and e.trains == trains
+        )
+        if found is None:
+            self._note(f"a call of {root} at {site}" + ("" if trains else " without autograd"))
+        return found
+
+    def loss(self, function: str, site: str) -> LossCalled | None:
+        """What a loss was called with at a place; each answer is given once."""
+        if not self.begun:
+            return None
+        for number, event in enumerate(self.step.events):
+            if (
+                isinstance(event, LossCalled)
+                and number not in self._told
+                and (event.function, event.site) == (function, site)
+            ):
+                self._told.add(number)
+                return event
+        return None
+
+    def passed_rng(self) -> Tree:
+        """The random states of events that were passed over since the last match, once."""
+        found, self._passed_rng = self._passed_rng, None
+        return found
+
+    def stepped(self) -> None:
+        """The step was applied: what comes next belongs to the one behind it."""
+        self._at = min(self._at + 1, len(self._steps) - 1)
+        self._next = self._matched = 0
+        self._passed_rng = None
+        self._told.clear()
+
+    def _cued(self) -> bool:
+        return any(not isinstance(event, LossCalled) for event in self.step.events)
+
+    def _find(
+        self,
+        kind: type[Event],
+        fits: Callable[[Any], bool],
+        fits_better: Callable[[Any], bool] | None = None,
+    ) -> Event | None:
+        events = self.step.events
+        later = [n for n in range(self._next, len(events)) if isinstance(events[n], kind)]
+        chosen = [n for n in later if fits(events[n])]
+        better = [n for n in chosen if fits_better is None or fits_better(events[n])]
+        if not chosen:
+            return None
+        number = (better or chosen)[0]
+        for passed in events[self._next : number]:
+            rng = getattr(passed, "rng", None)
+            self._passed_rng = rng if rng is not None else self._passed_rng
+        event = events[number]
+        if getattr(event, "rng", None) is not None:
+            self._passed_rng = None
+        self._next = number + 1
+        self._matched += 1
+        self.begun = True
+        return event if isinstance(event, kind) else None
+
+    def _note(self, what: str) -> None:
+        if not self.begun and what not in self.reached and len(self.reached) < MAX_REACHED:
+            self.reached.append(what)
+
+
+def _words(event: RecordedEvent) -> str:
+    if isinstance(event, BatchHanded):
+        return f"a batch of loader {event.loader} at {event.site}"
+    if isinstance(event, ForwardCalled):
+        return f"a call of {event.root} at {event.site}"
+    return f"{event.function} at {event.site}"
