@@ -36,6 +36,7 @@ BAD_STEPS = (
         "label_out_of_range",
         117,
         "torch.nn.functional.cross_entropy",
+        "CrossEntropyLoss",
         rows=(6,),
         exception="IndexError",
     ),

@@ -48,8 +48,9 @@ class Model(nn.Module):
         self.out = nn.Linear(width, 4)
 
     def forward(self, x):
-        x = self.blocks[0](torch.tanh(self.enter(x)) * (1 + x.abs().amax(-1, keepdim=True)))
-        return self.out(torch.tanh(self.blocks[1](3 * x) / 10))
+        loud = 3 * (1 + x.abs().amax(-1, keepdim=True))
+        x = self.blocks[0](torch.tanh(self.enter(x)))
+        return self.out(torch.tanh(self.blocks[1](loud * x) / 10))
 
 
 class Trainer:

@@ -68,7 +68,11 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
 
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs the user's own code."""
-    filename = frame.f_code.co_filename
+    return is_users_file(frame.f_code.co_filename)
+
+
+def is_users_file(filename: str) -> bool:
+    """Whether a file holds the user's own code."""
     return not _is_ours_or_torch(filename) and not _is_library(filename)
 
 

@@ -1,0 +1,124 @@
+"""Tells bad values: those that are not finite, or beyond a limit; and says what tensors hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from mothtrap.adapters.torch.readable import is_readable
+
+ROWS = 64
+"""Bad rows that are named of one tensor. Chosen by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Which values are bad.
+
+    Attributes:
+        limit: values of a larger magnitude are bad as well as those that are not finite.
+    """
+
+    limit: float = math.inf
+
+    def mask(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Where a tensor is bad; bool, of its shape."""
+        wide = _computable(tensor.detach())
+        bad = ~torch.isfinite(wide)
+        if math.isfinite(self.limit):
+            bad |= wide.abs() > self.limit
+        return bad
+
+    def is_in(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor holds a bad value."""
+        return has_values(tensor) and bool(self.mask(tensor).any())
+
+    def rows(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """Positions on the first axis that hold bad values, at most `ROWS`."""
+        if not tensor.dim():
+            return ()
+        bad = self.mask(tensor).flatten(1).any(1) if tensor.dim() > 1 else self.mask(tensor)
+        return tuple(torch.nonzero(bad).flatten()[:ROWS].tolist())
+
+    def first(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """The position of the first bad value."""
+        return tuple(torch.nonzero(self.mask(tensor))[0].tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFacts:
+    """What a tensor holds.
+
+    Attributes:
+        name: of the argument.
+        dtype: without `torch.`.
+        shape: its own.
+        minimum, maximum: of the finite values; None where there are none.
+        zeros, nan, inf: counts.
+        at_bad: its value where the result is bad first, where that can be said.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    minimum: float | None
+    maximum: float | None
+    zeros: int
+    nan: int
+    inf: int
+    at_bad: float | None = None
+
+    def words(self) -> str:
+        """One line for people."""
+        extent = "x".join(map(str, self.shape)) or "scalar"
+        text = f"{self.name}: {self.dtype} {extent}"
+        if self.minimum is not None:
+            text += f", from {self.minimum:.4g} to {self.maximum:.4g}"
+        counts = ((self.zeros, "zeros"), (self.nan, "NaN"), (self.inf, "infinite"))
+        return text + "".join(f", {count} {what}" for count, what in counts if count)
+
+
+def facts_of(
+    name: str, tensor: torch.Tensor, result: torch.Tensor | None = None, bad: Bad | None = None
+) -> TensorFacts:
+    """Say what an input holds, and at the first bad place of the result computed from it."""
+    wide = _computable(tensor.detach())
+    magnitude = wide.abs() if wide.is_complex() else wide
+    finite = magnitude[torch.isfinite(magnitude)]
+    return TensorFacts(
+        name=name,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        shape=tuple(tensor.shape),
+        minimum=float(finite.min()) if finite.numel() else None,
+        maximum=float(finite.max()) if finite.numel() else None,
+        zeros=int((wide == 0).sum()),
+        nan=int(torch.isnan(wide).sum()),
+        inf=int(torch.isinf(wide).sum()),
+        at_bad=_at(magnitude, result, bad) if result is not None and bad is not None else None,
+    )
+
+
+def _at(tensor: torch.Tensor, result: torch.Tensor, bad: Bad) -> float | None:
+    try:
+        return float(tensor.broadcast_to(result.shape)[bad.first(result)])
+    except (RuntimeError, IndexError):
+        return None
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether there are numbers in it that may be bad."""
+    return (
+        (tensor.is_floating_point() or tensor.is_complex())
+        and tensor.layout is torch.strided
+        and not tensor.is_nested
+        and not tensor.is_quantized
+        and is_readable(tensor)
+        and tensor.numel() > 0
+    )
+
+
+def _computable(tensor: torch.Tensor) -> torch.Tensor:
+    """In a dtype that knows comparison: the 8-bit floats do not."""
+    return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor

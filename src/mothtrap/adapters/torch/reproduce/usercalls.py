@@ -1,0 +1,192 @@
+"""Which call of the user's code runs: the function, in the user's words, and the line."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from mothtrap.adapters.torch import frames
+
+STACK_LINES = 12
+"""Lines of the user's code that are kept of a stack, innermost first. Chosen by hand."""
+_OPERATOR = re.compile(r"__([ri]?)(\w+?)__")
+_OPERATORS = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}
+_NODE = re.compile(r"(\w+?)Backward\d*$")
+_ATTRIBUTES = ("__get__", "__set__", "__delete__")
+_BACKWARDS = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+_APPLYING = {torch.autograd.function.BackwardCFunction.apply.__code__}
+_PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+@dataclass(slots=True, eq=False)
+class UserCall:
+    """A call of a function of torch by code that is not torch's.
+
+    Attributes:
+        function: in the user's words, e.g. `torch.log`.
+        target: what was called.
+        module: path of the module that ran, None outside of all.
+        stack: `file:line` of the user's code, innermost first.
+        args, kwargs: what it was called with.
+        first_node, end_node: the range of sequence numbers of the nodes of autograd made in it.
+    """
+
+    function: str
+    target: Any
+    module: str | None
+    stack: tuple[str, ...]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    first_node: int
+    end_node: int = field(default=0)
+
+
+class UserCalls(TorchFunctionMode):
+    """Notes every call of a function of torch while it is in force.
+
+    Args:
+        module: says the path of the module that runs.
+        loss: told of every tensor whose `backward` is called.
+
+    Attributes:
+        current: the call that runs, None between calls and in the backward of torch's own.
+    """
+
+    def __init__(
+        self, module: Callable[[], str | None], loss: Callable[[torch.Tensor], None]
+    ) -> None:
+        super().__init__()
+        self._module, self._loss = module, loss
+        self.current: UserCall | None = None
+        self._with_nodes: list[UserCall] = []
+        self._raised: tuple[BaseException, UserCall] | None = None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.backward:
+            self._loss(args[0])
+        if self.current is not None or _is_no_operation(func):
+            return func(*args, **kwargs)
+        frame = frames.user_frame()
+        call = UserCall(
+            words_of(func), func, self._module(), stack_of(frame), args, kwargs, _nodes_made()
+        )
+        self.current = call
+        try:
+            return func(*args, **kwargs)
+        except BaseException as err:
+            self._raised = err, call
+            raise
+        finally:
+            self.current = None
+            call.end_node = _nodes_made()
+            if call.end_node > call.first_node:
+                self._with_nodes.append(call)
+
+    def of_node(self, node: Any) -> UserCall | None:
+        """The call in which a node of the graph was made."""
+        number = node._sequence_nr()
+        at = bisect.bisect_right(self._with_nodes, number, key=lambda call: call.first_node) - 1
+        if at >= 0 and number < self._with_nodes[at].end_node:
+            return self._with_nodes[at]
+        return None
+
+    def raising(self, error: BaseException) -> UserCall | None:
+        """The call that an exception came out of."""
+        raised = self._raised
+        return raised[1] if raised is not None and raised[0] is error else None
+
+
+def _nodes_made() -> int:
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+def _is_no_operation(func: Any) -> bool:
+    return func in _BACKWARDS or getattr(func, "__name__", "") in _ATTRIBUTES
+
+
+def stack_of(frame: FrameType | None) -> tuple[str, ...]:
+    """`file:line` of the user's frames from one outward, innermost first."""
+    places: list[str] = []
+    while frame is not None and len(places) < STACK_LINES:
+        if frames.is_users(frame) or not places:
+            places.append(frames.location(frame) or "")
+        frame = frame.f_back
+    return tuple(places)
+
+
+def words_of(func: Any) -> str:
+    """The name of a function as users write it: `torch.log` also for `x.log()` and `x.log_()`."""
+    name = resolve_name(func) or f"{_owner(func)}.{getattr(func, '__name__', func)}"
+    owner, _, own = name.rpartition(".")
+    if owner not in ("torch.Tensor", "torch"):
+        return str(name)
+    return torch_name(own) or str(name)
+
+
+def torch_name(own: str) -> str | None:
+    """`torch.div` for `div_`, `__rtruediv__` and the like; None where torch has no such name."""
+    operator = _OPERATOR.fullmatch(own)
+    if operator is not None:
+        bare = operator.group(2)
+        whole = operator.group(1) + bare  # `__invert__` is no in-place operator
+        own = whole if hasattr(torch, whole) else _OPERATORS.get(bare, bare)
+    for name in (own.rstrip("_"), own):
+        if callable(getattr(torch, name, None)):
+            return f"torch.{name}"
+    return None
+
+
+def _owner(func: Any) -> str:
+    owner = getattr(func, "__module__", None) or "torch"
+    return "torch.nn.functional" if owner == "torch._C._nn" else str(owner)
+
+
+def node_words(node: Any) -> str:
+    """What a node of the graph is the backward of, from its name alone."""
+    found = _NODE.match(node.name())
+    bare = found.group(1) if found is not None else node.name()
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare).lower()
+    return torch_name(snake) or str(bare)
+
+
+def node_stack(node: Any) -> tuple[str, ...]:
+    """`file:line` of the user's code that made a node, innermost first, under anomaly mode."""
+    places = []
+    for entry in reversed(node.metadata.get("traceback_", ())):
+        found = _PLACE.search(entry)
+        if found is not None and frames.is_users_file(found["file"]):
+            places.append(frames.line_of(found["file"], int(found["line"])))
+    return tuple(places[:STACK_LINES])
+
+
+def running_node() -> Any:
+    """The node of autograd that runs in this thread, or None."""
+    return torch._C._current_autograd_node()
+
+
+def own_stack() -> tuple[str, ...]:
+    """`file:line` of the user's code that runs, innermost first."""
+    return stack_of(frames.user_frame())
+
+
+def stack_in_backward() -> tuple[str, ...]:
+    """The same inside of the backward of an autograd function of the user's; else empty."""
+    frame, found = frames.user_frame(), []
+    outside = frame
+    while outside is not None and outside.f_code not in _APPLYING:
+        outside = outside.f_back
+    while outside is not None and frame is not None and frame is not outside:
+        if frames.is_users(frame):
+            found.append(frames.location(frame) or "")
+        frame = frame.f_back
+    return tuple(found)
