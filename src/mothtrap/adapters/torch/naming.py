@@ -186,6 +186,12 @@ class NameBook:
             seen.add(id(module))
         return module
 
+    def tops(self) -> list[tuple[nn.Module, int]]:
+        """Every module that was seen to be made and is no part of another, and its birth."""
+        made = list(self._births.items())
+        parts = {id(child) for module, _ in made for child in module._modules.values()}
+        return [(module, birth.number) for module, birth in made if id(module) not in parts]
+
     def root_of(self, module: nn.Module) -> Root | None:
         """The root whose tree holds a module."""
         entry = self._modules.get(module)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
+from torch.optim import Optimizer, lr_scheduler
 from torch.optim import optimizer as optim_optimizer
 from torch.utils.data import dataloader
 
@@ -23,6 +23,12 @@ from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 
 Function = Callable[..., Any]
+
+SCHEDULERS = (
+    lr_scheduler.LRScheduler,
+    *(lr_scheduler.ReduceLROnPlateau, lr_scheduler.SequentialLR, lr_scheduler.ChainedScheduler),
+)
+"""The base of all schedulers, and those that do not call its constructor."""
 
 
 class ProcessWitness:
@@ -131,6 +137,8 @@ class ProcessWitness:
         ):
             self._undo.callback(handle.remove)
         self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_constructed))
+        for scheduler in SCHEDULERS:
+            self._replace(scheduler, "__init__", _followed_by(tracer.scheduler_made))
         self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
         self._replace(Optimizer, "zero_grad", _followed_by(tracer.gradients_zeroed))
 
@@ -204,6 +212,7 @@ class ProcessWitness:
 
             return step
 
+        self._replace(torch.amp.GradScaler, "__init__", _followed_by(tracer.scaler_made))
         self._replace(torch.amp.GradScaler, "scale", scale)
         self._replace(torch.amp.GradScaler, "step", step)
 
@@ -238,7 +247,7 @@ class ProcessWitness:
     def _hook_loaders(self) -> None:
         """Stand around the iteration of loaders (in part private; a test pins it)."""
         contain, loaders = self.tracer.contain, self.tracer.forwards.inputs.loaders
-        part = self.tracer.contain_part
+        part, recording = self.tracer.contain_part, self.tracer.forwards.recording
 
         def begin(original: Function) -> Function:
             def iterate(self: Any) -> Any:
@@ -249,6 +258,7 @@ class ProcessWitness:
                     _drop_own_frame(err)
                     raise
                 contain(part, "loaders", loaders.pass_began, self, iterator)
+                contain(part, "snapshots", recording.pass_began, self, iterator)
                 return iterator
 
             return iterate
@@ -275,6 +285,7 @@ class ProcessWitness:
                         contain(part, "loaders", loaders.ended, self)
                     raise
                 contain(part, "loaders", loaders.loaded, self, batch)
+                contain(part, "snapshots", recording.batch_handed, self, batch)
                 return batch
 
             return advance

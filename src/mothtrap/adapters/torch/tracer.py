@@ -33,6 +33,7 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
+from mothtrap.adapters.torch.reproduce.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.guard import Guard
 from mothtrap.adapters.torch.reproduce.guardedsteps import GuardedSteps
 from mothtrap.adapters.torch.reproduce.failures import explain
@@ -69,10 +70,11 @@ class Tracer(Job):
         first_step: int = 0,
         config: Config | None = None,
     ) -> None:
-        super().__init__(recorder, book, first_step)
-        self.config = config or Config()
+        super().__init__(recorder, book, first_step, config)
         self.optimizers = OptimizerWatch(self)
+        self.known = KnownObjects(self.book, self.optimizers)
         self.forwards = ForwardWatch(self, self.optimizers)
+        self.recording = self.forwards.recording
         self.digests = self.forwards.inputs.digests
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.losses = LossWatch(self, self.forwards)
@@ -102,6 +104,14 @@ class Tracer(Job):
     def optimizer_made(self, optimizer: Optimizer) -> None:
         """There is an optimizer."""
         self.contain(self.optimizers.add, optimizer)
+
+    def scheduler_made(self, scheduler: Any) -> None:
+        """A learning rate scheduler was constructed."""
+        self.contain(self.contain_part, "snapshots", self.known.scheduler_made, scheduler)
+
+    def scaler_made(self, scaler: Any) -> None:
+        """A gradient scaler was constructed."""
+        self.contain(self.contain_part, "snapshots", self.known.scaler_made, scaler)
 
     def parameters_added(self, optimizer: Optimizer) -> None:
         """An optimizer was given another parameter group."""
@@ -201,6 +211,7 @@ class Tracer(Job):
             return
         self._backwards += 1
         self._pace.backward_began()
+        self.recording.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
         self.contain_part("evaluations", self.forwards.evaluations.backward_began)
         inside_step = self.grouper.inside_step
@@ -310,6 +321,7 @@ class Tracer(Job):
         if closure:  # read when its first backward ended, where that was seen
             self.contain_part("gradients", self._read_gradients, optimizer)
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
+        self.contain_part("snapshots", self.recording.applied)
         self.contain_part("updates", self._updates.step_ended, optimizer)
         self.contain_part("optimizer facts", self._facts.stepped, optimizer)
         self.contain_part("rounding", self._rounding.step_ended, optimizer)
@@ -319,6 +331,7 @@ class Tracer(Job):
         if skipped:
             self.contain_part("guard", self.guard.scaler_skipped, optimizer)
             self.feed(StepSkipped(self.optimizers.add(optimizer).name))
+            self.contain_part("snapshots", self.recording.applied)
         self.forwards.narrow.scales = True
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
 
@@ -346,6 +359,7 @@ class Tracer(Job):
 
     def close(self, closed: ClosedStep) -> None:
         """Let every witness add what it has, and hand the step on."""
+        self.contain_part("snapshots", self.recording.close, closed, self.losses)
         self.contain_part("losses", self.losses.close, closed)
         self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)

@@ -66,14 +66,21 @@ def framework_value(
 ) -> Callable[[dict[str, Any]], Any]:
     """Return what `snapshot.tree.value_of` wants: it makes PyTorch's values of trees.
 
+    What one returned function makes of a key is one tensor, however often it is named.
+
     Args:
         arrays: by key.
         device: where tensors are put; None = where they were, the CPU where that is not here.
     """
 
+    tensors: dict[str, torch.Tensor] = {}
+
     def made(tree: dict[str, Any]) -> Any:
         if "tensor" in tree:
-            return tensor_of(arrays[tree["tensor"]], tree, device)
+            key = tree["tensor"]
+            if key not in tensors:
+                tensors[key] = tensor_of(arrays[key], tree, device)
+            return tensors[key]
         kind, fields = tree["framework"], tree["fields"]
         if kind == "Generator":
             generator = torch.Generator(_present(device or fields["device"]))

@@ -1,0 +1,52 @@
+"""Settings of the framework that decide to which bits an operation comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def settings() -> dict[str, Any]:
+    """Return those of this process and thread, as plain values."""
+    found: dict[str, Any] = {
+        "threads": torch.get_num_threads(),
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "autocast": {
+            kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
+            for kind in ("cpu", "cuda")
+            if torch.is_autocast_enabled(kind)
+        },
+    }
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        found["cuda"] = torch.cuda.get_device_name()
+        found["cudnn"] = {
+            "deterministic": torch.backends.cudnn.deterministic,
+            "benchmark": torch.backends.cudnn.benchmark,
+            "allow_tf32": torch.backends.cudnn.allow_tf32,
+        }
+    return found
+
+
+def take_over(recorded: dict[str, Any]) -> list[str]:
+    """Set what a script does not usually set by itself, the number of threads.
+
+    Args:
+        recorded: what `settings` returned elsewhere.
+
+    Returns:
+        In words, in what this process still differs from that one.
+    """
+    threads = recorded.get("threads")
+    if isinstance(threads, int) and 0 < threads <= 4096 and threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
+    now = settings()
+    return [
+        f"{name.replace('_', ' ')} was {value!r} in the run and is {now.get(name)!r} here"
+        for name, value in recorded.items()
+        if name != "autocast" and now.get(name) != value
+    ]

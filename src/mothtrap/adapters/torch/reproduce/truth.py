@@ -1,0 +1,64 @@
+"""What a step comes to, as digests: of the losses that backwards begin with, and of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.core.snapshots import Truth
+from mothtrap.statistics.torch.raw import digest
+
+MAX_LOSSES = 256
+"""Losses of a step that are kept: micro-batches of accumulation; chosen by hand."""
+
+
+class StepTruth:
+    """Keeps the losses of the step in progress, and tells what it comes to.
+
+    Args:
+        optimizers: name the parameters.
+    """
+
+    def __init__(self, optimizers: OptimizerWatch) -> None:
+        self._optimizers = optimizers
+        self._losses: dict[str, torch.Tensor] = {}
+        self._calls: dict[str, int] = {}
+
+    def loss(self, site: str, root: torch.Tensor) -> None:
+        """Note what a backward begins with; as it was handed over, a scaler's factor in it.
+
+        Args:
+            site: `file:line` of the backward.
+            root: one number.
+        """
+        if len(self._losses) < MAX_LOSSES:
+            number = self._calls[site] = self._calls.get(site, 0) + 1
+            self._losses[site if number == 1 else f"{site}#{number}"] = root.detach()
+
+    def losses(self) -> dict[str, torch.Tensor]:
+        """The losses of the step so far, without graphs, by the names of `Truth.losses`."""
+        return dict(self._losses)
+
+    def new_step(self) -> None:
+        """Forget the step that closed."""
+        self._losses.clear()
+        self._calls.clear()
+
+    def tell(self, optimizers: Iterable[Optimizer], exception: str | None = None) -> Truth:
+        """Return what the step in progress comes to.
+
+        Args:
+            optimizers: whose gradients count.
+            exception: the uncaught one that ended it.
+        """
+        gradients: dict[str, str] = {}
+        for optimizer in optimizers:
+            for parameter in parameters(optimizer):
+                if parameter.grad is not None:
+                    name = self._optimizers.name_of(parameter)[0]
+                    gradients[name] = f"{digest(parameter.grad):016x}"
+        losses = {site: f"{digest(root):016x}" for site, root in self._losses.items()}
+        return Truth(losses=losses, gradients=gradients, exception=exception)
