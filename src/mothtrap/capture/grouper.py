@@ -172,6 +172,11 @@ class Grouper:
         return tuple((p.site, p.loss) for p in pending if p.loss is not None)
 
     @property
+    def between_steps(self) -> bool:
+        """Whether the latest step was applied, or skipped, and no other one has begun."""
+        return self._group is not None and not self._stepping and not self._backward_depth
+
+    @property
     def knows_no_loss(self) -> bool:
         """Whether no backward has been seen since the last step was closed."""
         return not self._pending and self._group is None

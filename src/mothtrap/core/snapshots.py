@@ -91,11 +91,15 @@ class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
 
 
 class LossCalled(msgspec.Struct, frozen=True, kw_only=True, tag="loss"):
-    """A loss was called; `args` are those without a graph: targets, weights."""
+    """A loss was called; of `args` and `kwargs` those without a graph are kept: targets, weights.
+
+    `function` is one of `torch.nn.functional`, or the class of a module without parameters.
+    """
 
     site: str
     function: str
     args: Tree
+    kwargs: Tree = None
 
 
 RecordedEvent = BatchHanded | ForwardCalled | LossCalled

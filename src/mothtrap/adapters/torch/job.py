@@ -21,6 +21,7 @@ from mothtrap.capture.grouper import (
     StepEnded,
 )
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.config import Config
 
 T = TypeVar("T")
 
@@ -30,15 +31,21 @@ class Job(abc.ABC):
 
     Attributes:
         live: False once the process forked, ended, or observation failed as a whole.
+        config: what the user has set.
         recorder: takes what is seen.
         book: names of modules and parameters.
         grouper: turns events into steps.
     """
 
     def __init__(
-        self, recorder: Recorder[torch.Tensor], book: NameBook | None = None, first_step: int = 0
+        self,
+        recorder: Recorder[torch.Tensor],
+        book: NameBook | None = None,
+        first_step: int = 0,
+        config: Config | None = None,
     ) -> None:
         self.live = True
+        self.config = config or Config()
         self.recorder = recorder
         self.book = book or NameBook()
         self.grouper = Grouper(first_step)

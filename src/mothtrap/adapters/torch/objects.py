@@ -59,6 +59,9 @@ class ObjectWitness:
                 "mothtrap.watch does not see how a loss is computed; mothtrap run does,"
                 " or dbg.log_tensor records them",
             )
+        tracer.forwards.recording.blind[
+            "what loaders gave and losses were called with: mothtrap.watch does not see it"
+        ] = None
         for optimizer in optimizers:
             self._hook_optimizer(optimizer)
         self._hook_modules()

@@ -27,6 +27,7 @@ from mothtrap.adapters.torch.naming import Root, unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.reproduce.recording import Recording
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
@@ -52,6 +53,7 @@ class ForwardWatch:
         looks: looks at whole forwards now and then.
         held: outputs of the latest train forward.
         inputs: looks at what models are called with, and at loaders.
+        recording: keeps what the steps are fed with.
         recomputes: a module ran inside a backward: checkpointing is in use.
         roots_called: forwards of roots so far.
     """
@@ -78,6 +80,7 @@ class ForwardWatch:
         self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
         self.inputs = InputWatch(job, lambda: self._thread)
+        self.recording = Recording(job, lambda: self._thread)
         self.recomputes = False
         self.roots_called = 0
         self.new_step()
@@ -184,11 +187,13 @@ class ForwardWatch:
         self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
         if module in self._rootless:
             self._keep_loss_inputs(args, kwargs)
+            self._record_loss(type(module).__name__, args, kwargs)
             return
         root = self._job.book.root_of(module) or self._new_root(module)
         if root is None:
             self._rootless[module] = True
             self._keep_loss_inputs(args, kwargs)
+            self._record_loss(type(module).__name__, args, kwargs)
             return
         self._in_root = True
         self._recorder.begin_forward()
@@ -202,6 +207,8 @@ class ForwardWatch:
             self._job.contain_part(
                 "evaluations", self.evaluations.root_called, module, args, self._trains
             )
+        called = self.recording.forward_called
+        self._job.contain_part("snapshots", called, module, root.label, args, kwargs, self._trains)
         self._job.contain_part("data", self.inputs.root_called, module, args, kwargs, self._trains)
         self.held.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
@@ -209,6 +216,10 @@ class ForwardWatch:
         self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
         self._before_it = None
+
+    def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
+        if self._trains:
+            self._job.contain_part("snapshots", self.recording.loss_called, function, args, kwargs)
 
     def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """In an evaluation there is no graph that would hold the target of a loss."""
@@ -264,6 +275,8 @@ class ForwardWatch:
         if result.requires_grad and self._is_observed():
             digests = self.inputs.digests
             self._job.contain(self._job.contain_part, "digests", digests.loss_called, args, kwargs)
+            if not (self._running and self._in_root):
+                self._job.contain(self._record_loss, name, args, kwargs)
         # What has a graph is looked at in the backward.
         if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
             self._job.contain(self._loss_called, name, result, args, kwargs)

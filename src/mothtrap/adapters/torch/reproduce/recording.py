@@ -1,0 +1,374 @@
+"""Notes what the script feeds into each step, and keeps the latest steps in memory.
+
+Everything is copied when it is seen: what the script does to it later is not what the step
+was fed with. Nothing of the user's is held: neither frames nor objects.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.inputs import argument_names
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.reproduce.buffers import BuffersBefore
+from mothtrap.adapters.torch.reproduce.copies import Copies, Copy, redaction
+from mothtrap.adapters.torch.reproduce.randomness import RandomStates
+from mothtrap.adapters.torch.reproduce.variables import ChangedVariables
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    KeptStep,
+    LossCalled,
+    RecordedEvent,
+    RecordedStep,
+    Tree,
+)
+from mothtrap.snapshot.ring import Ring
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.losses.backwards import LossWatch
+    from mothtrap.capture.grouper import ClosedStep
+
+MAX_EVENTS = 512
+"""Events of a step that are noted; a process that calls models and never steps has no end."""
+ARRAY_SHARE, VARIABLE_SHARE = 2, 16
+"""One part in so many of the memory of the ring that one array may take, and one of a variable."""
+
+
+@dataclass(slots=True, eq=False)
+class _Noted:
+    """An event and the copies that it names; `evaluated`: a model was called without autograd
+    after a batch; `used`: one that trains."""
+
+    event: RecordedEvent
+    copies: dict[str, Copy]
+    evaluated: bool = False
+    used: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the copies."""
+        return sum(copy.nbytes for copy in self.copies.values())
+
+
+@dataclass(slots=True, eq=False)
+class _Notes:
+    """What is known so far of a step."""
+
+    events: list[_Noted] = field(default_factory=list)
+    missing: dict[str, None] = field(default_factory=dict)
+    carried: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    recorded: RecordedStep
+    copies: Mapping[str, Copy]
+
+    def kept(self) -> KeptStep:
+        arrays = {key: copy.array() for key, copy in self.copies.items()}
+        return KeptStep(recorded=self.recorded, arrays=arrays)
+
+
+class Recording:
+    """Called by the witnesses of a job, on the thread that trains.
+
+    Attributes:
+        active: whether anything is recorded.
+        buffers: as they were before the forwards of the step in progress.
+        blind: what cannot be seen in this job; part of what every step misses.
+    """
+
+    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
+        config = job.config
+        limit_bytes = config.ring_mb * 2**20
+        self.active = limit_bytes > 0 and config.capture != "off"
+        self.blind: dict[str, None] = {}
+        self.buffers = BuffersBefore()
+        self._job, self._thread = job, thread
+        self._limit_bytes = limit_bytes
+        patterns = config.redact
+        redacted = _matcher(patterns) if patterns else None
+        self._redacted = redacted
+        self._copies = Copies(limit_bytes, redacted)
+        self._ring: Ring[_Entry] = Ring(limit_bytes)
+        self._random = RandomStates()
+        self._variables = ChangedVariables()
+        self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
+        self._loaders_begun = 0
+        self._loader_of: ByIdentity[object, int] = ByIdentity()
+        self._now, self._later = _Notes(), _Notes()
+        self._needs_rng = True
+        self._sequence = self._bytes = 0
+
+    # What was kept
+
+    def steps(self) -> tuple[int, ...]:
+        """The steps that are in the ring, oldest first."""
+        return tuple(self._ring)
+
+    def kept(self, step: int) -> KeptStep | None:
+        """A step out of the ring, None if it is not there (any more)."""
+        found = self._ring.get(step)
+        return found.kept() if found is not None else None
+
+    def current(self) -> KeptStep:
+        """The step in progress, so far."""
+        return self._entry(self._now, self._job.grouper.step, (), ()).kept()
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of the copies in the ring."""
+        return self._ring.bytes_held
+
+    # What is told
+
+    def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
+        """`iter(loader)` has returned."""
+        if not self.active or self._is_elsewhere():
+            return
+        number = self._loaders.get(loader)
+        if number is None:
+            number = self._loaders[loader] = self._loaders_begun
+            self._loaders_begun += 1
+        self._loader_of[iterator] = number
+
+    def batch_handed(self, iterator: object, batch: object) -> None:
+        """A loader gave a batch to the user's code."""
+        number = self._loader_of.get(iterator) if self.active else None
+        if number is None or self._is_elsewhere():
+            return
+        site = frames.location(frames.user_frame()) or ""
+        notes = self._notes()
+        self._drop_evaluated(number)
+        if self._is_full(notes):
+            return
+        what = f"the batch of loader {number} at {site}"
+        value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
+        event = BatchHanded(loader=number, site=site, value=value, rng=self._rng())
+        self._add(notes, event)
+        self._needs_rng = False
+
+    def forward_called(
+        self, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any], trains: bool
+    ) -> None:
+        """The user's code calls a model."""
+        if not self.active:
+            return
+        notes = self._notes()
+        if not trains:
+            _mark_batches(notes, evaluated=True)
+            return
+        self.buffers.before_forward(module)
+        _mark_batches(notes, used=True)
+        inputs = (*args, *kwargs.values())
+        if self._is_full(notes):
+            return
+        frame = frames.user_frame()
+        site = frames.location(frame) or ""
+        rng = self._rng() if self._needs_rng else None
+        self._needs_rng = False
+        notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
+        event = ForwardCalled(
+            root=root,
+            site=site,
+            args={"tuple": self._arguments(module, args, site)},
+            kwargs={"dict": [[k, self._value(k, v, site)] for k, v in kwargs.items()]},
+            variables=self._changed_variables(frame),
+            rng=rng,
+        )
+        del frame
+        self._add(notes, event)
+
+    def loss_called(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A loss is called, or was: by the name of its function, or of its module's class."""
+        if not self.active:
+            return
+        given = (*args, *kwargs.values())
+        if not any(t.requires_grad for t in tensors_in(given)):
+            return
+        notes = self._notes()
+        if self._is_full(notes):
+            return
+        site = frames.location(frames.user_frame()) or ""
+        what = f"an argument of {function} at {site}"
+        most = self._limit_bytes / ARRAY_SHARE
+        names = ("input", "target")
+        values = [
+            self._copies.named(names[i] if i < len(names) else str(i), value, what, most)
+            for i, value in enumerate(args)
+        ]
+        named = [[k, self._copies.named(k, v, what, most)] for k, v in kwargs.items()]
+        event = LossCalled(
+            site=site, function=function, args={"tuple": values}, kwargs={"dict": named}
+        )
+        self._add(notes, event)
+
+    def backward_began(self) -> None:
+        """A backward was entered: what comes next is another micro-batch."""
+        self._needs_rng = True
+
+    def applied(self) -> None:
+        """An optimizer has stepped, or a scaler has decided that it does not."""
+        if self.active:
+            self._sequence = _nodes_made()
+            self._needs_rng = True
+
+    def close(self, closed: ClosedStep, losses: LossWatch) -> None:
+        """A step is over."""
+        if not self.active:
+            return
+        keys = sorted((key, series.site) for series in closed.series for key in series.losses)
+        values = tuple(value for value, _ in losses.of([(site, key) for key, site in keys]))
+        entry = self._entry(self._now, closed.step, closed.optimizers, values)
+        sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
+        self._ring.push(closed.step, entry, sizes)
+        self._now, self._later = self._later, _Notes()
+        self._bytes = sum(noted.nbytes for noted in self._now.events)
+        self.buffers.new_step()
+
+    # How
+
+    def _is_elsewhere(self) -> bool:
+        return threading.get_ident() != self._thread()
+
+    def _notes(self) -> _Notes:
+        """Of the step that what happens belongs to."""
+        return self._later if self._job.grouper.between_steps else self._now
+
+    def _add(self, notes: _Notes, event: RecordedEvent) -> None:
+        noted = _Noted(event, self._copies.take())
+        notes.events.append(noted)
+        self._bytes += noted.nbytes
+        if self._copies.missing:
+            notes.missing |= self._copies.missing
+            self._copies.missing = {}
+        if self._bytes > self._limit_bytes:
+            self._make_room()
+
+    def _is_full(self, notes: _Notes) -> bool:
+        if len(notes.events) < MAX_EVENTS and self._bytes <= self._limit_bytes:
+            return False
+        notes.missing["what came after as much as the memory for it holds (ring_mb)"] = None
+        return True
+
+    def _make_room(self) -> None:
+        """Forget the oldest batches that no model was trained on: somebody looks at the data."""
+        for notes in (self._now, self._later):
+            for noted in list(notes.events[:-1]):
+                if isinstance(noted.event, BatchHanded) and not noted.used:
+                    self._forget(notes, noted)
+                    notes.missing["batches that no model was trained on"] = None
+                if self._bytes <= self._limit_bytes / 2:
+                    return
+
+    def _forget(self, notes: _Notes, noted: _Noted) -> None:
+        notes.events.remove(noted)
+        self._bytes -= noted.nbytes
+
+    def _drop_evaluated(self, number: int) -> None:
+        """Forget the batch before of a loader if no model was trained on it."""
+        for notes in (self._now, self._later):
+            for noted in reversed(notes.events):
+                if isinstance(noted.event, BatchHanded) and noted.event.loader == number:
+                    if noted.evaluated and not noted.used:
+                        self._forget(notes, noted)
+                    break
+
+    def _arguments(self, module: nn.Module, args: Sequence[Any], site: str) -> list[Tree]:
+        if self._redacted is None:
+            return [self._value("", value, site) for value in args]
+        kind: type = type(wrapped(module) or module)
+        names = argument_names(kind)
+        named = [*names, *(str(i) for i in range(len(names), len(args)))]
+        return [self._value(n, value, site) for n, value in zip(named, args, strict=False)]
+
+    def _value(self, name: str, value: Any, site: str) -> Tree:
+        what = f"an argument at {site}"
+        return self._copies.named(name, value, what, self._limit_bytes / ARRAY_SHARE)
+
+    def _changed_variables(self, frame: Any) -> Tree:
+        found: list[Any] = []
+        most = self._limit_bytes / VARIABLE_SHARE
+        for name, value in self._variables.of(frame):
+            if self._redacted is not None and self._redacted(name):
+                tree = redaction(value)
+            else:
+                tree = self._copies.tree(value, f"the variable {name}", most)
+            found.append([name, tree])
+        return {"dict": found} if found else None
+
+    def _rng(self) -> Tree:
+        states: list[Any] = []
+        for name, state in self._random.read():
+            if isinstance(state, dict):
+                states.append([name, self._random_tree(state)])
+            else:
+                states.append([name, {"array": self._copies.constant(state)}])
+        return {"dict": states}
+
+    def _random_tree(self, state: Mapping[str, Any]) -> Tree:
+        parts: list[Any] = []
+        for name, part in state.items():
+            if isinstance(part, dict):
+                parts.append([name, self._random_tree(part)])
+            elif isinstance(part, np.ndarray):
+                parts.append([name, {"array": self._copies.constant(part)}])
+            else:
+                parts.append([name, self._copies.tree(part, "a random state")])
+        return {"dict": parts}
+
+    def _is_carried(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has a graph that was made before this step."""
+        node = tensor.grad_fn
+        return node is not None and node._sequence_nr() < self._sequence
+
+    def _entry(
+        self,
+        notes: _Notes,
+        step: int,
+        optimizers: tuple[str, ...],
+        losses: tuple[float, ...],
+    ) -> _Entry:
+        copies: dict[str, Copy] = {}
+        for noted in notes.events:
+            copies |= noted.copies
+        unread = [f"the variables of {name}" for name in sorted(self._variables.unread)]
+        recorded = RecordedStep(
+            step=step,
+            events=tuple(noted.event for noted in notes.events),
+            optimizers=optimizers,
+            losses=losses,
+            carried=notes.carried,
+            missing=(*self.blind, *unread, *notes.missing),
+        )
+        return _Entry(recorded, copies)
+
+
+def _mark_batches(notes: _Notes, *, evaluated: bool = False, used: bool = False) -> None:
+    for noted in notes.events:
+        if isinstance(noted.event, BatchHanded):
+            noted.evaluated = noted.evaluated or evaluated
+            noted.used = noted.used or used
+
+
+def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _nodes_made() -> int:
+    """How many nodes of graphs this thread has made; private, a test pins it."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
