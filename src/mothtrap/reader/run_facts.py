@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import Blind, Dropped, Observation, ToolError
+from mothtrap.core.observations import Blind, Dropped, Observation, StepGuarded, ToolError
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
 from mothtrap.reader.files import RunFiles
@@ -102,6 +102,13 @@ class RunFacts:
     def tool_errors(self) -> tuple[ToolError, ...]:
         """Parts of mothtrap that failed."""
         return tuple(self.observations(ToolError))
+
+    @property
+    def stopped_at(self) -> int | None:
+        """The step at which the guard stopped the last attempt, as it was asked to."""
+        seen = [o for view in self._span.latest.workers.values() for o in view.observations]
+        steps = [o.step for o in seen if isinstance(o, StepGuarded) and o.action == "stopped"]
+        return min(steps, default=None)
 
     @property
     def dropped(self) -> int:

@@ -11,8 +11,10 @@ import msgspec
 from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
 from mothtrap.core.diagnosis import verdict as sick_verdict
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.observations import ScriptFailed, WorkerEnded
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
+from mothtrap.report.failures import Failure, failures
+from mothtrap.report.guarded import Guarded, guarded
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -53,7 +55,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `dropped` counts captured records that were given up: a queue was full, or the run;
     `damage` names the stored parts that could not be read; `known` counts the findings
-    that a baseline holds, which are left out.
+    that a baseline holds, which are left out; `failures` are what ended the script.
     """
 
     run: RunFacts
@@ -67,6 +69,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dropped: int = 0
     damage: tuple[str, ...] = ()
     known: int = 0
+    guarded: tuple[Guarded, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -114,6 +118,8 @@ def summarize(
         dropped=run.dropped,
         damage=run.damage,
         known=len(judged.findings) - len(told),
+        guarded=guarded(run),
+        failures=failures(run),
     )
 
 
@@ -164,6 +170,8 @@ def _why_nothing(run: Run) -> str:
         error = run.tool_errors[0]
         return f"mothtrap failed in {error.part} ({error.error})"
     stepped = bool(run.workers or run.rules)  # a monitor, too, opens at the first step
+    if run.observations(ScriptFailed):
+        return f"the job {_ending(run)} before its first optimizer step"
     if run.end is not None and run.end.exit_code != 0 and not stepped:
         return f"the job {_ending(run)} before its first optimizer step"
     if run.blind:
@@ -216,6 +224,8 @@ def _how_it_ended(run: Run) -> str:
         except ValueError:
             name = str(-code)
         return f"was killed by signal {name}{after}"
+    if run.stopped_at is not None:
+        return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
     if exceptions:
         return f"ended with {exceptions[0]}"
     if code:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
+from mothtrap.report.failures import failure_lines
+from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.style import SEVERITY_COLOURS, Style, count_of, ranges
 from mothtrap.report.summary import RunSummary
 
@@ -63,6 +65,8 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
     lines = [style.paint(style.safe(summary.verdict), colour)]
     if summary.run.steps or summary.findings:
         lines.append(f"  {_counts(summary)}")
+    lines += failure_lines(summary.failures, style)
+    lines += guarded_lines(summary.guarded, style)
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)

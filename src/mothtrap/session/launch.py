@@ -25,6 +25,7 @@ from mothtrap.core.config import Config, environment, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.reader.run import open_run
 from mothtrap.session import uploading
 from mothtrap.session.joining import join_run
 from mothtrap.session.resuming import next_attempt
@@ -39,6 +40,9 @@ SITE = Path(__file__).parent / "site"
 
 WRITERS_TIMEOUT_S = 30.0
 """How long writer processes may still write when the job has ended."""
+
+STOPPED = 3
+"""Exit code of a job that was stopped because somebody asked for it."""
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 """Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the
@@ -102,6 +106,7 @@ def launch(
     with Supervision(attempt, config) as supervision:
         code = _run(command, child_environment(attempt, config))
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
+    code = _asked_for(code, attempt.parent, config)
     end = RunEnd(exit_code=code, ended_s=time.time(), lost=supervision.lost)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
@@ -119,7 +124,21 @@ def _take_part(
     wait_for_writers(attempt, WRITERS_TIMEOUT_S)
     if uploader is not None:
         uploader.finish()
-    return code
+    return _asked_for(code, attempt.parent, config)
+
+
+def _asked_for(code: int, run: Path, config: Config) -> int:
+    """The exit code of a job: that of a stop where the guard has stopped it, as asked.
+
+    Threads and a bare `except` keep the code of a `SystemExit` to themselves, and launchers
+    of workers put their own in its place.
+    """
+    if config.on_nonfinite != "stop" or code < 0:
+        return code
+    try:
+        return STOPPED if open_run(run).stopped_at is not None else code
+    except Exception:  # what cannot be read is told with the verdict
+        return code
 
 
 def child_environment(attempt: Path, config: Config) -> dict[str, str]:

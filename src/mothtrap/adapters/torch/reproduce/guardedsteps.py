@@ -67,7 +67,11 @@ class GuardedSteps:
         def guarded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return step(self, *args, **kwargs)
-            return run(self, functools.partial(step, self, *args, **kwargs))
+            try:
+                return run(self, functools.partial(step, self, *args, **kwargs))
+            except BaseException as err:
+                _drop_own_frames(err)
+                raise
 
         owner.step = guarded
         self._undo.callback(setattr, owner, "step", step)
@@ -79,7 +83,11 @@ class GuardedSteps:
 
         @functools.wraps(step)
         def guarded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            return run(self, functools.partial(step, *args, **kwargs))
+            try:
+                return run(self, functools.partial(step, *args, **kwargs))
+            except BaseException as err:
+                _drop_own_frames(err)
+                raise
 
         method = optimizer.step = MethodType(guarded, optimizer)  # type: ignore[method-assign]
 
@@ -204,3 +212,11 @@ class GuardedSteps:
 
     def _contained(self, act: Function, *args: Any) -> None:
         self._tracer.contain(self._tracer.contain_part, PART, act, *args)
+
+
+def _drop_own_frames(err: BaseException) -> None:
+    """Take what stands around the step out of a traceback; a bare `raise` does not add it."""
+    trace = err.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    err.__traceback__ = trace
