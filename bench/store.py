@@ -135,7 +135,7 @@ def read_mothtrap(name: str, folder: Path) -> Times:
     times["open_s"] = time.perf_counter() - began
     assert len(tensors) == SETS[name].count
     began = time.perf_counter()
-    history = [tensors[7].at(step) for step in tensors[7].steps()]
+    history = list(tensors[7].values())
     times["history_s"] = time.perf_counter() - began
     began = time.perf_counter()
     step = [tensor.at(len(history) // 2) for tensor in tensors]
