@@ -32,14 +32,30 @@ class Phase(enum.IntEnum):
     GRADIENT = 6
     SETTINGS = 7
 
+    @property
+    def words(self) -> str:
+        """The phase in a word or two."""
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    Phase.STATE: "weights",
+    Phase.BATCH: "batch",
+    Phase.RANDOM: "random numbers",
+    Phase.TARGET: "targets",
+    Phase.FORWARD: "activations",
+    Phase.LOSS: "loss",
+    Phase.GRADIENT: "gradients",
+    Phase.SETTINGS: "settings",
+}
+
 
 MICRO_BATCHES: Final = 1 << 10
 """Places in a step."""
 _WHOLE = MICRO_BATCHES - 1
 """The place of what is of all micro-batches of a step."""
-STATISTICS: Final = ("l2", "abs_mean", "abs_max", "mean", "min", "max")
-"""Of a tensor; the first three hardly depend on the order of summation."""
-ROBUST: Final = 3
+STATISTICS: Final = ("l2", "abs_mean", "abs_max")
+"""Of a tensor: those that hardly depend on the order of summation."""
 _SETTINGS = ("lr", "clip_limit", "loss_scale")
 _DIGEST_PHASES = {
     "weight": Phase.STATE,

@@ -1,0 +1,77 @@
+"""Find the first step, and in it the first tensor, at which two runs part."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command(name="diff")
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.option(
+    "--rtol",
+    type=click.FloatRange(0),
+    metavar="X",
+    help="Numbers that differ by less than this share of the larger one are the same "
+    "[default: 0, bit by bit; 0.001 between runs of different numbers of workers].",
+)
+@click.option(
+    "--atol",
+    type=click.FloatRange(0),
+    metavar="X",
+    help="Numbers that differ by less than this are the same [default: 0; 1e-7 between runs of "
+    "different numbers of workers].",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="GLOB",
+    help="Do not compare what has this name, e.g. 'rng.*' or 'batch:*'; may be given again.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    first: str,
+    second: str,
+    rtol: float | None,
+    atol: float | None,
+    ignore: tuple[str, ...],
+    form: str,
+    runs_dir: str | None,
+) -> None:
+    """Find the first step, and in it the first tensor, at which two runs part.
+
+    A and B are paths or names of runs. Compared are, in the order of execution: weights,
+    batches, random states, targets, activations, losses, gradients and settings of the
+    optimizer, with what was captured of them. A run with `digests = true` in its
+    configuration can be compared tensor by tensor at every step.
+
+    The exit code is 0 where there is no difference in the steps that both have, 1 where
+    there is one, 2 where nothing could be compared.
+
+    \b
+    mothtrap diff before after
+    mothtrap diff before after --rtol 1e-3      across devices or element types
+    """
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import load_config
+    from mothtrap.reader.run import open_run
+    from mothtrap.report.difference import difference, text
+    from mothtrap.report.style import Style
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    runs = [open_run(name, config.runs_dir) for name in (first, second)]
+    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore)
+    if form == "json":
+        click.echo(jsonable.encode(found))
+    else:
+        click.echo(text(found, Style.of(sys.stdout)))
+    ctx.exit((0 if found.same else 1) if found.compared else 2)

@@ -1,0 +1,238 @@
+"""Why two runs part: the class of the cause, with what speaks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.steps import Mode
+from mothtrap.reader.comparable import Phase
+from mothtrap.reader.conditions import ConditionDiffers
+from mothtrap.reader.data_differences import other_parts, same_rows, same_samples
+from mothtrap.reader.departure import Departure
+from mothtrap.reader.run import Run
+
+CauseKind = Literal[
+    "data order",
+    "data",
+    "random numbers",
+    "initialisation",
+    "numerics",
+    "code",
+    "configuration",
+    "unknown",
+]
+LAST_BITS = 1e-4
+"""Relative difference of a loss up to which rounding explains it, at equal inputs: about a
+thousand times the last bit of float32; chosen by hand."""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """The likely cause, in one sentence, and its evidence."""
+
+    kind: CauseKind
+    sentence: str
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Two runs, where they part, and what they were started with that differs."""
+
+    first: Run
+    second: Run
+    departure: Departure
+    conditions: Sequence[ConditionDiffers]
+
+
+def likely_cause(
+    first: Run, second: Run, departure: Departure, conditions: Sequence[ConditionDiffers]
+) -> Cause:
+    """Say what class of cause explains the first departure.
+
+    Args:
+        first: a run.
+        second: another one.
+        departure: where they part.
+        conditions: what they were started with that differs.
+    """
+    asked = {
+        Phase.STATE.words: _of_state,
+        Phase.BATCH.words: _of_batch,
+        Phase.TARGET.words: _of_targets,
+        Phase.RANDOM.words: _of_random,
+        Phase.SETTINGS.words: _of_settings,
+    }.get(departure.phase, _of_results)
+    cause = asked(_Case(first, second, departure, conditions))
+    told = [f"{c.what}: {c.first or '-'} and {c.second or '-'}" for c in _relevant(conditions)]
+    evidence = (*cause.evidence, *(text for text in told if text not in cause.evidence))
+    return msgspec.structs.replace(cause, evidence=evidence[:8])
+
+
+def _relevant(conditions: Sequence[ConditionDiffers]) -> list[ConditionDiffers]:
+    """Without what can hardly change a training."""
+    quiet = ("setting ", "host", "working directory", "command")
+    return [c for c in conditions if not c.what.startswith(quiet)]
+
+
+def _of_state(case: _Case) -> Cause:
+    what, step = case.departure.what, case.departure.step
+    if case.departure.missing:
+        which = "second" if case.departure.first == "nothing" else "first"
+        return Cause(
+            kind="code",
+            sentence=f"only the {which} run has {what}: the model is built differently",
+        )
+    types = [c for c in case.conditions if c.what.startswith("element types of weights")]
+    if types:
+        return Cause(
+            kind="numerics",
+            sentence=f"the weights are {types[0].first} in the first run and "
+            f"{types[0].second} in the second",
+        )
+    begins = [
+        min(run.steps_of(Mode.TRAIN).tolist(), default=0) for run in (case.first, case.second)
+    ]
+    share = f"{case.departure.count} of {case.departure.of} weights and buffers differ before step {step}"
+    if step <= max(begins):
+        return Cause(
+            kind="initialisation",
+            sentence="the runs start from other weights",
+            evidence=(share,),
+        )
+    optimizers = [c for c in case.conditions if _is_of_optimizer(case.first, c)]
+    if optimizers:
+        return Cause(
+            kind="configuration",
+            sentence=f"the optimizer is set differently ({optimizers[0].what})",
+            evidence=(share,),
+        )
+    return Cause(
+        kind="numerics",
+        sentence=f"all of step {step - 1} is the same, and the weights after it are not: "
+        "the update is worked out differently, or something else changed the weights",
+        evidence=(share,),
+    )
+
+
+def _is_of_optimizer(run: Run, condition: ConditionDiffers) -> bool:
+    return any(condition.what.startswith(f"{s.of}: ") for s in run.scalars("lr"))
+
+
+def _of_batch(case: _Case) -> Cause:
+    step = case.departure.step
+    order = same_rows(case.first, case.second, step)
+    if order:
+        return Cause(
+            kind="data order", sentence="the same samples come in another order", evidence=(order,)
+        )
+    loaders = [c for c in case.conditions if c.what.startswith("loader ")]
+    workers = next((c for c in loaders if c.what.endswith(": workers")), None)
+    same, samples = same_samples(case.first, case.second, step)
+    evidence = tuple(filter(None, (*other_parts(case.first, case.second), samples)))
+    if workers is not None:
+        return Cause(
+            kind="configuration",
+            sentence=f"the batches are made by {workers.first} and {workers.second} worker "
+            "processes: what draws random numbers in them, such as augmentation, draws others",
+            evidence=evidence,
+        )
+    if loaders:
+        return Cause(
+            kind="configuration",
+            sentence=f"the loader is set differently ({loaders[0].what})",
+            evidence=evidence,
+        )
+    if same:
+        return Cause(
+            kind="random numbers",
+            sentence="the same samples come with other values: augmentation or preprocessing",
+            evidence=evidence,
+        )
+    return Cause(kind="data", sentence="the runs are given other data", evidence=evidence)
+
+
+def _of_targets(case: _Case) -> Cause:
+    return Cause(
+        kind="data",
+        sentence="the model is given the same, and the loss is given other targets",
+    )
+
+
+def _of_random(case: _Case) -> Cause:
+    names = [case.departure.what, *case.departure.also]
+    evidence = ["weights and batches agree up to there", f"differing: {', '.join(names)}"]
+    evidence += _follows(case.first, case.second)
+    begins = min(case.first.steps_of(Mode.TRAIN).tolist(), default=0)
+    if case.departure.step <= begins and not case.departure.micro_batch:
+        return Cause(
+            kind="random numbers",
+            sentence="another seed, or random numbers drawn before the first step",
+            evidence=tuple(evidence),
+        )
+    return Cause(
+        kind="random numbers",
+        sentence=f"one run drew random numbers that the other did not, after the forward of step "
+        f"{case.departure.step - 1} and before that of step {case.departure.step}",
+        evidence=tuple(evidence),
+    )
+
+
+def _follows(first: Run, second: Run) -> list[str]:
+    """Say when the losses part, if they do."""
+    losses = [run.scalars("loss", mode=Mode.TRAIN) for run in (first, second)]
+    parts = []
+    for one, other in zip(*losses, strict=False):
+        steps_S, mine, theirs = np.intersect1d(one.steps_S, other.steps_S, return_indices=True)
+        parts += steps_S[one.values_S[mine] != other.values_S[theirs]][:1].tolist()
+    if parts:
+        return [f"the losses part at step {min(parts)}"]
+    return ["the losses are the same all the same"] if losses[0] and losses[1] else []
+
+
+def _of_settings(case: _Case) -> Cause:
+    name = case.departure.what
+    sentence = (
+        f"{_SETTINGS.get(name.partition(':')[0], name)} is {case.departure.first} in the first "
+    )
+    sentence += f"run and {case.departure.second} in the second"
+    return Cause(kind="configuration", sentence=sentence, evidence=("all before it agrees",))
+
+
+_SETTINGS = {
+    "lr": "the learning rate",
+    "clip_limit": "the norm to which gradients are clipped",
+    "loss_scale": "the scale of the loss",
+}
+
+
+def _of_results(case: _Case) -> Cause:
+    what, relative = case.departure.what, case.departure.relative
+    types = [c for c in case.conditions if c.what.startswith("element types")]
+    agrees = (f"all that was compared before {what} agrees",)
+    if types:
+        return Cause(
+            kind="numerics",
+            sentence=f"other element types are computed with: {types[0].what} are "
+            f"{types[0].first or 'unknown'} and {types[0].second or 'unknown'}",
+            evidence=agrees,
+        )
+    if relative is not None and relative > LAST_BITS:
+        return Cause(
+            kind="code",
+            sentence=f"from the same inputs {what} comes out as another value "
+            f"({relative:.1%} apart): it is computed differently",
+            evidence=agrees,
+        )
+    if relative is None:
+        return Cause(kind="unknown", sentence=f"{what} differs", evidence=agrees)
+    return Cause(
+        kind="numerics",
+        sentence=f"from the same inputs {what} comes out {relative:.1e} apart: rounding, as of "
+        "another library, device, number of threads, or an algorithm that is not deterministic",
+        evidence=agrees,
+    )

@@ -1,0 +1,138 @@
+"""Two runs compared: the whole answer, and its text."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.reader.conditions import ConditionDiffers, differing_conditions
+from mothtrap.reader.departure import Departure
+from mothtrap.reader.difference import Compared, compare
+from mothtrap.reader.likely_cause import Cause, likely_cause
+from mothtrap.reader.run import Run
+from mothtrap.report.style import Style, count_of
+
+SHOWN = 12
+"""Differing conditions that the text shows."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two runs."""
+
+    run: str
+    path: str
+    steps: int
+    workers: int
+
+
+class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """What `mothtrap diff --format json` prints.
+
+    `same`: there is no difference in the `steps` that both runs have. `conditions` are what
+    they were started with that differs, `departure` is the first difference in the order of
+    execution, `cause` its likely cause. `exact`: compared bit by bit, else within `rtol` and
+    `atol`. `compared` says what could be compared, and how.
+    """
+
+    same: bool
+    first: Side
+    second: Side
+    steps: int
+    exact: bool
+    rtol: float
+    atol: float
+    conditions: tuple[ConditionDiffers, ...]
+    departure: Departure | None
+    cause: Cause | None
+    compared: tuple[Compared, ...]
+    notes: tuple[str, ...]
+
+
+def difference(
+    first: Run,
+    second: Run,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    ignore: tuple[str, ...] = (),
+) -> RunDifference:
+    """Compare two runs; arguments as for `reader.difference.compare`."""
+    found = compare(first, second, rtol=rtol, atol=atol, ignore=ignore)
+    conditions = differing_conditions(first, second)
+    departure = found.first
+    return RunDifference(
+        same=departure is None,
+        first=_side(first),
+        second=_side(second),
+        steps=found.steps,
+        exact=found.exact,
+        rtol=found.rtol,
+        atol=found.atol,
+        conditions=conditions,
+        departure=departure,
+        cause=likely_cause(first, second, departure, conditions) if departure else None,
+        compared=found.compared,
+        notes=found.notes,
+    )
+
+
+def _side(run: Run) -> Side:
+    return Side(run=run.id, path=str(run.path), steps=run.steps, workers=len(run.workers))
+
+
+def text(found: RunDifference, style: Style) -> str:
+    """Return the answer as lines of text."""
+    safe = style.safe
+    lines = []
+    for letter, side in zip("AB", (found.first, found.second), strict=True):
+        lines.append(
+            f"{letter}  {safe(side.run)}  {count_of(side.steps, 'step')}, "
+            f"{count_of(side.workers, 'worker')}  {safe(side.path)}"
+        )
+    if found.conditions:
+        lines += ["", "Started differently"]
+        width = max(len(c.what) for c in found.conditions[:SHOWN])
+        lines += [
+            f"  {safe(c.what):<{width}}  A {safe(c.first or '-')}  B {safe(c.second or '-')}"
+            for c in found.conditions[:SHOWN]
+        ]
+        more = len(found.conditions) - SHOWN
+        if more > 0:
+            lines.append(f"  and {more} more, see --format json")
+    lines += ["", *_answer(found, style)]
+    lines += ["", "Compared"]
+    how = "bit by bit" if found.exact else f"within rtol {found.rtol:g}, atol {found.atol:g}"
+    lines += [
+        f"  {c.phase:<15} {c.method} at {count_of(c.steps, 'step')}" for c in found.compared
+    ] or ["  nothing: no step and no value in common"]
+    lines.append(f"  {how}; * = digests are always compared bit by bit")
+    lines += [f"  note: {safe(note)}" for note in found.notes]
+    return "\n".join(lines)
+
+
+def _answer(found: RunDifference, style: Style) -> list[str]:
+    departure, cause = found.departure, found.cause
+    if departure is None or cause is None:
+        if not found.compared:
+            return ["The runs have nothing in common that could be compared"]
+        words = "No difference" if found.exact else "No difference beyond the tolerance"
+        return [f"{words} in {count_of(found.steps, 'step')}"]
+    safe = style.safe
+    at = f"step {departure.step}"
+    if departure.micro_batch:
+        at += f", micro-batch {departure.micro_batch}"
+    if departure.worker and found.first.workers > 1:
+        at += f", worker {departure.worker}"
+    lines = [style.paint(f"First difference: {at}, {safe(departure.what)}", "bold")]
+    lines.append(f"  A {safe(departure.first)}  B {safe(departure.second)}  ({departure.method})")
+    if departure.relative is not None:
+        lines.append(f"  {departure.relative:.2g} apart, of the larger one")
+    if departure.location:
+        lines.append(f"  {safe(departure.location)}")
+    if departure.also:
+        rest = departure.count - 1 - len(departure.also)
+        more = f" and {rest} more" if rest > 0 else ""
+        lines.append(f"  also: {safe(', '.join(departure.also))}{more}")
+    lines.append(style.paint(f"Likely cause: {cause.kind}", "bold"))
+    lines.append(f"  {safe(cause.sentence)}")
+    lines += [f"  - {safe(text)}" for text in cause.evidence]
+    return lines
