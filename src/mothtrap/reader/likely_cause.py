@@ -94,10 +94,9 @@ def _of_state(case: _Case) -> Cause:
             sentence=f"the weights are {types[0].first} in the first run and "
             f"{types[0].second} in the second",
         )
-    begins = [
-        min(run.steps_of(Mode.TRAIN).tolist(), default=0) for run in (case.first, case.second)
-    ]
-    share = f"{case.departure.count} of {case.departure.of} weights and buffers differ before step {step}"
+    begins = [_first_step(case.first), _first_step(case.second)]
+    count, of = case.departure.count, case.departure.of
+    share = f"{count} of {of} weights and buffers differ before step {step}"
     if step <= max(begins):
         return Cause(
             kind="initialisation",
@@ -117,6 +116,10 @@ def _of_state(case: _Case) -> Cause:
         "the update is worked out differently, or something else changed the weights",
         evidence=(share,),
     )
+
+
+def _first_step(run: Run) -> int:
+    return min(run.steps_of(Mode.TRAIN).tolist(), default=0)
 
 
 def _is_of_optimizer(run: Run, condition: ConditionDiffers) -> bool:
@@ -160,6 +163,7 @@ def _of_targets(case: _Case) -> Cause:
     return Cause(
         kind="data",
         sentence="the model is given the same, and the loss is given other targets",
+        evidence=(f"first in step {case.departure.step}",),
     )
 
 
@@ -167,7 +171,7 @@ def _of_random(case: _Case) -> Cause:
     names = [case.departure.what, *case.departure.also]
     evidence = ["weights and batches agree up to there", f"differing: {', '.join(names)}"]
     evidence += _follows(case.first, case.second)
-    begins = min(case.first.steps_of(Mode.TRAIN).tolist(), default=0)
+    begins = _first_step(case.first)
     if case.departure.step <= begins and not case.departure.micro_batch:
         return Cause(
             kind="random numbers",
@@ -195,11 +199,9 @@ def _follows(first: Run, second: Run) -> list[str]:
 
 
 def _of_settings(case: _Case) -> Cause:
-    name = case.departure.what
-    sentence = (
-        f"{_SETTINGS.get(name.partition(':')[0], name)} is {case.departure.first} in the first "
-    )
-    sentence += f"run and {case.departure.second} in the second"
+    told = case.departure
+    name = _SETTINGS.get(told.what.partition(":")[0], told.what)
+    sentence = f"{name} is {told.first} in the first run and {told.second} in the second"
     return Cause(kind="configuration", sentence=sentence, evidence=("all before it agrees",))
 
 

@@ -100,11 +100,11 @@ def text(found: RunDifference, style: Style) -> str:
             lines.append(f"  and {more} more, see --format json")
     lines += ["", *_answer(found, style)]
     lines += ["", "Compared"]
-    how = "bit by bit" if found.exact else f"within rtol {found.rtol:g}, atol {found.atol:g}"
     lines += [
         f"  {c.phase:<15} {c.method} at {count_of(c.steps, 'step')}" for c in found.compared
     ] or ["  nothing: no step and no value in common"]
-    lines.append(f"  {how}; * = digests are always compared bit by bit")
+    if not found.exact:
+        lines.append(f"  numbers within rtol {found.rtol:g}, atol {found.atol:g}")
     lines += [f"  note: {safe(note)}" for note in found.notes]
     return "\n".join(lines)
 
