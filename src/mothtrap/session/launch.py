@@ -28,6 +28,7 @@ from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.reader.run import open_run
 from mothtrap.session import uploading
 from mothtrap.session.joining import join_run
+from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import next_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
@@ -103,10 +104,12 @@ def launch(
     )
     if join:
         return _pass_on(_take_part(command, attempt, config, uploader))
+    source = SourceKeeper(attempt, script_folder(command))
     with Supervision(attempt, config) as supervision:
         code = _run(command, child_environment(attempt, config))
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
     code = _asked_for(code, attempt.parent, config)
+    source.close()
     end = RunEnd(exit_code=code, ended_s=time.time(), lost=supervision.lost)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)

@@ -27,6 +27,8 @@ from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.control import RequestWatch
 from mothtrap.session.judge import Judge
+from mothtrap.session.ledger import LedgerKeeper, Surroundings
+from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.unobserved import store_reasons
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class Adapter(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Versions that matter."""
+
+    def surroundings(self, handle: Any) -> Surroundings | None:
+        """Read what the numbers of what a handle watches depend on."""
 
 
 class Worker:
@@ -100,6 +105,7 @@ class Worker:
         )
         self._logged = LoggedTensors(self.recorder)
         self._requests: RequestWatch | None = None
+        self._keepers: list[LedgerKeeper | SourceKeeper] = []
 
     @property
     def path(self) -> Path | None:
@@ -172,6 +178,8 @@ class Worker:
         if ending is not None:
             self._contained("closing", lambda: self.recorder.finish(ending))
         self._close_part("writer")
+        for keeper in self._keepers:
+            self._contained("ledger", keeper.close)
         if self._lost is not None and not self._containment.is_off("writer"):
             self._failed("findings", self._lost)  # else the disk has been complained of
         if self._last_word is not None and self.path is not None and self._rank == 0:
@@ -246,6 +254,7 @@ class Worker:
         from mothtrap.store.worker_log import WorkerLog
 
         self._rank, folder = claim_worker(attempt, rank)
+        self._contained("ledger", lambda: self._open_ledger(attempt, folder))
         config, workers = self._config, self._adapter.ranks()[1]
         limit_bytes = share_bytes(attempt.parent, config.max_run_mb, workers)
         if config.writer == "process" and self._start_side_writer(folder, limit_bytes):
@@ -259,6 +268,14 @@ class Worker:
             log.append(reductions.work_out(records))
 
         self._add_part("writer", append, log.close, idle=log.tend)
+
+    def _open_ledger(self, attempt: Path, folder: Path) -> None:
+        failed = functools.partial(self._failed, "ledger")
+        found = self._adapter.surroundings(self._handle) if self._handle is not None else None
+        name = self._adapter.FRAMEWORK
+        self._keepers.append(LedgerKeeper(folder, self._rank, name, found, failed))
+        if not self._launched and not self._rank:
+            self._keepers.append(SourceKeeper(attempt, script_folder(sys.argv)))
 
     def _reductions(self) -> Reductions:
         recorder = self.recorder

@@ -2,7 +2,9 @@
 
     RUN/<attempt>/run.json                     how the attempt was started
     RUN/<attempt>/end.json                     how it ended, once it has
+    RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/w<rank>/<kind>-<seq>.arrow   what a worker captured
+    RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
 
@@ -29,11 +31,13 @@ from mothtrap.core.errors import (
     RunNotFoundError,
     nearest,
 )
+from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store.durability import sync_file, sync_folder
 
 Kind = Literal["stats", "scalars", "events", "raw", "index", "batches", "findings"]
 FIRST_ATTEMPT = 1
+LEDGER = "ledger.json"
 MAX_WORKERS = 100_000
 T = TypeVar("T")
 
@@ -173,6 +177,26 @@ def read_info(attempt: Path) -> RunInfo | None:
 def read_end(attempt: Path) -> RunEnd | None:
     """Read `end.json`; None when absent. Raises as `read_info`."""
     return _read(attempt / "end.json", RunEnd)
+
+
+def write_source(attempt: Path, source: Source) -> None:
+    """Write `source.json` of an attempt."""
+    _replace(attempt / "source.json", jsonable.encode(source))
+
+
+def read_source(attempt: Path) -> Source | None:
+    """Read `source.json`; None when absent. Raises as `read_info`."""
+    return _read(attempt / "source.json", Source)
+
+
+def write_ledger(worker: Path, ledger: Ledger) -> None:
+    """Write `ledger.json` of a worker."""
+    _replace(worker / LEDGER, jsonable.encode(ledger))
+
+
+def read_ledger(worker: Path) -> Ledger | None:
+    """Read `ledger.json`; None when absent. Raises as `read_info`."""
+    return _read(worker / LEDGER, Ledger)
 
 
 def list_runs(runs_dir: Path) -> list[Path]:

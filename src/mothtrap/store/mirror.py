@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -104,7 +105,18 @@ class Mirror:
             for kind in self._kinds:
                 self._fetch(self._unseen(folder, kind))
             self._fetch(commits)
+            self._fetch_ledger(f"{folder}/{layout.LEDGER}")
             self._complete.add(folder)
+
+    def _fetch_ledger(self, key: str) -> None:
+        """Bring a file that is written once, and early, if at all."""
+        path = self.folder / key
+        if path.exists() or not path.parent.is_dir():
+            return
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        with suppress(ObjectNotFoundError):
+            draft.write_bytes(self._store.get(key))
+            os.replace(draft, path)
 
     def _unseen(self, folder: str, kind: Kind) -> Iterator[ObjectInfo]:
         prefix = f"{folder}/{kind}-"

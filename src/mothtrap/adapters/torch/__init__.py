@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reproduce.surroundings import Surroundings
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
@@ -40,7 +41,14 @@ def attach_process(
     recorder: Recorder[torch.Tensor], config: Config | None = None
 ) -> ProcessWitness:
     """Watch every model and optimizer of this process, from before they are made."""
-    return ProcessWitness(Tracer(recorder, config=config))
+    tracer = Tracer(recorder, config=config)
+    tracer.random_start.early = True
+    return ProcessWitness(tracer)
+
+
+def surroundings(handle: ObjectWitness | ProcessWitness) -> Surroundings:
+    """Read what the numbers of what a handle watches depend on."""
+    return Surroundings(handle.tracer.random_start)
 
 
 def attach_replay(plan: ReplayPlan) -> None:

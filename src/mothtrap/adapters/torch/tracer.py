@@ -37,6 +37,7 @@ from mothtrap.adapters.torch.reproduce.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.guard import Guard
 from mothtrap.adapters.torch.reproduce.guardedsteps import GuardedSteps
 from mothtrap.adapters.torch.reproduce.failures import explain
+from mothtrap.adapters.torch.reproduce.seeding import RandomStart
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -91,6 +92,8 @@ class Tracer(Job):
         self._pace = PaceWatch(self)
         self.guard = Guard(self)
         self.guarded = GuardedSteps(self, self.guard)
+        self.random_start = RandomStart()
+        self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
 

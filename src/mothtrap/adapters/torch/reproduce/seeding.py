@@ -1,0 +1,193 @@
+"""How random number generators were set up: whether with a seed, and with which.
+
+Nothing is drawn from a global generator and no function is replaced: states that were
+read when the framework was imported, and those of the first step's end, are compared by
+generators of our own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mothtrap.core.ledger import Fact, Start
+
+WORDS = 624
+"""Of the state of a Mersenne twister; so many are made anew together."""
+TURNS = 512
+"""Times that all words are made anew, up to which a state is followed: 300,000 numbers.
+Chosen by hand: 10 ms."""
+SEED_TURNS = 16
+"""The same for each seed that is tried."""
+USUAL_SEEDS = (*range(11), 42, 100, 123, 1234, 12345, 1337, 2023, 2024, 2025, 3407)
+SMALL_SEED = 1 << 32
+"""Noise of the system gives a number below it once in four billion times."""
+CLOCK_S = 366 * 86400.0
+"""A seed this near to the time of the job is taken to be a time."""
+
+_Words = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """States of the global generators of one moment; nothing is drawn.
+
+    Attributes:
+        python: of `random`: its words and position.
+        numpy: of numpy's global generator; None where that is no Mersenne twister.
+        torch_seed: the seed of the framework's generator on the host.
+    """
+
+    python: _Words
+    numpy: _Words | None
+    torch_seed: int
+
+
+class RandomStart:
+    """States of the generators when the watching began.
+
+    Attributes:
+        states: None until they are read.
+        early: that was before the script could seed the framework's generator.
+    """
+
+    def __init__(self) -> None:
+        self.states: States | None = None
+        self.early = False
+
+    def read(self) -> None:
+        """Read the states of this moment."""
+        self.states = read_states()
+
+
+def read_states() -> States:
+    """Read the states of this moment."""
+    found: Any = np.random.get_state(legacy=False)
+    twister = found["bit_generator"] == "MT19937"
+    state = found["state"]
+    return States(
+        python=random.getstate()[1],
+        numpy=(*state["key"].tolist(), int(state["pos"])) if twister else None,
+        torch_seed=torch.initial_seed(),
+    )
+
+
+def explain(
+    start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
+) -> dict[str, Fact]:
+    """Say how generators were set up between two moments; takes up to 0.1 s.
+
+    Args:
+        start: states of the first moment.
+        end: states of the second one.
+        now_s: Unix time of it.
+        seeds: that are tried first, e.g. numbers of the command line.
+        early: the first moment was before the script could seed the framework's generator.
+
+    Returns:
+        `start.NAME` (see `Start`), and `seed.NAME` where the seed is known.
+    """
+    facts: dict[str, Fact] = {}
+    given = end.torch_seed
+    facts["start.torch"] = _of_torch(start.torch_seed, given, now_s, early=early)
+    if facts["start.torch"] in (Start.SEEDED, Start.CLOCK):
+        facts["seed.torch"] = given
+    tried = [*dict.fromkeys((given, *seeds, *USUAL_SEEDS))]
+    for name, before, after, twister in (
+        ("python", start.python, end.python, _Python),
+        ("numpy", start.numpy, end.numpy, _Numpy),
+    ):
+        if before is None or after is None:
+            facts[f"start.{name}"] = Start.UNKNOWN
+            continue
+        seed = _seed_of(after, tried, twister)
+        if seed is not None:
+            facts[f"seed.{name}"] = seed
+            facts[f"start.{name}"] = Start.CLOCK if is_clock(seed, now_s) else Start.SEEDED
+        elif before == after:
+            facts[f"start.{name}"] = Start.UNUSED if early else Start.UNKNOWN
+        elif _leads(twister(before), after, TURNS):
+            facts[f"start.{name}"] = Start.UNSEEDED if early else Start.UNKNOWN
+        else:
+            facts[f"start.{name}"] = Start.SEEDED
+    return facts
+
+
+def is_clock(seed: int, now_s: float) -> bool:
+    """Whether a seed is a time of about now: in seconds, or thousandths, or finer."""
+    return any(abs(seed - now_s * unit) < CLOCK_S * unit for unit in (1, 1e3, 1e6, 1e9))
+
+
+def _of_torch(before: int, after: int, now_s: float, *, early: bool) -> str:
+    if is_clock(after, now_s):
+        return Start.CLOCK
+    if 0 <= after < SMALL_SEED:
+        return Start.SEEDED
+    if before == after:
+        return Start.UNSEEDED if early else Start.UNKNOWN
+    return Start.UNKNOWN  # a large seed, or one of the system's noise by `torch.seed()`
+
+
+class _Twister:
+    """A generator of our own that can be at the words of a global one."""
+
+    def words(self) -> _Words:
+        """Its words."""
+        raise NotImplementedError
+
+    def turn(self) -> None:
+        """Make all words anew."""
+        raise NotImplementedError
+
+
+class _Python(_Twister):
+    def __init__(self, state: _Words | int) -> None:
+        self._own = random.Random(state if isinstance(state, int) else 0)
+        if not isinstance(state, int):
+            self._own.setstate((3, state, None))
+
+    def words(self) -> _Words:
+        words: _Words = self._own.getstate()[1][:WORDS]
+        return words
+
+    def turn(self) -> None:
+        self._own.getrandbits(32 * WORDS)
+
+
+class _Numpy(_Twister):
+    def __init__(self, state: _Words | int) -> None:
+        self._own = np.random.RandomState(state % SMALL_SEED if isinstance(state, int) else 0)
+        if not isinstance(state, int):
+            words = np.array(state[:WORDS], np.uint32)
+            self._own.set_state(("MT19937", words, state[WORDS], 0, 0.0))
+
+    def words(self) -> _Words:
+        state: Any = self._own.get_state(legacy=False)
+        return tuple(state["state"]["key"].tolist())
+
+    def turn(self) -> None:
+        self._own.bytes(4 * WORDS)
+
+
+def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy]) -> int | None:
+    """Find the seed that leads to a state; the first one is followed the furthest."""
+    for seed in seeds:
+        turns = TURNS if seed is seeds[0] else SEED_TURNS
+        if (seed >= 0 or twister is _Python) and _leads(twister(seed), state, turns):
+            return seed
+    return None
+
+
+def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
+    """Whether a generator comes to the words of a state; it is turned on the way."""
+    wanted = state[:WORDS]
+    for _ in range(turns + 1):
+        if generator.words() == wanted:
+            return True
+        generator.turn()
+    return False

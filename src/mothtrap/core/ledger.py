@@ -1,0 +1,92 @@
+"""What of a job's surroundings its numbers depend on, as it was at the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+Fact = str | int | float | bool | None
+
+SECTIONS = ("random", "determinism", "versions", "hardware", "environment", "sources")
+"""Of a ledger, in the order in which they are shown."""
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """`ledger.json` of a worker.
+
+    `created_s` is in Unix seconds. `arguments` are those of the process, without secrets.
+    `facts` are by section (`SECTIONS`) and name:
+
+        random       `seed.NAME`: the seed that a generator was given, where that is known;
+                     `start.NAME`: how it was set up (see `core.ledger.Start`);
+                     `digest.NAME`: of its state at the end of the first step
+        determinism  switches of the framework, `python.hash_randomization`
+        versions     of Python, of the framework and of every imported distribution
+        hardware     processor, memory, accelerators
+        environment  variables that matter, by an allow-list
+        sources      digests of the script's own modules, by path
+
+    `missing` says what could not be found out, and why.
+    """
+
+    created_s: float
+    rank: int
+    framework: str
+    arguments: tuple[str, ...]
+    cwd: str
+    facts: dict[str, dict[str, Fact]] = {}
+    missing: dict[str, str] = {}
+
+
+class Start:
+    """How a generator of random numbers was set up before the first step."""
+
+    SEEDED = "seeded"
+    """With a seed."""
+    CLOCK = "clock"
+    """With a seed that is a time."""
+    UNSEEDED = "unseeded"
+    """From the system's noise; numbers were drawn."""
+    UNUSED = "unused"
+    """From the system's noise; nothing was drawn before the first step's end."""
+    UNKNOWN = "unknown"
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """`source.json` of an attempt: the state of the script's git repository at its start.
+
+    `changed` are paths of files with changes that are not committed, at most the first few
+    hundred of `changed_count`; `diff` are those changes, cut after `core.ledger.DIFF_CHARACTERS`.
+    `error` says why nothing is known, and is empty else.
+    """
+
+    commit: str = ""
+    branch: str = ""
+    changed: tuple[str, ...] = ()
+    changed_count: int = 0
+    diff: str = ""
+    cut: bool = False
+    error: str = ""
+
+
+DIFF_CHARACTERS = 200_000
+"""Of a diff that are kept; chosen by hand: more than a day's work."""
+
+
+def differences(
+    first: Mapping[str, Mapping[str, Fact]], second: Mapping[str, Mapping[str, Fact]]
+) -> Iterator[tuple[str, str, Fact, Fact]]:
+    """Yield the facts in which two ledgers differ: section, name, and both values.
+
+    A value is None where only the other one has the fact.
+
+    Args:
+        first: facts of a ledger.
+        second: of another one.
+    """
+    for section in dict.fromkeys((*SECTIONS, *first, *second)):
+        before, after = first.get(section, {}), second.get(section, {})
+        for name in sorted({*before, *after}):
+            if before.get(name) != after.get(name):
+                yield section, name, before.get(name), after.get(name)

@@ -1,0 +1,90 @@
+"""Writes down what a worker's numbers depend on: read at its first step, written beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from mothtrap.core.ledger import Fact, Ledger
+from mothtrap.session.surroundings import python_facts, without_secrets
+from mothtrap.store.layout import write_ledger
+
+TIMEOUT_S = 10.0
+"""How long the end of a process waits for its ledger; chosen by hand: it takes 0.2 s."""
+
+Facts = dict[str, dict[str, Fact]]
+
+
+class Surroundings(Protocol):
+    """What the adapter has read at the first step."""
+
+    facts: Facts
+    missing: dict[str, str]
+
+    def later(self) -> Facts:
+        """Find out what takes longer, in another thread."""
+
+
+class LedgerKeeper:
+    """Writes `ledger.json` of a worker, in a thread of its own.
+
+    Args:
+        folder: of the worker.
+        rank: of the worker.
+        framework: name of the adapter.
+        surroundings: of the first step; None where the adapter knows nothing.
+        failed: told once where the ledger cannot be written.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rank: int,
+        framework: str,
+        surroundings: Surroundings | None,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._folder, self._rank, self._framework = folder, rank, framework
+        self._surroundings, self._failed = surroundings, failed
+        self._cwd = os.getcwd()
+        self._thread = threading.Thread(target=self._keep, name="mothtrap-ledger", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the file, within bounds."""
+        self._thread.join(TIMEOUT_S)
+
+    def _keep(self) -> None:
+        try:
+            write_ledger(self._folder, self._ledger())
+        except Exception as err:
+            self._failed(err)
+
+    def _ledger(self) -> Ledger:
+        parts = [python_facts()]
+        missing: dict[str, str] = {}
+        if self._surroundings is not None:
+            parts.append(self._surroundings.facts)
+            missing |= self._surroundings.missing
+            try:
+                parts.append(self._surroundings.later())
+            except Exception as err:
+                missing["random"] = f"{type(err).__name__}: {err}"
+        facts: Facts = {}
+        for part in parts:
+            for section, found in part.items():
+                facts.setdefault(section, {}).update(found)
+        return Ledger(
+            created_s=time.time(),
+            rank=self._rank,
+            framework=self._framework,
+            arguments=without_secrets(sys.argv),
+            cwd=self._cwd,
+            facts=facts,
+            missing=missing,
+        )

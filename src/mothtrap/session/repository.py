@@ -1,0 +1,97 @@
+"""The state of the git repository that a script lies in, asked of git itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mothtrap.core.ledger import DIFF_CHARACTERS, Source
+from mothtrap.store.layout import write_source
+
+TIMEOUT_S = 10.0
+"""For all questions together; chosen by hand: large repositories on slow disks give up."""
+CHANGED = 500
+"""Names of changed files that are kept."""
+
+
+def read_source(folder: Path) -> Source:
+    """Ask git about the repository of a folder; raises nothing.
+
+    No lock is taken, nothing is written, and no hook or pager runs.
+    """
+    until_s = time.monotonic() + TIMEOUT_S
+    try:
+        commit = _git(folder, until_s, "rev-parse", "HEAD").strip()
+        branch = _git(folder, until_s, "rev-parse", "--abbrev-ref", "HEAD").strip()
+        status = _git(folder, until_s, "status", "--porcelain", "-z", "--untracked-files=no")
+        changed = [entry[3:] for entry in status.split("\0") if entry[2:3] == " "]
+        shown = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv")
+        diff = _git(folder, until_s, *shown) if changed else ""
+    except FileNotFoundError:
+        return Source(error="git is not installed")
+    except subprocess.TimeoutExpired:
+        return Source(error=f"git took longer than {TIMEOUT_S:g} s")
+    except (subprocess.CalledProcessError, OSError) as err:
+        return Source(error=_reason(err, folder))
+    return Source(
+        commit=commit,
+        branch="" if branch == "HEAD" else branch,
+        changed=tuple(changed[:CHANGED]),
+        changed_count=len(changed),
+        diff=diff[:DIFF_CHARACTERS],
+        cut=len(diff) > DIFF_CHARACTERS,
+    )
+
+
+class SourceKeeper:
+    """Writes `source.json` of an attempt, in a thread of its own.
+
+    Args:
+        attempt: its folder.
+        folder: the script's.
+    """
+
+    def __init__(self, attempt: Path, folder: Path) -> None:
+        self._thread = threading.Thread(
+            target=self._keep, args=(attempt, folder), name="mothtrap-source", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for the file, within bounds."""
+        self._thread.join(TIMEOUT_S)
+
+    @staticmethod
+    def _keep(attempt: Path, folder: Path) -> None:
+        with suppress(OSError):  # a full disk: the run says so itself
+            write_source(attempt, read_source(folder))
+
+
+def script_folder(command: Sequence[str]) -> Path:
+    """Return the folder of the script of a command, else the working directory."""
+    scripts = [Path(word) for word in command if word.endswith(".py")]
+    return scripts[0].absolute().parent if scripts and scripts[0].is_file() else Path.cwd()
+
+
+def _git(folder: Path, until_s: float, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        timeout=max(0.1, until_s - time.monotonic()),
+        env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "LC_ALL": "C"},
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _reason(err: subprocess.CalledProcessError | OSError, folder: Path) -> str:
+    if isinstance(err, subprocess.CalledProcessError):
+        said = err.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        return f"{folder}: git says: {said}" if said else f"{folder}: git failed"
+    return str(err)

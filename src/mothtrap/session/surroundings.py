@@ -1,0 +1,179 @@
+"""What a process depends on, whatever its framework: versions, hardware, variables, sources."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import xxhash
+
+from mothtrap.core.ledger import Fact
+
+VARIABLES = (
+    *("PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_DYNAMIC"),
+    *("MKL_CBWR", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND"),
+    *("CUBLAS_WORKSPACE_CONFIG", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING"),
+    *("CUDA_DEVICE_ORDER", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "WORLD_SIZE"),
+    *("LOCAL_WORLD_SIZE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF"),
+    *("PYTORCH_ALLOC_CONF", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE"),
+    *("HF_DATASETS_OFFLINE", "TOKENIZERS_PARALLELISM", "LC_ALL", "LANG", "TZ"),
+)
+"""Variables that are kept: all others may hold secrets."""
+MAX_VALUE = 200
+MAX_SOURCES, MAX_SOURCE_BYTES = 500, 4 << 20
+_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+MASKED = "***"
+
+
+def python_facts() -> dict[str, dict[str, Fact]]:
+    """Return what is known of this process; takes some 10 ms, may run in any thread."""
+    return {
+        "determinism": {"python.hash_randomization": bool(sys.flags.hash_randomization)},
+        "versions": {"python": platform.python_version(), **versions(dict(sys.modules))},
+        "hardware": hardware(),
+        "environment": environment(os.environ),
+        "sources": sources(dict(sys.modules)),
+    }
+
+
+def versions(modules: Mapping[str, object]) -> dict[str, Fact]:
+    """Return the versions of the distributions that modules were imported from.
+
+    By the names of the folders that installers leave beside them, else by the module's own
+    `__version__`; no package is asked, and none is imported.
+
+    Args:
+        modules: by name, as in `sys.modules`.
+    """
+    installed = _installed()
+    found: dict[str, Fact] = {}
+    for name, module in modules.items():
+        held = _held(module) if "." not in name else {}
+        path, own = held.get("__file__"), held.get("__version__")
+        if not isinstance(path, str) or not _is_installed(path):
+            continue
+        version = installed.get(_normal(name)) or (own if isinstance(own, str) else None)
+        if version:
+            found[name] = version[:MAX_VALUE]
+    return dict(sorted(found.items()))
+
+
+def hardware() -> dict[str, Fact]:
+    """Return processor, memory and system of this machine."""
+    try:
+        usable = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        usable = os.cpu_count() or 0
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "usable_cores": usable,
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+    }
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, Fact]:
+    """Return the variables of `VARIABLES` that are set."""
+    return {name: environ[name][:MAX_VALUE] for name in VARIABLES if name in environ}
+
+
+def sources(modules: Mapping[str, object]) -> dict[str, Fact]:
+    """Return digests of the files of modules that are nobody's distribution, by path."""
+    found: dict[str, Fact] = {}
+    for module in modules.values():
+        path = _held(module).get("__file__")
+        if not isinstance(path, str) or not path.endswith(".py"):
+            continue
+        whole = os.path.abspath(path)
+        if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
+            continue
+        try:
+            if os.path.getsize(whole) <= MAX_SOURCE_BYTES:
+                found[_shown(whole)] = xxhash.xxh3_64_hexdigest(Path(whole).read_bytes())
+        except OSError:
+            continue
+    return dict(sorted(found.items()))
+
+
+def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line in which what looks like a secret is masked."""
+    found: list[str] = []
+    masks = False
+    for argument in arguments:
+        name, sign, _ = argument.partition("=")
+        is_name = bool(_SECRET.search(name)) and (name.startswith("-") or bool(sign))
+        if is_name and sign:
+            found.append(f"{name}={MASKED}")
+        else:
+            found.append(MASKED if masks and not argument.startswith("-") else argument)
+        masks = is_name and not sign
+    return tuple(found)
+
+
+def _held(module: object) -> Mapping[str, object]:
+    """What a module holds; a module that loads itself when it is asked for anything is not."""
+    try:
+        found = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _installed() -> dict[str, str]:
+    """Versions by normalised name of what lies in the folders of installed packages."""
+    found: dict[str, str] = {}
+    for folder in _folders():
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            match = re.fullmatch(r"(.+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", name)
+            if match:
+                found.setdefault(_normal(match.group(1)), match.group(2))
+    return found
+
+
+def _folders() -> Iterable[str]:
+    paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    return dict.fromkeys(map(os.path.abspath, [*paths, *site.getsitepackages(), *sys.path[1:]]))
+
+
+def _is_installed(path: str) -> bool:
+    parts = path.split(os.sep)
+    return "site-packages" in parts or "dist-packages" in parts
+
+
+def _is_of_python(path: str) -> bool:
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    standard = os.path.dirname(os.path.abspath(os.__file__))
+    return path.startswith((own + os.sep, standard + os.sep))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _shown(path: str) -> str:
+    inside = os.path.relpath(path)
+    return path if inside.startswith("..") else inside
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
