@@ -27,6 +27,8 @@ class Agreement:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._group: Any = None
+        # Kept: whoever drops the last reference to what was reduced must hold the interpreter.
+        self._answer = torch.zeros(1)
         self._of: Any = None
         self._off = False
 
@@ -46,14 +48,22 @@ class Agreement:
             )
             return unsound
 
+    def close(self) -> None:
+        """Give the process group back, while there is an interpreter to do it."""
+        group, self._group = self._group, None
+        self._off = True
+        distributed = torch.distributed
+        if group is not None and self._of is distributed.group.WORLD:
+            distributed.destroy_process_group(group)
+
     def _ask(self, unsound: bool) -> bool:
         distributed = torch.distributed
         if self._of is not distributed.group.WORLD:
             self._of = distributed.group.WORLD
             self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=WAIT_S))
-        answer = torch.tensor([float(unsound)])
-        distributed.all_reduce(answer, distributed.ReduceOp.MAX, group=self._group)
-        return bool(answer.item())
+        self._answer.fill_(float(unsound))
+        distributed.all_reduce(self._answer, distributed.ReduceOp.MAX, group=self._group)
+        return bool(self._answer.item())
 
     def _has_uneven_inputs(self) -> bool:
         """Whether workers may run out of batches at different steps (`with model.join():`)."""

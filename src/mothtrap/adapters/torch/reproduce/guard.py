@@ -144,6 +144,10 @@ class Guard:
         self._looks.clear()
         self._losses_used = 0
 
+    def close_agreement(self) -> None:
+        """The job has ended: the other workers are asked no more."""
+        self._agreement.close()
+
     # What is asked before a step
 
     def decide(self, optimizer: Optimizer, in_backward: bool) -> Fault | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class GuardedSteps:
     def detach(self) -> None:
         """Leave all classes and objects as they were."""
         self._undo.close()
+        with suppress(RuntimeError, ValueError):  # the job has ended: there is nobody to tell
+            self._guard.close_agreement()
 
     def guard_class(self, kind: type[Optimizer]) -> None:
         """Stand around the `step` that the optimizers of a class have."""
