@@ -1,0 +1,191 @@
+"""Finds the rows of a batch that make a step go wrong, by doing the step with other rows.
+
+A row is **guilty** when the step goes wrong with it alone, and not without it. Before "alone"
+counts, a row that is not suspected must pass alone: one row has no deviation over the batch,
+whichever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+MAX_TRIALS = 64
+"""Steps that are done again to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
+MAX_GUILTY = 8
+"""Guilty rows that are looked for. Chosen by hand."""
+
+Evidence = Literal["alone", "left out", "together", "none"]
+
+
+class Trial(Protocol):
+    """Does the step with some rows of its batch."""
+
+    def __call__(self, rows: Sequence[int], *, repeat: bool) -> bool | None:
+        """Whether it goes wrong in the same way.
+
+        Args:
+            rows: positions on the first axis, at least one.
+            repeat: rows are repeated until the batch has its own size.
+
+        Returns:
+            None where it goes wrong in another way: the script cannot do with such a batch.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guilty:
+    """What was found.
+
+    Attributes:
+        rows: that are guilty; empty where no single rows are.
+        evidence: `alone`: each makes the step go wrong alone, and without them it does not;
+            `left out`: without them it does not, alone was no test; `together`: only these
+            together do; `none`: no rows in particular.
+        count: rows of the batch.
+        trials: steps that were done.
+    """
+
+    rows: tuple[int, ...]
+    evidence: Evidence
+    count: int
+    trials: int
+
+    @property
+    def sentence(self) -> str:
+        """The finding for people."""
+        named = listed(self.rows)
+        verb = "reproduces" if len(self.rows) == 1 else "reproduce"
+        if self.evidence == "alone":
+            each = "alone" if len(self.rows) == 1 else "each alone"
+            return f"{named} {each} {verb} it; without, the step is in order"
+        if self.evidence == "left out":
+            return f"without {named} the step is in order"
+        if self.evidence == "together":
+            return f"{named} {verb} it together, none of them alone"
+        return f"no single row of the {self.count} is to blame"
+
+
+def listed(rows: Sequence[int]) -> str:
+    """`row 3`, `rows 3 and 9`, `rows 1, 3 and 9`."""
+    if len(rows) == 1:
+        return f"row {rows[0]}"
+    return f"rows {', '.join(map(str, rows[:-1]))} and {rows[-1]}" if rows else "no row"
+
+
+def guilty(trial: Trial, count: int, candidates: Iterable[int] = ()) -> Guilty:
+    """Find the guilty rows of a batch with which the step goes wrong.
+
+    Args:
+        trial: does the step with chosen rows.
+        count: rows of the batch.
+        candidates: rows to try first.
+    """
+    search = _Search(trial, count)
+    suspects = tuple(row for row in dict.fromkeys(candidates) if 0 <= row < count)
+    if not 0 < len(suspects) < count or not search.is_in_order_without(suspects):
+        suspects = search.suspects()
+    return search.verdict(suspects)
+
+
+@dataclass(slots=True)
+class _Search:
+    trial: Trial
+    count: int
+    trials: int = 0
+    _known: dict[tuple[int, ...], bool] = field(default_factory=dict)
+    _repeats: bool = False
+
+    def fails(self, rows: Iterable[int]) -> bool:
+        """Whether the step goes wrong with some rows, repeated where it cannot do with fewer."""
+        chosen = tuple(sorted(rows))
+        if not chosen or len(chosen) == self.count:
+            return bool(chosen)
+        if chosen not in self._known and self.trials < MAX_TRIALS:
+            self._known[chosen] = self._tried(chosen)
+        return self._known.get(chosen, False)
+
+    def _tried(self, rows: tuple[int, ...]) -> bool:
+        for repeat in (False, True) if not self._repeats else (True,):
+            self.trials += 1
+            went_wrong = self.trial(rows, repeat=repeat)
+            if went_wrong is not None:
+                self._repeats = self._repeats or repeat
+                return went_wrong
+        return False
+
+    def only_repeated(self) -> None:
+        """Keep the size of the batch from here on."""
+        self._repeats = True
+        self._known.clear()
+
+    def is_in_order_without(self, rows: Iterable[int]) -> bool:
+        """Whether the step is in order without some rows."""
+        rest = set(range(self.count)) - set(rows)
+        return bool(rest) and not self.fails(rest) and self.trials <= MAX_TRIALS
+
+    def suspects(self) -> tuple[int, ...]:
+        """Rows without which the step is in order, or a small set that fails together."""
+        rest, found = list(range(self.count)), list[int]()
+        while len(found) < MAX_GUILTY and rest and self.fails(rest):
+            smallest = self.smallest(rest)
+            if len(smallest) > 1:
+                return tuple(smallest) if not found else ()
+            found += smallest
+            rest = [row for row in rest if row not in smallest]
+            if len(found) == 2 and self._any_row_fails(rest):
+                return ()
+        return tuple(found) if self.is_in_order_without(found) else ()
+
+    def smallest(self, rows: Sequence[int]) -> list[int]:
+        """A set of rows that goes wrong, and of which no part does (Zeller, 2002: ddmin)."""
+        kept, parts = list(rows), 2
+        while len(kept) > 1 and self.trials < MAX_TRIALS:
+            size = -(-len(kept) // parts)
+            cuts = [kept[at : at + size] for at in range(0, len(kept), size)]
+            halves = next((cut for cut in cuts if self.fails(cut)), None)
+            if halves is not None:
+                kept, parts = halves, 2
+                continue
+            others = ([row for row in kept if row not in cut] for cut in cuts)
+            rest = next((o for o in others if o and len(cuts) > 2 and self.fails(o)), None)
+            if rest is not None:
+                kept, parts = rest, max(parts - 1, 2)
+            elif parts >= len(kept):
+                break
+            else:
+                parts = min(2 * parts, len(kept))
+        return kept
+
+    def _any_row_fails(self, rows: Sequence[int]) -> bool:
+        return bool(rows) and all(self.fails([row]) for row in (rows[0], rows[-1]))
+
+    def verdict(self, suspects: Sequence[int]) -> Guilty:
+        """Say what the suspects are guilty of."""
+        if not suspects:
+            return self._guilty((), "none")
+        if len(suspects) == self.count:
+            return self._guilty((), "none")
+        if not self.is_in_order_without(suspects):
+            return self._guilty((), "none")
+        for _ in range(2):
+            if not self._passes_alone(suspects):  # no test of anybody: keep the size
+                self.only_repeated()
+                continue
+            alone = tuple(row for row in suspects[:MAX_GUILTY] if self.fails([row]))
+            if alone and self.is_in_order_without(alone):
+                return self._guilty(alone, "alone")
+            if not alone and self.fails(suspects):
+                return self._guilty(tuple(suspects), "together")
+            break
+        return self._guilty(tuple(suspects), "left out")
+
+    def _passes_alone(self, suspects: Sequence[int]) -> bool:
+        others = [row for row in range(self.count) if row not in suspects]
+        return bool(others) and not self.fails(others[:1])
+
+    def _guilty(self, rows: tuple[int, ...], evidence: Evidence) -> Guilty:
+        return Guilty(
+            rows=tuple(sorted(rows)), evidence=evidence, count=self.count, trials=self.trials
+        )
