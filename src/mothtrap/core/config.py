@@ -54,6 +54,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `ring_mb` is the memory in which the inputs of the latest steps are kept for snapshots
     (0: none); `redact` are globs over the names of variables, arguments and keys of batches
     of which only type and shape are kept.
+    `snapshots` is how many snapshots are kept of each worker (0: none is taken), `snapshot_mb`
+    the most that they take together. `snapshot_every`: the state is kept every so many steps,
+    too, so that a step that turns out bad later can be done again exactly (0: it is not).
+    `snapshot_at` are steps of which one is taken.
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
     """
@@ -79,6 +83,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0
     ring_mb: float = 64.0
+    snapshots: int = 4
+    snapshot_mb: float = 4096.0
+    snapshot_every: int = 0
+    snapshot_at: tuple[int, ...] = ()
     redact: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
@@ -187,7 +195,7 @@ def _sources(
 
 
 def _value(variable: str, key: str, text: str) -> object:
-    if key in ("select", "ignore", "rule_files"):
+    if key in ("select", "ignore", "rule_files", "snapshot_at"):
         return tuple(filter(None, text.split(",")))
     if key != "collections":
         return text

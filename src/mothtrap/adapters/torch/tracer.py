@@ -33,11 +33,12 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
-from mothtrap.adapters.torch.reproduce.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.failures import explain
 from mothtrap.adapters.torch.reproduce.guard import Guard
 from mothtrap.adapters.torch.reproduce.guardedsteps import GuardedSteps
-from mothtrap.adapters.torch.reproduce.failures import explain
+from mothtrap.adapters.torch.reproduce.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.seeding import RandomStart
+from mothtrap.adapters.torch.reproduce.taking import SnapshotTaking
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -90,6 +91,7 @@ class Tracer(Job):
         self._rounding = RoundingWatch(self, self.optimizers)
         self._memory = MemoryWatch(self)
         self._pace = PaceWatch(self)
+        self.snapshots = SnapshotTaking(self)
         self.guard = Guard(self)
         self.guarded = GuardedSteps(self, self.guard)
         self.random_start = RandomStart()
@@ -174,7 +176,8 @@ class Tracer(Job):
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
         self.contain(self._tell_failure)
-        if not self.grouper.step and self._backwards and self._process == os.getpid():
+        untold = not self.grouper.step and not self.recorder.unstepped
+        if untold and self._backwards and self._process == os.getpid():
             self.recorder.never_stepped(
                 f"backward ran {self._backwards} times, but step() of no optimizer was called"
             )
@@ -190,16 +193,18 @@ class Tracer(Job):
     def _tell_failure(self) -> None:
         # In an interactive session a mistyped line is not the end of the job.
         error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        self.contain_part("snapshots", self.snapshots.ended, error)
         if error is not None:
-            self.contain_part("failed losses", self._tell_failed_loss, error)
             self.contain_part("explanation of the exception", self._explain, error)
+            self.contain_part("failed losses", self._tell_failed_loss, error)
 
     def _tell_failed_loss(self, error: BaseException) -> None:
         found = failed_loss(error, self.grouper.step)
         if found is not None:
             key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
             self.recorder.evaluation(key, (), (found,))
-            self.recorder.never_stepped(told(found))
+            if not self.recorder.unstepped:
+                self.recorder.never_stepped(told(found))
 
     def _explain(self, error: BaseException) -> None:
         found = explain(error, self.grouper.step, self.book, self.forwards)
@@ -223,6 +228,7 @@ class Tracer(Job):
         if not inside_step:
             self.contain_part("gradients", self.optimizers.backward_began)
         if root is not None:
+            self.contain_part("snapshots", self.snapshots.backward_began, event.site, root)
             self.contain_part("loss graph", self.losses.read_graph, event.site, root)
             self.contain_part("labels", self.losses.read_labels, event.site, root)
             self.contain_part("memory", self._memory.loss, root, self.losses.place(event.site))
@@ -252,7 +258,9 @@ class Tracer(Job):
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     self.contain_part("gradients", self._read_gradients, optimizer)
+                    self.contain_part("snapshots", self.snapshots.joined, optimizer)
                     self.contain_part("guard", self.guard.step_begins, optimizer)
+                    self.contain_part("snapshots", self.snapshots.fulfil)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -278,7 +286,9 @@ class Tracer(Job):
         self.contain_part("rounding", self._rounding.step_began, optimizer)
         if not closure:
             self.contain_part("gradients", self._read_gradients, optimizer)
+            self.contain_part("snapshots", self.snapshots.joined, optimizer)
             self.contain_part("guard", self.guard.step_begins, optimizer)
+            self.contain_part("snapshots", self.snapshots.fulfil)
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
@@ -325,6 +335,7 @@ class Tracer(Job):
             self.contain_part("gradients", self._read_gradients, optimizer)
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("snapshots", self.recording.applied)
+        self.contain_part("snapshots", self.snapshots.applied)
         self.contain_part("updates", self._updates.step_ended, optimizer)
         self.contain_part("optimizer facts", self._facts.stepped, optimizer)
         self.contain_part("rounding", self._rounding.step_ended, optimizer)
@@ -363,6 +374,7 @@ class Tracer(Job):
     def close(self, closed: ClosedStep) -> None:
         """Let every witness add what it has, and hand the step on."""
         self.contain_part("snapshots", self.recording.close, closed, self.losses)
+        self.contain_part("snapshots", self.snapshots.close, closed)
         self.contain_part("losses", self.losses.close, closed)
         self.contain_part("activations", self.forwards.calls.activity.report)
         self.contain_part("wiring", self._ownership.close, closed.step)

@@ -27,6 +27,8 @@ from mothtrap.adapters.torch.naming import Root, unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.reproduce.attributes import Attributes
+from mothtrap.adapters.torch.reproduce.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.recording import Recording
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
@@ -54,6 +56,7 @@ class ForwardWatch:
         held: outputs of the latest train forward.
         inputs: looks at what models are called with, and at loaders.
         recording: keeps what the steps are fed with.
+        attributes: of modules, as they were before the forwards of a step.
         recomputes: a module ran inside a backward: checkpointing is in use.
         roots_called: forwards of roots so far.
     """
@@ -81,6 +84,7 @@ class ForwardWatch:
         self.held = HeldOutputs()
         self.inputs = InputWatch(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
+        self.attributes = Attributes(KnownObjects(job.book, optimizers))
         self.recomputes = False
         self.roots_called = 0
         self.new_step()
@@ -88,6 +92,7 @@ class ForwardWatch:
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
         self.calls.new_step()
+        self.attributes.new_step()
         self._look_up_calls()
 
     def _look_up_calls(self) -> None:
@@ -207,6 +212,8 @@ class ForwardWatch:
             self._job.contain_part(
                 "evaluations", self.evaluations.root_called, module, args, self._trains
             )
+        if self.recording.active and self._trains:
+            self._job.contain_part("snapshots", self.attributes.before_forward)
         called = self.recording.forward_called
         self._job.contain_part("snapshots", called, module, root.label, args, kwargs, self._trains)
         self._job.contain_part("data", self.inputs.root_called, module, args, kwargs, self._trains)

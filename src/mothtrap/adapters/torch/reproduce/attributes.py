@@ -40,6 +40,7 @@ class Attributes:
         self._roots: list[int] = []
         self._values: list[Any] = []
         self._reads = 0
+        self._is_read = False
 
     def read(self) -> Attributes:
         """Read them now; what a tensor holds is not copied."""
@@ -53,9 +54,15 @@ class Attributes:
         self._values = [_value(module(), name) for _, _, module, name in self._places]
         return self
 
-    def forget(self) -> None:
-        """Hold no values any more."""
-        self._values = []
+    def before_forward(self) -> None:
+        """Read them unless that was done since the last step."""
+        if not self._is_read:
+            self._is_read = True
+            self.read()
+
+    def new_step(self) -> None:
+        """What was read is of the step that is over."""
+        self._is_read = False
 
     def of(self, root: nn.Module) -> dict[str, dict[str, Any]]:
         """Those of the parts of a root, by path of the part and name."""

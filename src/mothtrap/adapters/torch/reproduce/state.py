@@ -76,6 +76,20 @@ class StateTaker:
             arrays = copies.made(self._memory_of(copies.size_bytes))
         return State(tree, arrays, tuple(maker.opaque))
 
+    def size_bytes(self) -> int:
+        """About how many bytes the arrays of a state have now: parameters and what
+        optimizers hold of them."""
+        sizes: dict[int, int] = {}
+        for root in self._known.roots():
+            for tensor in (*root.module.parameters(), *root.module.buffers()):
+                sizes[id(tensor)] = tensor.nbytes
+        for _, optimizer in self._known.optimizers():
+            for state in optimizer.state.values():
+                for value in state.values() if isinstance(state, dict) else ():
+                    if isinstance(value, torch.Tensor):
+                        sizes[id(value)] = value.nbytes
+        return sum(sizes.values())
+
     def give_back(self) -> None:
         """The arrays of the last state are not needed any more; may be called by any thread."""
         lent, self._lent = self._lent, None

@@ -1,0 +1,80 @@
+"""A snapshot on its way from the training thread to the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mothtrap.core.snapshots import Array, KeptStep, Tree, Truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wish:
+    """A snapshot that somebody wants.
+
+    Attributes:
+        reason: as in `core.snapshots.Snapshot`.
+        step: the one that is meant; None: the next one.
+        request: id of the request to be answered, or ''.
+    """
+
+    reason: str
+    step: int | None = None
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TakenState:
+    """A state in memory.
+
+    Attributes:
+        tree: names the arrays.
+        missing: what of it was not kept, and why.
+        give_back: to be called when the arrays are not needed any more.
+    """
+
+    tree: Tree
+    arrays: Mapping[str, Array]
+    missing: tuple[str, ...] = ()
+    give_back: Callable[[], None] = field(default=lambda: None)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.data.nbytes for array in self.arrays.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Taken:
+    """What was taken of a step; fields as in `core.snapshots.Snapshot`.
+
+    Attributes:
+        steps: recorded ones, oldest first; the last one is `step`.
+        state: None: that of the base of step `state_step`, which lies on the disk.
+    """
+
+    wish: Wish
+    step: int
+    state_step: int
+    note: str
+    steps: tuple[KeptStep, ...]
+    truth: Truth | None
+    state: TakenState | None
+
+
+class SnapshotSink(Protocol):
+    """Takes snapshots in and writes them, beside the training."""
+
+    @property
+    def base_step(self) -> int | None:
+        """The step of the latest base that lies on the disk."""
+
+    def has_room(self) -> bool:
+        """Whether another one can wait for the disk."""
+
+    def put(self, taken: Taken) -> None:
+        """Take one in; returns at once."""
+
+    def refused(self, wish: Wish, step: int, why: str) -> None:
+        """Something that was wished for could not be taken."""
