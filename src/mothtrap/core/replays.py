@@ -38,6 +38,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     through: bool = False
     build: str | None = None
     test_file: str | None = None
+    watch: bool = False
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     cannot be said, for the reason in `notes`. `losses` are its own, in order. `exception` is
     what ended it, `Type: text`, at `raised_at`. `nonfinite`: a loss or an applied gradient is
     not finite. `instead` says what was reached where the step was not. `module`,
-    `operation`, `location` and `rows` are what was narrowed down, in words: `told`.
+    `operation`, `location` and `rows` are what was narrowed down, in words: `told`. `suspects`
+    are rows whose results were bad, `holder` what was bad when it came in: `weight fc.weight`.
     """
 
     rank: int = 0
@@ -79,6 +81,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     operation: str | None = None
     location: str | None = None
     told: tuple[str, ...] = ()
+    suspects: tuple[int, ...] = ()
+    holder: str = ""
     rows: tuple[int, ...] = ()
     seconds: float = 0.0
 

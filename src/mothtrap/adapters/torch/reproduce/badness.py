@@ -77,7 +77,8 @@ class TensorFacts:
         if self.minimum is not None:
             text += f", from {self.minimum:.4g} to {self.maximum:.4g}"
         counts = ((self.zeros, "zeros"), (self.nan, "NaN"), (self.inf, "infinite"))
-        return text + "".join(f", {count} {what}" for count, what in counts if count)
+        text += "".join(f", {count} {what}" for count, what in counts if count)
+        return text if self.at_bad is None else f"{text}; {self.at_bad:g} at the first bad place"
 
 
 def facts_of(

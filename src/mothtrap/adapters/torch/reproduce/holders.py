@@ -29,6 +29,12 @@ class Holders:
         for place, tensor in placed_tensors(value):
             self._name(tensor, f"batch[{_key(place)}]" if place else "the batch")
 
+    def variables(self, values: Mapping[str, Any]) -> None:
+        """Variables of the user's code were set."""
+        for name, value in values.items():
+            for place, tensor in placed_tensors(value):
+                self._name(tensor, f"{name}[{_key(place)}]" if place else name)
+
     def called(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """A module is called that no other module calls; says its path."""
         path = self.path(module)

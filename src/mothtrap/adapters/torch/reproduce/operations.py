@@ -88,6 +88,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._running: list[tuple[int, str]] = []
         self._calls = UserCalls(self._running_module, self.loss)
         self._lost: list[Origin] = []
+        self._aside = False
         self._origins = Origins(self._bad, self._context)
         self._holders = Holders(book or NameBook())
         self._undo = ExitStack()
@@ -122,13 +123,21 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if any(_has_ways_of_its_own(cls) for cls in types):
             return NotImplemented  # it takes itself apart; its parts come by here
-        if not hasattr(func, "_schema"):
+        if self._aside or not hasattr(func, "_schema"):
             return func(*args, **kwargs)
         return self._origins.run(func, args, kwargs)
 
     def handed(self, value: Any) -> None:
         """Note the names of what the step was given: a batch from a loader."""
         self._holders.batch(value)
+
+    def variables(self, values: Mapping[str, Any]) -> None:
+        """Note the names of variables that hold what the step was given."""
+        self._holders.variables(values)
+
+    def pause(self, paused: bool) -> None:
+        """Do not watch what is no part of the step; or go on."""
+        self._aside = self._calls.aside = paused
 
     def loss(self, tensor: torch.Tensor) -> None:
         """Note a loss; one whose own `backward` is called is noted without this."""

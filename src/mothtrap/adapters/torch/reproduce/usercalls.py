@@ -57,6 +57,7 @@ class UserCalls(TorchFunctionMode):
 
     Attributes:
         current: the call that runs, None between calls and in the backward of torch's own.
+        aside: what is called is none of the user's.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class UserCalls(TorchFunctionMode):
         super().__init__()
         self._module, self._loss = module, loss
         self.current: UserCall | None = None
+        self.aside = False
         self._with_nodes: list[UserCall] = []
         self._raised: tuple[BaseException, UserCall] | None = None
 
@@ -74,7 +76,7 @@ class UserCalls(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.Tensor.backward:
             self._loss(args[0])
-        if self.current is not None or _is_no_operation(func):
+        if self.aside or self.current is not None or _is_no_operation(func):
             return func(*args, **kwargs)
         frame = frames.user_frame()
         call = UserCall(
