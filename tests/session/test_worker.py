@@ -37,6 +37,9 @@ class Adapter:
     def versions(self) -> dict[str, str]:
         return {"fake": "1.0"}
 
+    def surroundings(self, handle: object) -> None:
+        return None
+
 
 class Hooks:
     def __init__(self, error: Exception | None = None) -> None:

@@ -11,10 +11,12 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reproduce.seeding import RandomStart
 from mothtrap.adapters.torch.reproduce.surroundings import Surroundings
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
+from mothtrap.core.protocols import Handle
 from mothtrap.core.replays import ReplayPlan
 
 FRAMEWORK = "torch"
@@ -46,9 +48,10 @@ def attach_process(
     return ProcessWitness(tracer)
 
 
-def surroundings(handle: ObjectWitness | ProcessWitness) -> Surroundings:
+def surroundings(handle: Handle) -> Surroundings:
     """Read what the numbers of what a handle watches depend on."""
-    return Surroundings(handle.tracer.random_start)
+    tracer = getattr(handle, "tracer", None)
+    return Surroundings(tracer.random_start if tracer is not None else RandomStart())
 
 
 def attach_replay(plan: ReplayPlan) -> None:
