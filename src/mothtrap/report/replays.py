@@ -125,7 +125,7 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
 
 def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
     """Whether what was wrong in the run is wrong here, too."""
-    was_bad = snapshot.reason == "nonfinite" or not all(
+    was_bad = snapshot.reason.startswith("unsound") or not all(
         math.isfinite(loss) for step in snapshot.steps[-1:] for loss in step.losses
     )
     if not was_bad:

@@ -29,7 +29,7 @@ from mothtrap.session.launch import SITE
 from mothtrap.snapshot.format import Stored, load, stored
 from mothtrap.store import layout
 
-URGENT = ("nonfinite", "exception")
+URGENT = ("unsound", "exception")
 """Reasons of snapshots that are meant first where no step is given."""
 SHOWN_LINES = 20
 """Lines of the script's output that are shown where the replay failed."""
@@ -134,7 +134,7 @@ def choose(run: Path, step: int | None) -> list[Stored]:
         )
     if step is None:
         usable = [one for one in every if one.snapshot is not None] or every
-        urgent = [one for one in usable if one.snapshot and one.snapshot.reason in URGENT]
+        urgent = [one for one in usable if one.snapshot and one.snapshot.reason.startswith(URGENT)]
         plain = [one for one in usable if one.snapshot and one.snapshot.reason != "base"]
         step = urgent[0].step if urgent else (plain or usable)[-1].step
     found = [one for one in every if one.step == step]

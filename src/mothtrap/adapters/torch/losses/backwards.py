@@ -85,7 +85,7 @@ class LossWatch:
         """
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
-        root = _scalar_root(tensors)
+        root = scalar_root(tensors)
         if root is None:
             return BackwardBegan(site), None
         if site not in self._places:
@@ -110,7 +110,7 @@ class LossWatch:
         if site not in self._places:
             place = frames.assigned_at(frame) if frame is not None else None
             self._places[site] = place or site
-        root = _scalar_root(loss)
+        root = scalar_root(loss)
         self._given = (site, float(loss) if root is None else float(_value(root)))
         if root is not None:
             self._dtypes[site] = root.dtype
@@ -288,7 +288,7 @@ def _value(root: torch.Tensor) -> torch.Tensor:
     return (root if own is None else own).detach()
 
 
-def _scalar_root(tensors: Any) -> torch.Tensor | None:
+def scalar_root(tensors: Any) -> torch.Tensor | None:
     """The one-element tensor that a backward starts from, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]

@@ -10,6 +10,7 @@ import torch
 from mothtrap.adapters.torch.process import ProcessWitness
 from mothtrap.adapters.torch.reproduce.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying import Replaying
+from mothtrap.adapters.torch.reproduce.truth import StepTruth
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.capture.recorder import Recorder
@@ -37,4 +38,5 @@ def begin(plan: ReplayPlan, rank: int | None) -> None:
     witness = ProcessWitness(tracer)
     atexit.register(lambda: witness)  # for as long as the process lives
     loaded = load(Path(plan.workers[number]))
-    Replaying(plan, loaded, tracer, Outcome(plan, number)).install()
+    truth = StepTruth(tracer.optimizers)
+    Replaying(plan, loaded, tracer, truth, Outcome(plan, number)).install()

@@ -47,6 +47,9 @@ class Player(Protocol):
     def step_ended(self) -> None:
         """`optimizer.step` returned."""
 
+    def backward_begins(self, tensors: Any) -> None:
+        """An outermost `backward` was entered."""
+
     def backward_ended(self) -> None:
         """An outermost `backward` returned."""
 
@@ -132,6 +135,8 @@ class Interception:
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
+            if not self._backward_depth:
+                self._player.backward_begins(args[0] if args else kwargs.get("tensors"))
             self._backward_depth += 1
             try:
                 result = original(*args, **kwargs)

@@ -21,18 +21,20 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.reproduce import fitting, randomness
 from mothtrap.adapters.torch.reproduce.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.handing import Handed
 from mothtrap.adapters.torch.reproduce.interception import Interception
-from mothtrap.adapters.torch.reproduce.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.narrowing import Narrowing
 from mothtrap.adapters.torch.reproduce.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.restoring import Restoring
+from mothtrap.adapters.torch.reproduce.trials import Trials
 from mothtrap.adapters.torch.reproduce.truth import StepTruth
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.replays import ReplayPlan, ReplayResult
-from mothtrap.core.snapshots import ForwardCalled, LossCalled, Tree
+from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.tree import Opaque
@@ -48,7 +50,6 @@ class Replaying:
         plan: what is asked.
         loaded: the snapshot.
         tracer: names the models, parameters, optimizers and losses as it did in the run.
-        known: the objects whose states are restored.
         truth: tells what the step in progress comes to.
         outcome: where the result goes.
     """
@@ -58,7 +59,6 @@ class Replaying:
         plan: ReplayPlan,
         loaded: Loaded,
         tracer: Tracer,
-        known: KnownObjects,
         truth: StepTruth,
         outcome: Outcome,
     ) -> None:
@@ -66,7 +66,8 @@ class Replaying:
         self.cues = Cues(loaded.snapshot.steps)
         self.values = Conversion(loaded.steps, plan)
         self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth)
-        self._known = known
+        self._truth = truth
+        self.narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
         self._state: Restoring | None = None
 
     def install(self) -> None:
@@ -85,8 +86,9 @@ class Replaying:
         event = self.cues.batch(number, site)
         if event is None:
             return None
-        self._came_on()
-        batch = self.values.made(event.value)
+        self._came_on(event)
+        [batch] = self.narrowing.picked([self.values.made(event.value)])
+        self.narrowing.handed(batch)
         self._restore_rng(event.rng)
         if isinstance(batch, Opaque):
             self.outcome.note(f"the batch at {site} was not kept: the loader gave one of its own")
@@ -112,7 +114,7 @@ class Replaying:
         event = self.cues.forward(label, site, trains=torch.is_grad_enabled())
         if event is None:
             return args, kwargs
-        self._came_on()
+        self._came_on(event)
         self._restore_state()
         given = self._given(event, frame, args, kwargs)
         passed = self.cues.passed_rng()
@@ -127,7 +129,8 @@ class Replaying:
         kwargs: dict[str, Any],
     ) -> Arguments:
         made = self.values.made_together(event.variables, event.args, event.kwargs)
-        variables, recorded_args, recorded_kwargs = made
+        variables, recorded_args, recorded_kwargs = self.narrowing.picked(made)
+        self.narrowing.variables(variables)
         if frame is not None and isinstance(variables, dict):
             fitting.set_variables(frame, variables)
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
@@ -148,7 +151,8 @@ class Replaying:
     def _loss_given(
         self, event: LossCalled, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        recorded_args, recorded_kwargs = self.values.made_together(event.args, event.kwargs)
+        made = self.values.made_together(event.args, event.kwargs)
+        recorded_args, recorded_kwargs = self.narrowing.picked(made)
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
@@ -172,8 +176,17 @@ class Replaying:
 
     def _next_step(self) -> None:
         self.cues.stepped()
+        self._truth.new_step()
         if self._state is not None and self.loaded.snapshot.state_step >= self.cues.step.step:
             self._state.again()  # the step before only made what this one is fed with
+
+    def backward_begins(self, tensors: Any) -> None:
+        """A backward starts from the loss."""
+        root = scalar_root(tensors)
+        if root is not None:
+            site = frames.location(frames.user_frame()) or "unknown"
+            self._safely(self._truth.loss, site, root)
+            self.narrowing.loss(root)
 
     def backward_ended(self) -> None:
         """A backward is done; inside of a step it was that of a closure."""
@@ -192,8 +205,11 @@ class Replaying:
 
     # What becomes of it
 
-    def _came_on(self) -> None:
+    def _came_on(self, event: BatchHanded | ForwardCalled) -> None:
         """An event was matched."""
+        if self.cues.is_last:
+            trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
+            self.narrowing.begin(lambda: self.values.made_together(*trees))
 
     def _arrived(self) -> None:
         self._finish(None)
@@ -206,7 +222,8 @@ class Replaying:
             self.outcome.note(note)
         for missing in self.cues.step.missing:
             self.outcome.note(f"not kept in the run: {missing}")
-        self.outcome.finish(self.comparison.result(error=error))
+        result = self.comparison.result(error=error)
+        self.outcome.finish(self.narrowing.completed(result, self.tracer.optimizers, error))
 
     def _not_there_yet(self, optimizer: Optimizer) -> None:
         if self.plan.through:
@@ -234,7 +251,7 @@ class Replaying:
         if self._state is None:
             loaded = self.loaded
             self._state = Restoring(
-                loaded.snapshot.state, loaded.state, self._known, self.plan.device
+                loaded.snapshot.state, loaded.state, self.tracer.known, self.plan.device
             )
         self._state.apply()
 
@@ -246,7 +263,8 @@ class Replaying:
     def _safely(self, act: Callable[..., T], *args: Any) -> T:
         """Run a part of the replay; what fails in it ends the process, and is told."""
         try:
-            return act(*args)
+            with self.narrowing.aside():
+                return act(*args)
         except Exception as err:
             traceback.print_exc(file=sys.stderr)
             what = f"the replay itself failed: {type(err).__name__}: {err}"
