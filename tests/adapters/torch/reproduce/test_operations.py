@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from mothtrap.adapters.torch.reproduce.operations import Narrowed, Watch
@@ -64,11 +64,14 @@ def test_the_first_operation_is_named_not_what_follows() -> None:
         ("torch.exp", lambda x: (x * 1000).exp()),
         ("torch.pow", lambda x: x**-1.0),
         ("torch.matmul", lambda x: (x * 1e38) @ torch.full((3,), 1e3)),
-        ("torch.nn.functional.linear", lambda x: F.linear(x * 1e38, torch.full((1, 3), 1e3))),
+        (
+            "torch.nn.functional.linear",
+            lambda x: functional.linear(x * 1e38, torch.full((1, 3), 1e3)),
+        ),
         ("torch.sum", lambda x: (x * 1e38 + 1e38).sum()),
         ("conversion to torch.float16", lambda x: (x * 1e6).half().float()),
         ("torch.rsqrt", lambda x: x.rsqrt()),
-        ("torch.nn.functional.normalize", lambda x: F.normalize(x * 0, eps=0.0, dim=0)),
+        ("torch.nn.functional.normalize", lambda x: functional.normalize(x * 0, eps=0.0, dim=0)),
         ("torch.std", lambda x: x[:1].std()),
     ],
 )
@@ -124,7 +127,7 @@ def test_masks_of_minus_infinity_are_in_order() -> None:
         shares = torch.softmax(scores + mask, 0) + torch.softmax(
             scores.masked_fill(mask < 0, -math.inf), 0
         )
-        biased = F.scaled_dot_product_attention(
+        biased = functional.scaled_dot_product_attention(
             scores.view(1, 3, 1), scores.view(1, 3, 1), scores.view(1, 3, 1), mask.view(1, 1, 3)
         )
         return (shares * biased.view(3)).sum() + torch.log(scores - 1).sum() * 0
@@ -156,7 +159,7 @@ def test_bad_data_are_no_operations_fault() -> None:
     model = nn.Linear(2, 1)
     with Watch() as watch:
         watch.handed(batch)
-        F.mse_loss(model(batch["x"]), batch["y"]).backward()
+        functional.mse_loss(model(batch["x"]), batch["y"]).backward()
         found = watch.explain({"weight": model.weight.grad})
     assert found is not None
     assert (found.operation, found.holder, found.rows) == (None, "batch['x']", (1,))
@@ -275,8 +278,7 @@ def test_an_exception_is_traced_to_its_operation() -> None:
 def test_an_exception_of_the_users_own_is_nobody_elses() -> None:
     watch = Watch()
     with pytest.raises(KeyError) as caught, watch:
-        torch.ones(2).sum()
-        {}["a"]
+        {}[torch.ones(2).sum()]
     assert watch.raised(caught.value) is None
 
 
