@@ -28,8 +28,17 @@ class CaptureRequest(
     for_steps: int | None = None
 
 
-Request = CaptureRequest
-"""All requests; further ones are told apart by their tag."""
+class SnapshotRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="snapshot", forbid_unknown_fields=True
+):
+    """Take a snapshot of the next step; `id` and `attempt` as in `CaptureRequest`."""
+
+    id: str
+    attempt: int
+
+
+Request = CaptureRequest | SnapshotRequest
+"""All requests, told apart by their tag."""
 
 
 def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:

@@ -44,6 +44,7 @@ from mothtrap.core.reach_observations import UnreachedModule as UnreachedModule
 from mothtrap.core.sample_observations import DataSeen as DataSeen
 from mothtrap.core.sample_observations import SamplesNamed as SamplesNamed
 from mothtrap.core.sample_observations import SamplesTaken as SamplesTaken
+from mothtrap.core.snapshot_observations import SnapshotKept as SnapshotKept
 from mothtrap.core.worker_observations import WorkerPace as WorkerPace
 
 
@@ -355,6 +356,7 @@ AnyObservation = (
     | Resumed
     | ShapeChanged
     | CaptureChanged
+    | SnapshotKept
     | Blind
     | ToolError
     | Dropped

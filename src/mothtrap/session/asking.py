@@ -64,8 +64,9 @@ def in_force(path: Path) -> dict[str, Collection]:
     changes = sorted(run.observations(CaptureChanged), key=lambda change: change.from_step)
     for change in changes:
         file = store.request_path(path, change.request)
-        if not change.error and file.is_file():
-            known |= store.read(file).add
+        asked = store.read(file) if not change.error and file.is_file() else None
+        if isinstance(asked, CaptureRequest):
+            known |= asked.add
     names = changes[-1].collections if changes else tuple(known)
     return {name: known[name] for name in names if name in known}
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from mothtrap.core.control import CaptureRequest
+from mothtrap.core.control import Request
 from mothtrap.core.errors import MothtrapError
 from mothtrap.store import control as store
 
@@ -27,7 +27,7 @@ class RequestWatch:
     def __init__(
         self,
         attempt: Path,
-        ask: Callable[[CaptureRequest], None],
+        ask: Callable[[Request], None],
         refuse: Callable[[str, str], None],
         *,
         poll_s: float = POLL_S,

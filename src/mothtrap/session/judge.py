@@ -31,7 +31,7 @@ class Judge:
         say: prints one line for the user; None = say nothing.
         on_error: told at the end what has kept findings from the disk; until then they
             are tried again with the next ones.
-        on_finding: told the rule of each finding that is new or became worse.
+        on_finding: told each finding that is new or became worse.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Judge:
         monitor: Monitor,
         say: Callable[[str], None] | None,
         on_error: Callable[[OSError], None],
-        on_finding: Callable[[str], None] = lambda _: None,
+        on_finding: Callable[[Finding], None] = lambda _: None,
     ) -> None:
         self._monitor, self._say, self._on_error = monitor, say, on_error
         self._on_finding = on_finding
@@ -97,7 +97,7 @@ class Judge:
 
     def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
         for finding in findings:
-            self._on_finding(finding.code)
+            self._on_finding(finding)
             said = self._said.get(finding.fingerprint)
             if self._say is not None and (said is None or finding.severity.rank < said.rank):
                 self._said[finding.fingerprint] = finding.severity

@@ -19,6 +19,7 @@ from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core import registry
 from mothtrap.core.config import Config
+from mothtrap.core.findings import Finding
 from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.quiet import Quiet
@@ -29,6 +30,7 @@ from mothtrap.session.control import RequestWatch
 from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper, Surroundings
 from mothtrap.session.repository import SourceKeeper, script_folder
+from mothtrap.session.snapshots import Snapshots
 from mothtrap.session.unobserved import store_reasons
 
 if TYPE_CHECKING:
@@ -105,6 +107,13 @@ class Worker:
         )
         self._logged = LoggedTensors(self.recorder)
         self._requests: RequestWatch | None = None
+        self._snapshots = Snapshots(
+            config,
+            adapter,
+            self.recorder.observe,
+            say,
+            functools.partial(self._failed, "snapshots"),
+        )
         self._keepers: list[LedgerKeeper | SourceKeeper] = []
 
     @property
@@ -133,6 +142,7 @@ class Worker:
     def holds(self, handle: Handle) -> None:
         """Take over a handle of the adapter; it is detached at the end."""
         self._handle = handle
+        self._snapshots.taking = getattr(getattr(handle, "tracer", None), "snapshots", None)
 
     def afterwards(self, act: Callable[[], object]) -> None:
         """Have something done when everything is closed and the last word is said."""
@@ -168,6 +178,7 @@ class Worker:
             self._requests.close()
         if self._handle is not None:
             self._contained("closing", self._handle.detach)
+            self._contained("snapshots", self._snapshots.close)
             self._handle = None
         # Before the queues run dry: that is no training time.
         ending = self._contained("closing", self._ending)
@@ -227,12 +238,14 @@ class Worker:
             return
         self._supervised = self._launched and world_size > 1 and self._config.workers == "all"
         attempt, changes = None, self.recorder.changes
+        ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
         if self._config.capture != "off":
             attempt = self._folder = self._contained("run folder", self._attempt)
         if attempt is not None:
             self._contained("writer", lambda: self._open_writer(attempt, rank))
+            self._contained("snapshots", lambda: self._snapshots.open(attempt, self._rank))
             self._requests = self._contained(
-                "requests", lambda: RequestWatch(attempt, changes.ask, changes.refuse)
+                "requests", lambda: RequestWatch(attempt, ask, changes.refuse)
             )
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
@@ -315,7 +328,7 @@ class Worker:
             Monitor(rules, self._rank, quiet=Quiet.of(self._config), reference=reference),
             self._say if self._rank == 0 else None,
             self._findings_lost,
-            self.recorder.call,
+            self._found,
         )
         if attempt is not None:
             how = self._config.durability, self._config.roll_s
@@ -365,6 +378,11 @@ class Worker:
             raw=raw,
             idle=idle,
         )
+
+    def _found(self, finding: Finding) -> None:
+        """A finding is new or became worse: captures and snapshots may wait for it."""
+        self.recorder.call(finding.code)
+        self._snapshots.found(finding)
 
     def _findings_lost(self, err: OSError) -> None:
         self._lost = err

@@ -122,7 +122,7 @@ def folder_of(run: Path, step: int, worker: int) -> Path:
 def write(
     folder: Path,
     snapshot: Snapshot,
-    state_arrays: Mapping[str, Array],
+    state_arrays: Mapping[str, Array] | Path,
     step_arrays: Mapping[str, Array],
 ) -> None:
     """Write a snapshot; one that lies there already gives way.
@@ -130,7 +130,8 @@ def write(
     Args:
         folder: see `folder_of`.
         snapshot: its trees name arrays.
-        state_arrays: those of the state, by key.
+        state_arrays: those of the state, by key; or the folder of another snapshot whose
+            state it is.
         step_arrays: those of the recorded steps.
 
     Raises:
@@ -140,7 +141,9 @@ def write(
     draft.mkdir(parents=True)
     try:
         files = {
-            STATE: _write_arrays(draft / STATE, state_arrays),
+            STATE: _take_over(state_arrays, draft)
+            if isinstance(state_arrays, Path)
+            else _write_arrays(draft / STATE, state_arrays),
             STEPS: _write_arrays(draft / STEPS, step_arrays),
         }
         head = {
@@ -156,6 +159,15 @@ def write(
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         _remove_if_empty(folder.parent)
+
+
+def read_head(folder: Path) -> Snapshot:
+    """Read what a snapshot says of itself, without its arrays.
+
+    Raises:
+        DamagedSnapshotError: as `load`.
+    """
+    return _read_head(folder)[1]
 
 
 def load(folder: Path) -> Loaded:
@@ -248,6 +260,15 @@ def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> _File:
         file.flush()
         sync_file(file.fileno())
     return _File(size=size, xxh3_64=hashed.hexdigest())
+
+
+def _take_over(other: Path, draft: Path) -> _File:
+    """Have the state of another snapshot in this one, too, without a copy where possible."""
+    try:
+        os.link(other / STATE, draft / STATE)
+    except OSError:
+        shutil.copyfile(other / STATE, draft / STATE)
+    return _read_head(other)[0].files[STATE]
 
 
 def _put(file: BinaryIO, hashed: Any, data: memoryview) -> None:

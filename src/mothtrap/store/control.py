@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from mothtrap.core import jsonable
-from mothtrap.core.control import CaptureRequest
+from mothtrap.core.control import Request
 from mothtrap.core.errors import DamagedDataError
 
 MAX_BYTES = 1 << 16
@@ -33,7 +33,7 @@ def request_path(run: Path, request: str) -> Path:
     return run / "control" / f"{request}.json"
 
 
-def send(run: Path, request: CaptureRequest) -> Path:
+def send(run: Path, request: Request) -> Path:
     """Leave a request for the workers of a run; return its file.
 
     Raises:
@@ -47,7 +47,7 @@ def send(run: Path, request: CaptureRequest) -> Path:
     return path
 
 
-def read(path: Path) -> CaptureRequest:
+def read(path: Path) -> Request:
     """Read a request.
 
     Raises:
@@ -59,11 +59,16 @@ def read(path: Path) -> CaptureRequest:
     if len(data) > MAX_BYTES:
         raise DamagedDataError(f"{path.name} is no request: it has more than {MAX_BYTES:,} bytes")
     try:
-        request = jsonable.decode(data, CaptureRequest)
+        request = _decoded(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise DamagedDataError(f"{path.name} is no request: {err}") from err
     if request.id != path.stem:
         raise DamagedDataError(f"{path.name} is no request: its id is {request.id!r}")
+    return request
+
+
+def _decoded(data: bytes) -> Request:
+    request: Request = jsonable.decode(data, Request)  # type: ignore[arg-type]  # a union
     return request
 
 

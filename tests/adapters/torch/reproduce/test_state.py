@@ -11,9 +11,10 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
 from mothtrap.adapters.torch.reproduce.restoring import Restoring
-from mothtrap.adapters.torch.reproduce.state import State, StateTaker
+from mothtrap.adapters.torch.reproduce.state import StateTaker
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import StateMismatchError
+from mothtrap.snapshot.taken import TakenState
 from mothtrap.statistics.torch.raw import digest
 
 
@@ -75,7 +76,7 @@ class Training:
         return found
 
 
-def restoring(state: State, tracer: Tracer) -> Restoring:
+def restoring(state: TakenState, tracer: Tracer) -> Restoring:
     return Restoring(state.tree, state.arrays, tracer.known)
 
 
@@ -157,9 +158,9 @@ def test_memory_is_used_again_only_when_it_was_given_back() -> None:
         training.run(1)
         taker.take()
         assert {key: bytes(array.data) for key, array in first.arrays.items()} == kept
-        taker.give_back()
+        first.give_back()
         third = taker.take()
-        taker.give_back()
+        third.give_back()
         fourth = taker.take()
         key = "parameter:last.weight"
         assert third.arrays[key].data.ctypes.data == fourth.arrays[key].data.ctypes.data

@@ -87,6 +87,11 @@ class Guard:
         self._unsound_step = -2
         self._said = 0
 
+    @property
+    def unsound_step(self) -> int:
+        """The latest step that was not sound; negative when all were."""
+        return self._unsound_step
+
     # What the tracer tells
 
     def looked(self, optimizer: Optimizer, look: GradientLook) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from mothtrap.adapters.torch.reproduce.known import KnownObjects, KnownRoot
 from mothtrap.adapters.torch.reproduce.settings import settings
 from mothtrap.adapters.torch.reproduce.values import framework_tree, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
+from mothtrap.snapshot.taken import TakenState
 from mothtrap.snapshot.tree import TreeMaker
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import copy_bytes, describe
@@ -27,21 +27,6 @@ Namer = Callable[[torch.Tensor, str], None]
 
 ALIGNED = 64
 """Bytes at whose multiples copies begin, as torch's own memory does."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """A state that was taken.
-
-    Attributes:
-        tree: see `state_values`.
-        arrays: those that it names.
-        missing: what of it was not kept, and why.
-    """
-
-    tree: Tree
-    arrays: Mapping[str, Array]
-    missing: tuple[str, ...] = ()
 
 
 class StateTaker:
@@ -55,13 +40,12 @@ class StateTaker:
     def __init__(self, known: KnownObjects, *, keeps_memory: bool = False) -> None:
         self._known, self._keeps_memory = known, keeps_memory
         self._free: npt.NDArray[np.uint8] | None = None
-        self._lent: npt.NDArray[np.uint8] | None = None
 
     def take(
         self,
         earlier: Mapping[int, torch.Tensor] | None = None,
         attributes: Attributes | None = None,
-    ) -> State:
+    ) -> TakenState:
         """Return the state as it is; writes nothing but memory of its own.
 
         Args:
@@ -73,8 +57,16 @@ class StateTaker:
             values = state_values(self._known, copies.name, attributes)
             maker = TreeMaker(lambda value: framework_tree(value, copies.keep), copies.array)
             tree = maker.tree(values)
-            arrays = copies.made(self._memory_of(copies.size_bytes))
-        return State(tree, arrays, tuple(maker.opaque))
+            memory = self._memory_of(copies.size_bytes)
+            arrays = copies.made(memory)
+
+        def give_back() -> None:
+            if self._keeps_memory:
+                self._free = memory
+
+        return TakenState(
+            tree=tree, arrays=arrays, missing=tuple(maker.opaque), give_back=give_back
+        )
 
     def size_bytes(self) -> int:
         """About how many bytes the arrays of a state have now: parameters and what
@@ -90,17 +82,10 @@ class StateTaker:
                         sizes[id(value)] = value.nbytes
         return sum(sizes.values())
 
-    def give_back(self) -> None:
-        """The arrays of the last state are not needed any more; may be called by any thread."""
-        lent, self._lent = self._lent, None
-        if self._keeps_memory:
-            self._free = lent
-
     def _memory_of(self, size: int) -> npt.NDArray[np.uint8]:
         memory, self._free = self._free, None
         if memory is None or memory.nbytes < size:
             memory = np.empty(size, np.uint8)
-        self._lent = memory
         return memory
 
 

@@ -6,6 +6,7 @@ the step: at the onset of something unsound, or when somebody has wished for one
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -140,6 +141,8 @@ class SnapshotTaking:
         if wish.reason.startswith("finding"):
             if self._automatic <= 0 or wish.step == self._taken:
                 return
+            if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
+                return
             self._automatic -= 1
         if wish.step is None or wish.step >= step:
             if self._taken == step:  # that one was not taken for whoever asks now
@@ -244,12 +247,7 @@ class SnapshotTaking:
         earlier = self._buffers_before() if fed else {}
         taken = self._taker.take(earlier, forwards.attributes if fed else None)
         lost = tuple(f"buffer {name} before the step" for name in self._lost(fed))
-        return TakenState(
-            tree=taken.tree,
-            arrays=taken.arrays,
-            missing=(*taken.missing, *lost, *self._unzeroed()),
-            give_back=self._taker.give_back,
-        )
+        return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))
 
     @property
     def _limit_mb(self) -> str:

@@ -1,0 +1,21 @@
+"""What became of snapshots."""
+
+from __future__ import annotations
+
+from mothtrap.core.observation import Observation
+
+
+class SnapshotKept(Observation, frozen=True, kw_only=True, tag=True):
+    """A snapshot of `step` was written, or could not be: then `error` says why.
+
+    `state_step`, `reason` and `note` are those of `core.snapshots.Snapshot`, `folder` is below
+    the run's. `request` is the id of the request that it answers.
+    """
+
+    state_step: int = 0
+    reason: str = ""
+    note: str = ""
+    folder: str = ""
+    size_bytes: int = 0
+    request: str = ""
+    error: str = ""

@@ -1,0 +1,316 @@
+"""Writes snapshots beside the training, and keeps as many as there is room for."""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from mothtrap.core.config import Config
+from mothtrap.core.control import CaptureRequest, Request
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.runs import RunInfo
+from mothtrap.core.snapshot_observations import SnapshotKept
+from mothtrap.core.snapshots import Array, Snapshot
+from mothtrap.snapshot import format as files
+from mothtrap.snapshot.retention import BASE, Kept, superfluous
+from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
+from mothtrap.store.layout import read_info
+
+WAITING = 2
+"""Snapshots in memory at once, the one that is being written included."""
+SAID = 3
+"""Snapshots that are told of on stderr; all are listed by `mothtrap snapshot RUN --list`."""
+CLOSE_S = 60.0
+"""How long the end of a job waits for what is still to be written."""
+NICE = 10
+"""The thread gives way to the training where both want the processor."""
+
+
+class Taking(Protocol):
+    """What takes snapshots: an adapter's, on the training thread."""
+
+    active: bool
+
+    def wish(self, wish: Wish) -> bool:
+        """Have one taken as soon as that can be done; False where too many wait already."""
+
+    def connect(self, sink: SnapshotSink) -> None:
+        """From here on snapshots are handed on; those taken before are handed on now."""
+
+
+class Adapter(Protocol):
+    """What is said of the framework in a snapshot."""
+
+    FRAMEWORK: str
+
+    def versions(self) -> dict[str, str]:
+        """Versions that matter."""
+
+
+class Snapshots:
+    """All about the snapshots of one worker: who wants them, and where they go.
+
+    Args:
+        config: which are taken.
+        adapter: of the framework.
+        tell: takes a fact for the run's record; may be called by any thread.
+        say: prints one line for the user.
+        on_error: gets what went wrong in here.
+
+    Attributes:
+        taking: takes them; None where the adapter does not, or nothing is watched yet.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        adapter: Adapter,
+        tell: Callable[[SnapshotKept], None],
+        say: Callable[[str], None],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self.taking: Taking | None = None
+        self._config, self._adapter = config, adapter
+        self._tell, self._say, self._on_error = tell, say, on_error
+        self._codes: set[str] = set()
+        self._writer: SnapshotWriter | None = None
+
+    def found(self, finding: Finding) -> None:
+        """A finding is new or became worse: the first one of an error is worth a snapshot."""
+        if finding.severity is Severity.ERROR and finding.code not in self._codes:
+            self._codes.add(finding.code)
+            self._wish(Wish(reason=f"finding {finding.code}", step=finding.step))
+
+    def ask(self, request: Request, otherwise: Callable[[CaptureRequest], None]) -> None:
+        """Somebody asks for one; `otherwise` gets what is another request."""
+        if isinstance(request, CaptureRequest):
+            otherwise(request)
+        elif not self._wish(Wish(reason="request", request=request.id)):
+            why = (
+                "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off), or "
+                "too many are wished for already"
+            )
+            self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
+
+    def _wish(self, wish: Wish) -> bool:
+        return self.taking is not None and self.taking.wish(wish)
+
+    def open(self, attempt: Path, rank: int) -> None:
+        """There is a folder to which they can go."""
+        if self.taking is not None and self.taking.active:
+            self._writer = SnapshotWriter(
+                attempt,
+                rank,
+                self._config,
+                self._adapter.FRAMEWORK,
+                self._adapter.versions(),
+                self._say if rank == 0 else None,
+                self._tell,
+                self._on_error,
+            )
+            self.taking.connect(self._writer)
+
+    def close(self) -> None:
+        """Write what is still waiting."""
+        if self._writer is not None and not self._writer.close():
+            self._say("mothtrap: snapshots: the disk is too slow; the last one may be missing")
+
+
+class SnapshotWriter:
+    """A thread that writes what it is given; see `snapshot.taken.SnapshotSink`.
+
+    Args:
+        attempt: folder of the attempt.
+        worker: number of this one.
+        config: how many are kept, and how large they may be.
+        framework: name of the adapter.
+        versions: of packages.
+        say: prints one line for the user; None = say nothing.
+        tell: takes a fact for the run's record; called on the thread.
+        on_error: gets what went wrong in here, once.
+    """
+
+    def __init__(
+        self,
+        attempt: Path,
+        worker: int,
+        config: Config,
+        framework: str,
+        versions: Mapping[str, str],
+        say: Callable[[str], None] | None,
+        tell: Callable[[SnapshotKept], None],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self._run, self._attempt, self._worker = attempt.parent, attempt, worker
+        self._config, self._framework = config, framework
+        self._versions = dict(versions)
+        self._say, self._tell, self._on_error = say, tell, on_error
+        self._said = self._pending = 0
+        self._complained = False
+        self._base_step: int | None = None
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="mothtrap-snapshots", daemon=True)
+        self._thread.start()
+
+    @property
+    def base_step(self) -> int | None:
+        """The step of the latest base that lies on the disk."""
+        return self._base_step
+
+    def has_room(self) -> bool:
+        """Whether another one can wait for the disk."""
+        return self._pending < WAITING
+
+    def put(self, taken: Taken) -> None:
+        """Take one in; returns at once."""
+        with self._lock:
+            self._pending += 1
+        self._queue.put(taken)
+
+    def refused(self, wish: Wish, step: int, why: str) -> None:
+        """Something that was wished for could not be taken."""
+        self._tell(SnapshotKept(step=step, reason=wish.reason, request=wish.request, error=why))
+        if not wish.request and not self._complained:
+            self._complained = True
+            self._speak(f"no snapshot of step {step} ({wish.reason}): {why}")
+
+    def close(self) -> bool:
+        """Write what is still waiting; whether all of it was."""
+        self._queue.put(None)
+        self._thread.join(CLOSE_S)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        if sys.platform == "linux":  # elsewhere it would concern the whole process
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        while (taken := self._queue.get()) is not None:
+            try:
+                self._write(taken)
+            except OSError as err:
+                self._failed(taken, err)
+            except BaseException as err:  # whatever it is: the thread goes on
+                self._on_error(err)
+            finally:
+                if taken.state is not None:
+                    taken.state.give_back()
+                with self._lock:
+                    self._pending -= 1
+                del taken  # not held while waiting for the next one
+
+    def _failed(self, taken: Taken, err: OSError) -> None:
+        why = f"{err.strerror or err}; training goes on"
+        self.refused(taken.wish, taken.step, why)
+
+    def _write(self, taken: Taken) -> None:
+        folder = files.folder_of(self._run, taken.step, self._worker)
+        steps: dict[str, Array] = {}
+        for kept in taken.steps:
+            steps |= kept.arrays
+        size = sum(array.data.nbytes for array in steps.values())
+        base: Path | None = None
+        if taken.state is None:
+            base = files.folder_of(self._run, taken.state_step, self._worker)
+            size += (base / files.STATE).stat().st_size
+        else:
+            size += taken.state.size_bytes
+        replaced = self._make_room(folder, taken, size)
+        snapshot = self._snapshot(taken, base)
+        arrays = taken.state.arrays if taken.state is not None else base
+        files.write(folder, snapshot, arrays if arrays is not None else {}, steps)
+        if taken.wish.reason == BASE:
+            self._base_step = taken.step
+        for path in replaced:
+            files.remove(path)
+        self._tell(
+            SnapshotKept(
+                step=taken.step,
+                state_step=taken.state_step,
+                reason=taken.wish.reason,
+                note=snapshot.note,
+                folder=str(folder.relative_to(self._run)),
+                size_bytes=size,
+                request=taken.wish.request,
+            )
+        )
+        if taken.wish.reason != BASE and self._said < SAID:
+            self._said += 1
+            self._speak(f"step {taken.step} kept: mothtrap replay {self._name} --step {taken.step}")
+
+    def _snapshot(self, taken: Taken, base: Path | None) -> Snapshot:
+        info = self._info()
+        state = taken.state.tree if taken.state is not None else None
+        missing = taken.state.missing if taken.state is not None else ()
+        if base is not None:
+            state = files.read_head(base).state
+        notes = [taken.note, *(f"not kept: {what}" for what in missing)]
+        return Snapshot(
+            run=self._run.name,
+            attempt=int(self._attempt.name),
+            worker=self._worker,
+            step=taken.step,
+            state_step=taken.state_step,
+            reason=taken.wish.reason,
+            note="; ".join(filter(None, notes)),
+            created_s=time.time(),
+            command=info.command if info is not None else (sys.executable, *sys.argv),
+            cwd=info.cwd if info is not None else str(Path.cwd()),
+            python=platform.python_version(),
+            framework=self._framework,
+            versions=self._versions,
+            steps=tuple(kept.recorded for kept in taken.steps),
+            truth=taken.truth,
+            state=state,
+        )
+
+    def _info(self) -> RunInfo | None:
+        try:
+            return read_info(self._attempt)
+        except (OSError, DamagedDataError):
+            return None
+
+    def _make_room(self, folder: Path, taken: Taken, size: int) -> list[Path]:
+        """Remove what has to go; what may go only when the new one lies there is returned."""
+        there = {
+            str(found.folder): Kept(
+                name=str(found.folder),
+                reason=found.snapshot.reason if found.snapshot is not None else "damaged",
+                size_bytes=found.size_bytes,
+                created_s=found.snapshot.created_s if found.snapshot is not None else 0.0,
+            )
+            for found in files.stored(self._run)
+            if found.worker == self._worker
+        }
+        coming = Kept(
+            name=str(folder), reason=taken.wish.reason, size_bytes=size, created_s=time.time()
+        )
+        gone = superfluous(
+            list(there.values()),
+            coming,
+            most=self._config.snapshots,
+            most_bytes=self._config.snapshot_mb * 2**20,
+        )
+        for kept in gone:
+            if kept.reason != BASE:
+                files.remove(Path(kept.name))
+        return [Path(kept.name) for kept in gone if kept.reason == BASE]
+
+    @property
+    def _name(self) -> str:
+        """The run as a user would write it here."""
+        path = os.path.relpath(self._run)
+        return str(self._run) if path.startswith("..") else path
+
+    def _speak(self, line: str) -> None:
+        if self._say is not None:
+            self._say(f"mothtrap: {line}")

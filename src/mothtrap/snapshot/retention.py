@@ -1,0 +1,66 @@
+"""Which snapshots are removed to make room for another one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+BASE = "base"
+"""The reason of a state that is kept for steps that may turn out bad; the latest one stays."""
+ONSETS = ("unsound step", "exception")
+"""Reasons whose only snapshot never goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What matters of a snapshot here; `created_s` is a Unix time."""
+
+    name: str
+    reason: str
+    size_bytes: int
+    created_s: float
+
+
+def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: float) -> list[Kept]:
+    """Return those that have to go so that one more can come.
+
+    The oldest go first, but of each reason the last one stays as long as there are others.
+
+    Args:
+        there: those that lie there.
+        coming: the one that is about to be written.
+        most: how many may lie there then, bases not counted.
+        most_bytes: how large all may be together.
+    """
+    left = sorted((k for k in there if k.name != coming.name), key=lambda kept: kept.created_s)
+    gone = [k for k in left if k.reason == BASE and coming.reason == BASE]
+    left = [k for k in left if k not in gone]
+    while left:
+        counted = sum(k.reason != BASE for k in (*left, coming))
+        size = sum(k.size_bytes for k in (*left, coming))
+        if counted <= most and size <= most_bytes:
+            break
+        chosen = _least(left, coming)
+        if chosen is None:
+            break
+        left.remove(chosen)
+        gone.append(chosen)
+    return gone
+
+
+def kind_of(reason: str) -> str:
+    """The words of a reason without what differs from case to case."""
+    return reason.partition(":")[0].partition(" (")[0]
+
+
+def _least(left: Sequence[Kept], coming: Kept) -> Kept | None:
+    """The one that is missed least; None where none may go."""
+    kinds = Counter(kind_of(k.reason) for k in (*left, coming))
+    for kept in left:
+        if kept.reason != BASE and kinds[kind_of(kept.reason)] > 1:
+            return kept
+    for kept in left:
+        if kept.reason != BASE and kind_of(kept.reason) not in ONSETS:
+            return kept
+    return None
