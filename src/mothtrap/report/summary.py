@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NO_LOSS = "the loss"
 """What is not seen, in words, when nobody said what the loss is."""
+MAX_ERROR = 160
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
@@ -212,6 +213,12 @@ def _lost(run: Run) -> str:
     return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
 
 
+def _first_line(error: str) -> str:
+    """An exception without what follows its first line; long ones are cut."""
+    line = (error.splitlines() or [""])[0].rstrip(". ")
+    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + "…"
+
+
 def _how_it_ended(run: Run) -> str:
     code = run.end.exit_code if run.end else None
     exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
@@ -227,7 +234,7 @@ def _how_it_ended(run: Run) -> str:
     if run.stopped_at is not None:
         return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
     if exceptions:
-        return f"ended with {exceptions[0]}"
+        return f"ended with {_first_line(exceptions[0])}"
     if code:
         return f"ended with exit code {code}"
     return "stopped without closing its run"

@@ -49,7 +49,7 @@ def explain_module(
     made = sources.told(tensor, scene)
     return Explanation(
         kind=kind,
-        sentence=f"{sentence}; it comes {made}" if made else sentence,
+        sentence=f"{sentence}; it {made}" if made else sentence,
         fixes=fixes,
         module=call.module,
         inputs=wording.inputs_in_words(arguments(call)),
@@ -63,7 +63,7 @@ def explain_expression(
     operands = []
     for name, value in scene.operands.items():
         made = sources.told(value, scene) if isinstance(value, torch.Tensor) else ""
-        operands.append(f"{name} is {wording.value(value)}{f' {made}' if made else ''}")
+        operands.append(f"{name} is {wording.value(value)}{f' and {made}' if made else ''}")
     what = f"`{' '.join(scene.code.split())[:120]}`" if scene.code else "an operation"
     where = f" ({scene.location})" if scene.location else ""
     inside = scene.innermost

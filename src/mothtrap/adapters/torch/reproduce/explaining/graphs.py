@@ -155,7 +155,7 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
     if changed:
         return Explanation(
             kind="graph",
-            sentence=f"{sentence}, as {wording.joined(changed[:4])}: a step of an optimizer"
+            sentence=f"{sentence}, as {' or '.join(changed[:4])} has it: a step of an optimizer"
             " between forward and backward changes weights",
             fixes=(
                 "all backwards of one forward come before any optimizer.step()",

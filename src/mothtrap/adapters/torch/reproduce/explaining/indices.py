@@ -62,13 +62,13 @@ def _embedding(
         least, greatest = int(index.min()), int(index.max())
         sentence += f" with indices from {least} to {greatest}"
         wrong = (index < 0) | (index >= size)
-        sentence += _rows(wrong)
+        sentence += _rows(wrong, sources)
         if least < 0:
             fixes = ["-1 or -100 stands for padding: masked_fill(ids < 0, 0), and mask it later"]
         elif greatest == size:
             fixes = [f"count from 0, or make it nn.Embedding({size + 1}, ...)", *fixes]
     made = sources.told(index, scene)
-    sentence += f": it has rows 0 to {size - 1}" + (f"; it comes {made}" if made else "")
+    sentence += f": it has rows 0 to {size - 1}" + (f"; it {made}" if made else "")
     return Explanation(
         kind="index",
         sentence=sentence,
@@ -90,7 +90,8 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
     if failed.classes is not None:
         last = failed.classes - 1
         sentence += f"labels from {failed.least:g} to {failed.greatest:g}"
-        sentence += _rows((target < 0) | (target > last) if is_plain(target) else None)
+        beyond = (target < 0) | (target > last) if is_plain(target) else None
+        sentence += _rows(beyond, sources)
         sentence += f": there are predictions for the classes 0 to {last} only"
         fixes = _class_fixes(failed)
     else:
@@ -99,7 +100,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         greatest = failed.predicted_greatest if of_input else failed.greatest
         wrong = given if of_input else target
         sentence += f"{name} from {least:g} to {greatest:g}"
-        sentence += _rows((wrong < 0) | (wrong > 1) if is_plain(wrong) else None)
+        sentence += _rows((wrong < 0) | (wrong > 1) if is_plain(wrong) else None, sources)
         sentence += ": it takes 0 to 1"
         fixes = (
             ("binary_cross_entropy_with_logits takes scores as they are",)
@@ -109,7 +110,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
     made = sources.told(given, scene)
     return Explanation(
         kind="label",
-        sentence=f"{sentence}; the prediction comes {made}" if made else sentence,
+        sentence=f"{sentence}; the prediction {made}" if made else sentence,
         fixes=fixes,
         inputs=wording.inputs_in_words([("input", given), ("target", target)]),
     )
@@ -128,13 +129,17 @@ def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
     )
 
 
-def _rows(wrong: torch.Tensor | None) -> str:
-    """Say in which rows of a batch something is wrong."""
+def _rows(wrong: torch.Tensor | None, sources: Sources) -> str:
+    """Say in which rows of a batch something is wrong, and which samples these are."""
     if wrong is None or not wrong.ndim or not bool(wrong.any()):
         return ""
     rows = wrong.flatten(1).any(1) if wrong.ndim > 1 else wrong
     numbers = rows.nonzero().flatten().tolist()
-    return f" (wrong in row{'' if len(numbers) == 1 else 's'} {wording.listed(numbers)})"
+    text = f"row{'' if len(numbers) == 1 else 's'} {wording.listed(numbers)}"
+    samples = sources.samples()
+    if len(samples) == len(rows):
+        text += f": {wording.samples([samples[number] for number in numbers])}"
+    return f" (wrong in {text})"
 
 
 def _asserted(scene: Scene, sources: Sources) -> Explanation:

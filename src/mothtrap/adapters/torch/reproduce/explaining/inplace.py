@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
+import linecache
 from collections.abc import Iterator
+from types import CodeType, FunctionType
 
 from torch import nn
 
@@ -29,15 +29,24 @@ def in_place_lines(book: NameBook) -> list[str]:
 def _of_class(kind: type[nn.Module]) -> Iterator[str]:
     if kind.__module__.split(".")[0] == "torch":
         return
+    # The module of a script has forgotten its file when the process ends; its code has not.
+    for function in vars(kind).values():
+        if isinstance(function, FunctionType) and function.__name__ != "__init__":
+            yield from _of_code(function.__code__)
+
+
+def _of_code(code: CodeType) -> Iterator[str]:
     try:
-        source, first = inspect.getsourcelines(kind)
-        filename = inspect.getsourcefile(kind) or ""
-        tree = ast.parse(textwrap.dedent("".join(source)))
-    except (OSError, TypeError, SyntaxError, ValueError):
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError):
         return
-    for node in ast.walk(tree):
-        if _changes_in_place(node):
-            yield frames.line_of(filename, first + getattr(node, "lineno", 1) - 1)
+    own = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    for function in own:
+        first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+        if function.name == code.co_name and first == code.co_firstlineno:
+            for node in ast.walk(function):
+                if _changes_in_place(node):
+                    yield frames.line_of(code.co_filename, getattr(node, "lineno", first))
 
 
 def _changes_in_place(node: ast.AST) -> bool:

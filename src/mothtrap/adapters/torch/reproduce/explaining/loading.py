@@ -61,7 +61,7 @@ def _of_worker(scene: Scene, sources: Sources, kind: str, number: str) -> Explan
         kind="data",
         sentence=f"worker {number} of {_loader(sources)} could not make a batch{at}: {last[:200]}"
         + _samples(sources),
-        fixes=("num_workers=0 and --pdb stop at that line, with the sample at hand",),
+        fixes=("num_workers=0 raises it in the script itself, where a debugger shows the sample",),
         concerns_batch=False,
     )
 

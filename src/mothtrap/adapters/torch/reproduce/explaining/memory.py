@@ -21,14 +21,15 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
     if not _KNOWN.search(scene.message) and not isinstance(scene.error, torch.OutOfMemoryError):
         return None
     asked, has = _ASKED.search(scene.message), _HAS.search(scene.message)
-    where = sources.named(scene.innermost.module) if scene.innermost is not None else ""
-    where = where or (f"`{' '.join(scene.code.split())[:120]}`" if scene.code else "the script")
-    sentence = where + (" asked for " + _size(asked[1], asked[2]) if asked else " asked for memory")
+    sentence = _asking(scene, sources)
+    sentence += " asked for " + _size(asked[1], asked[2]) if asked else " asked for memory"
     device = "the computer" if "CPUAllocator" in scene.message else "the device"
     sentence += f" that {device} has not"
     if has is not None:
         sentence += f": of {has[1]} it has {has[2]} free"
-    given = [(name, tensor) for name, tensor in tensors_of(scene)]
+    given = list(tensors_of(scene))
+    if given:
+        sentence += "; " + wording.joined([f"{n} is {wording.tensor(t)}" for n, t in given[:4]])
     largest = max((tensor.numel() for _, tensor in given), default=0)
     fixes = [
         "a smaller batch, with as many more micro-batches before each optimizer step",
@@ -46,6 +47,15 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
         module=scene.innermost.module if scene.innermost is not None else None,
         inputs=wording.inputs_in_words(given),
     )
+
+
+def _asking(scene: Scene, sources: Sources) -> str:
+    """What needed the memory."""
+    module = sources.named(scene.innermost.module) if scene.innermost is not None else ""
+    code = f"`{' '.join(scene.code.split())[:120]}`" if scene.code else "the script"
+    if scene.subject is not None:
+        return module
+    return f"{code} in {module}" if module else code
 
 
 def _size(words: str | None, count: str | None) -> str:

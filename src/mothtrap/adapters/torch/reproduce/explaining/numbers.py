@@ -76,7 +76,7 @@ def _maker_of_parts(given: Any, scene: Scene, sources: Sources) -> str:
         return ""
     parts = [part for part in given if isinstance(part, torch.Tensor)]
     made = sources.told(parts[0], scene) if parts else ""
-    return f"; the first comes {made}" if made else ""
+    return f"; the first {made}" if made else ""
 
 
 # Devices
@@ -95,6 +95,16 @@ def _devices(scene: Scene, sources: Sources) -> Explanation | None:
         )
     own = next((p.device for p in call.module.parameters()), None)
     name, tensor = given
+    if own is not None and own.type == "meta":
+        needs = "its weights were never given memory (they are on the device meta)"
+        return explain_module(
+            "device",
+            scene,
+            sources,
+            call,
+            needs,
+            ("module.to_empty(device=...), then load weights",),
+        )
     if own is None or tensor.device == own:
         needs = scene.message.splitlines()[0]
         return explain_module("device", scene, sources, call, needs, ())

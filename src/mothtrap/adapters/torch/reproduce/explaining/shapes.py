@@ -186,7 +186,7 @@ def _of_loss(scene: Scene, sources: Sources, variables: object) -> Explanation |
     )
     return Explanation(
         kind="shape",
-        sentence=f"{sentence}; the prediction comes {made}" if made else sentence,
+        sentence=f"{sentence}; the prediction {made}" if made else sentence,
         fixes=fixes,
         inputs=wording.inputs_in_words([("input", given), ("target", target)]),
     )

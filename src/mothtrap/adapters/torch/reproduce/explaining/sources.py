@@ -61,7 +61,7 @@ class Sources:
         """Say who made a tensor, as a part of a sentence; empty where that is not known."""
         made = self.maker(tensor)
         if made is not None and not any(made[0] is call.module for call in scene.calls):
-            text = f"from {self.named(made[0])}"
+            text = f"comes from {self.named(made[0])}"
             if made[1].shape != tensor.shape:
                 text += f", which gave {wording.shape(made[1])}"
             return text
@@ -69,22 +69,27 @@ class Sources:
             for name, given in arguments(call):
                 if isinstance(given, torch.Tensor) and given is tensor:
                     model = wording.path_of(call.module, self.book)
-                    return f"as the argument {name} of {model}"
+                    return f"is the argument {name} of {model}"
         return ""
+
+    def samples(self) -> tuple[int, ...]:
+        """Which samples the latest batch holds; empty where its loader does not say."""
+        loader = self.batch.source.loader() if self.batch is not None else None
+        if self.batch is None or loader is None:
+            return ()
+        return samples_of(loader, self.batch.drawn)
 
     def provenance(self) -> str:
         """Say where the latest batch came from; empty where no loader gave one."""
         if self.batch is None:
             return ""
-        source, rows = self.batch.source, _rows(self.batch)
+        source, rows, samples = self.batch.source, _rows(self.batch), self.samples()
         text = source.label + (f" ({source.location})" if source.location else "")
         if rows is not None:
             size = source.plan.batch_size
             text += f" gave {rows} row{'' if rows == 1 else 's'}"
             if is_short(self.batch):
                 text += f", fewer than its batch size {size}"
-        loader = source.loader()
-        samples = samples_of(loader, self.batch.drawn) if loader is not None else ()
         if samples:
             text += f"; {wording.samples(samples)} of its data"
         return text

@@ -1,0 +1,11 @@
+"""The loss is computed of numbers that have left the graph."""
+
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+prediction = model(torch.randn(3, 6))
+loss = (prediction.detach() - 1).square().mean()
+loss.backward()
+optimizer.step()

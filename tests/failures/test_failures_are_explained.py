@@ -1,0 +1,48 @@
+"""Programs that an exception of the framework ends, as their users run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.failures.expected import FAILURES, UNEXPLAINED
+from tests.harness.running import PYTHON, observed, run, show
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
+    wanted, script = FAILURES[name], PROGRAMS / f"{name}.py"
+    outcome = run(observed([script], runs_dir=tmp_path, name="failed"), cwd=PROGRAMS)
+    assert outcome.returncode == 1
+    [failure] = show(tmp_path / "failed", cwd=PROGRAMS)["failures"]
+    assert failure["kind"] == wanted.kind
+    assert failure["step"] == wanted.step
+    assert failure.get("module") == wanted.module
+    assert failure["location"] == f"{name}.py:{wanted.line}"
+    for part in wanted.says:
+        assert part in failure["sentence"]
+    assert wanted.fix in next(iter(failure.get("fixes", [])), "")
+    assert wanted.batch in failure.get("batch", "")
+    told = outcome.stderr.split("\nmothtrap: ")[-1]
+    assert failure["sentence"].split("`")[-1] in told
+    assert "switched" not in outcome.stderr
+
+
+@pytest.mark.parametrize("name", UNEXPLAINED)
+def test_mistakes_of_the_script_itself_get_no_explanation(name: str, tmp_path: Path) -> None:
+    command = observed([PROGRAMS / f"{name}.py"], runs_dir=tmp_path, name="failed")
+    outcome = run(command, cwd=PROGRAMS)
+    assert outcome.returncode == UNEXPLAINED[name]
+    assert "failures" not in show(tmp_path / "failed", cwd=PROGRAMS)
+
+
+@pytest.mark.parametrize("name", ["smaller_last_batch", "overwritten_activation"])
+def test_the_traceback_stays_as_it_is(name: str, tmp_path: Path) -> None:
+    script = PROGRAMS / f"{name}.py"
+    plain = run([*PYTHON, script], cwd=PROGRAMS)
+    watched = run(observed([script], runs_dir=tmp_path, name="failed"), cwd=PROGRAMS)
+    assert watched.stdout == plain.stdout
+    assert watched.stderr.startswith(plain.stderr)
+    assert watched.stderr.count("mothtrap: ") == 1 + watched.stderr.count("mothtrap: snapshot")
