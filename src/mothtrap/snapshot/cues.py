@@ -68,6 +68,15 @@ class Cues:
         """Where the script must come for the replay to begin, in words."""
         return [_words(event) for event in self.step.events if not isinstance(event, LossCalled)]
 
+    def expected(self) -> ForwardCalled | None:
+        """The call of a model that comes next; None where a batch comes first."""
+        for event in self.step.events[self._next :]:
+            if isinstance(event, BatchHanded):
+                return None
+            if isinstance(event, ForwardCalled):
+                return event
+        return None
+
     def batch(self, loader: int, site: str) -> BatchHanded | None:
         """What a loader gave at a place; None where that is to give its own."""
         found = self._find(

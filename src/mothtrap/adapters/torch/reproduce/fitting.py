@@ -57,22 +57,25 @@ def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
     return found if type(found) is type(recorded) and _equal(found, recorded) else recorded
 
 
-def set_variables(frame: FrameType, recorded: Mapping[str, Any]) -> list[str]:
+def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = False) -> list[str]:
     """Give the variables of a running frame the values that they had in the run.
 
     Args:
         frame: of the user's code; at module level its globals are set.
         recorded: by name.
+        own: only those that are the frame's own, and exist; not those of its module.
 
     Returns:
         The names of those that changed.
     """
     code, local = frame.f_code, frame.f_locals
     in_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
-    own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    names = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     changed, others = [], {}
     for name, value in recorded.items():
-        if in_function and name not in own:
+        if own and name not in local:
+            continue
+        if in_function and name not in names:
             others[name] = value
         elif _set(local, name, value):
             changed.append(name)

@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.reproduce import fitting, randomness
+from mothtrap.adapters.torch.reproduce.anticipation import Anticipation
 from mothtrap.adapters.torch.reproduce.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.handing import Handed
@@ -69,18 +70,36 @@ class Replaying:
         self._truth = truth
         self.narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
         self._state: Restoring | None = None
+        self._anticipation = Anticipation(self._expected_place, self._statement_begins)
 
     def install(self) -> None:
         """Begin to stand around the calls of the script."""
         self.values.install()
         Interception(self)
         atexit.register(self._script_ended)
+        if self.cues.expected() is not None:
+            self._anticipation.start()
 
     # What the script does
 
     def ask_loader(self, number: int, site: str) -> Handed | None:
         """A loader is asked for a batch."""
         return self._safely(self._batch, number, site)
+
+    def _expected_place(self) -> str | None:
+        event = self.cues.expected()
+        return event.site if event is not None else None
+
+    def _statement_begins(self, frame: FrameType) -> None:
+        event = self.cues.expected()
+        if event is not None and torch.is_grad_enabled() == event.trains:
+            self._safely(self._set_early, event, frame)
+
+    def _set_early(self, event: ForwardCalled, frame: FrameType) -> None:
+        self._came_on(event)
+        variables = self.narrowing.picked(self.values.made_together(event.variables))[0]
+        if isinstance(variables, dict):
+            fitting.set_variables(frame, variables, own=True)
 
     def _batch(self, number: int, site: str) -> Handed | None:
         event = self.cues.batch(number, site)
@@ -90,6 +109,7 @@ class Replaying:
         [batch] = self.narrowing.picked([self.values.made(event.value)])
         self.narrowing.handed(batch)
         self._restore_rng(event.rng)
+        self._anticipation.start()
         if isinstance(batch, Opaque):
             self.outcome.note(f"the batch at {site} was not kept: the loader gave one of its own")
             return None

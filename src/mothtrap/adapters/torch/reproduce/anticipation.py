@@ -1,0 +1,89 @@
+"""Sees a statement begin that is about to call a model.
+
+What a statement has read before the call (`weight * loss_of(model(x), y)`: the weight) cannot
+be set any more when the call comes. So the interpreter is asked to tell of the line.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from mothtrap.adapters.torch import frames
+
+Expected = Callable[[], "str | None"]
+"""Says the place, `file:line`, of the call that is expected next; None: none is."""
+
+
+class Anticipation:
+    """Follows the lines of the files that hold expected calls.
+
+    Args:
+        expected: the next call.
+        begins: is told the frame in which its statement begins.
+    """
+
+    def __init__(self, expected: Expected, begins: Callable[[FrameType], None]) -> None:
+        self._expected, self._begins = expected, begins
+        self._files: dict[str, str] = {}
+        self.active = False
+
+    def start(self) -> None:
+        """Follow, from here on, what runs already and what is called."""
+        if self.active or sys.gettrace() is not None:  # a debugger's or a coverage tool's
+            return
+        self.active = True
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self._concerns(frame):
+                frame.f_trace = self._line
+            frame = frame.f_back
+        sys.settrace(self._called)
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        if self.active:
+            self.active = False
+            sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG002
+        return self._line if self._concerns(frame) else None
+
+    def _concerns(self, frame: FrameType) -> bool:
+        """Whether the expected call stands in the file whose code a frame runs."""
+        place = self._expected()
+        if place is None:
+            return False
+        filename = frame.f_code.co_filename
+        known = self._files.get(filename)
+        if known is None:
+            known = self._files[filename] = frames.line_of(filename, 1).rpartition(":")[0]
+        return known == place.rpartition(":")[0]
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG002
+        place = self._expected() if event == "line" else None
+        if place is not None and self._concerns(frame):
+            line = int(place.rpartition(":")[2])
+            if frame.f_lineno == statement_line(frame.f_code.co_filename, line):
+                self._begins(frame)
+        return self._line
+
+
+@functools.lru_cache(maxsize=64)
+def statement_line(filename: str, line: int) -> int:
+    """The first line of the innermost statement that holds a line; the line itself for none."""
+    try:
+        with open(filename, "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return line
+    holding = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return max(holding, default=line)
