@@ -6,7 +6,7 @@ import math
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ POOLED_BYTES = 1 << 16
 such sizes back to the system, and every new page then costs more than the copy into it."""
 IDLE_SHARE = 8
 """One part in so many of the ring's memory waits to be used again, at most."""
+_BIG = 2**63
 MAX_KNOWN = 512
 """Values that are told apart by identity before those that are gone are forgotten."""
 
@@ -141,7 +142,12 @@ class Copies:
             what: it is, in words, for what cannot be kept.
             most_bytes: of one array in it.
         """
+        kind = type(value)
+        if value is None or kind is bool or (kind is int and -_BIG < value < _BIG):
+            return value  # type: ignore[no-any-return]
         self._most_bytes, self._what = most_bytes, what
+        if kind is torch.Tensor:
+            return self._tensor(value)
         maker = _Maker(self._of_framework, self._array, self._redacted)
         tree = maker.tree(value)
         for text in maker.opaque:
@@ -192,15 +198,25 @@ class Copies:
             self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy))
         return {"array": self._use(copy)}
 
-    def constant(self, array: npt.NDArray[Any]) -> str:
-        """Keep an array that nobody writes to, as it is; return its key."""
-        mark = ("constant", id(array))
-        known = self._known.get(mark)
-        copy = known.copy() if known is not None and known.owner() is array else None
-        if copy is None:
-            copy = Copy(self._new_key(), array)
-            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy))
-        return self._use(copy)
+    def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
+        """The tree of arrays that nobody writes to and plain values, and what it names.
+
+        Args:
+            value: an array, or dicts with arrays and plain values in them.
+        """
+        if isinstance(value, dict):
+            parts = {name: self.constants(part) for name, part in value.items()}
+            tree = {"dict": [[name, part] for name, (part, _) in parts.items()]}
+            return tree, tuple(copy for _, copies in parts.values() for copy in copies)
+        if isinstance(value, np.ndarray):
+            copy = Copy(self._new_key(), value)
+            return {"array": copy.key}, (copy,)
+        return self.tree(value, "a random state"), ()
+
+    def use(self, copies: Iterable[Copy]) -> None:
+        """Say that a tree names copies that there are."""
+        for copy in copies:
+            self._used[copy.key] = copy
 
     def _use(self, copy: Copy) -> str:
         self._used[copy.key] = copy

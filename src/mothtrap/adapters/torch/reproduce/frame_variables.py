@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from types import CellType, CodeType, FrameType
 from typing import Any
 
+_IS_DEBUG_BUILD = hasattr(sys, "gettotalrefcount")
+"""Then objects are larger."""
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 # Of CPython 3.11 (Include/internal/pycore_frame.h), in pointers; checked in every frame.
@@ -63,9 +65,11 @@ def _asked_for(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 def _where_they_lie(frame: FrameType) -> Iterator[tuple[str, Any]] | None:
     code = frame.f_code
+    if _IS_DEBUG_BUILD:
+        return None
     data = _word(id(frame) + _FRAME_DATA * _POINTER)
     expected = {_GLOBALS: frame.f_globals, _CODE: code, _FRAME_OBJECT: frame}
-    if not data or hasattr(sys, "gettotalrefcount"):  # objects of a debug build are larger
+    if not data:
         return None
     if any(_word(data + place * _POINTER) != id(it) for place, it in expected.items()):
         return None

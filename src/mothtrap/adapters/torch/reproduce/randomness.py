@@ -9,7 +9,8 @@ import ctypes
 import functools
 import random
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,7 @@ import torch
 
 _WORDS = 624
 _TWISTER = "MT19937"
-_SPREAD = slice(0, None, 39)
-"""Words of Python's state by which another one is told: some of each part, and the position."""
+_PYTHON: Any = getattr(random.getstate, "__self__")  # noqa: B009  # of a type that is not public
 
 _FAILURES = (*(RuntimeError, AssertionError, AttributeError), *(LookupError, ValueError, TypeError))
 
@@ -31,7 +31,7 @@ class RandomStates:
     """Reads the states of Python's, numpy's and the framework's global generators."""
 
     def __init__(self) -> None:
-        self._python: tuple[Sequence[int], float | None, dict[str, Any]] | None = None
+        self._python: tuple[bytes, float | None, dict[str, Any]] | None = None
         self._numpy: tuple[bytes, dict[str, Any]] | None = None
         self._devices: dict[str, tuple[bytes, npt.NDArray[np.uint8]]] = {}
 
@@ -51,13 +51,12 @@ class RandomStates:
             yield name, known[1]
 
     def _of_python(self) -> dict[str, Any]:
-        version, words, gauss = random.getstate()
-        few = words[_SPREAD]
-        known = self._python
-        if known is None or known[0] != few or known[1] != gauss:
+        raw, known = _raw_python(), self._python
+        if known is None or known[0] != raw or known[1] != _PYTHON.gauss_next:
+            version, words, gauss = random.getstate()
             packed = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint32)
             state = {"version": version, "words": packed, "gauss": gauss}
-            known = self._python = (few, gauss, state)
+            known = self._python = (raw or packed.tobytes(), gauss, state)
         return known[2]
 
     def _of_numpy(self) -> dict[str, Any]:
@@ -126,6 +125,29 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
         module: Any = getattr(torch, device.type)
         module.init()
         module.default_generators[device.index or 0].set_state(state)
+
+
+def _raw_python() -> bytes:
+    """Position and words of Python's generator where they lie; empty where that is unknown.
+
+    Asking for them makes 625 objects, at thirty times the price.
+    """
+    if not _lies_as_known():
+        return b""
+    return ctypes.string_at(id(_PYTHON) + object.__basicsize__, 4 + 4 * _WORDS)
+
+
+@functools.cache
+def _lies_as_known() -> bool:
+    if type(_PYTHON) is not random.Random or sys.implementation.name != "cpython":
+        return False
+    own: type = random.Random.__bases__[0]  # the part of it that is written in C
+    if own.__basicsize__ < object.__basicsize__ + 4 + 4 * _WORDS:
+        return False
+    words = random.getstate()[1]
+    raw = ctypes.string_at(id(_PYTHON) + object.__basicsize__, 4 + 4 * _WORDS)
+    position, *others = struct.unpack(f"i{_WORDS}I", raw)
+    return bool((*others, position) == words)
 
 
 def _raw_numpy() -> bytes:

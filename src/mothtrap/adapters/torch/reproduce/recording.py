@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -106,6 +105,7 @@ class Recording:
         self._copies = Copies(limit_bytes, redacted)
         self._ring: Ring[_Entry] = Ring(limit_bytes)
         self._random = RandomStates()
+        self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
         self._variables = ChangedVariables()
         self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
         self._loaders_begun = 0
@@ -312,24 +312,14 @@ class Recording:
         return {"dict": found} if found else None
 
     def _rng(self) -> Tree:
-        states: list[Any] = []
+        trees: list[Any] = []
         for name, state in self._random.read():
-            if isinstance(state, dict):
-                states.append([name, self._random_tree(state)])
-            else:
-                states.append([name, {"array": self._copies.constant(state)}])
-        return {"dict": states}
-
-    def _random_tree(self, state: Mapping[str, Any]) -> Tree:
-        parts: list[Any] = []
-        for name, part in state.items():
-            if isinstance(part, dict):
-                parts.append([name, self._random_tree(part)])
-            elif isinstance(part, np.ndarray):
-                parts.append([name, {"array": self._copies.constant(part)}])
-            else:
-                parts.append([name, self._copies.tree(part, "a random state")])
-        return {"dict": parts}
+            known = self._random_trees.get(name)
+            if known is None or known[0] is not state:
+                known = self._random_trees[name] = (state, *self._copies.constants(state))
+            self._copies.use(known[2])
+            trees.append([name, known[1]])
+        return {"dict": trees}
 
     def _is_carried(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor has a graph that was made before this step."""

@@ -41,6 +41,7 @@ _GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, rand
 MAX_TEXT = 1000
 """Characters of a text."""
 
+_NEW = object()
 _SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
 
 
@@ -80,14 +81,23 @@ class ChangedVariables:
             if len(self._seen) >= MAX_CODES:
                 del self._seen[next(iter(self._seen))]
             seen = self._seen[code] = {}
-        small = 0
+        kinds, small = self._kinds, 0
         for name, value in named:
-            kind = self._kinds.get(type(value))
+            kind = kinds.get(type(value))
             if kind is None:
-                kind = self._kinds[type(value)] = _kind_of(type(value))
-            if kind == _SKIPPED or name.startswith(("__", ".")):
+                kind = kinds[type(value)] = _kind_of(type(value))
+            if kind == _SKIPPED or name[:2] == "__" or name[:1] == ".":
                 continue
-            mark = _state_of(value) if kind == _GENERATOR else _safe_mark(value, kind, self._kinds)
+            if kind == _VALUE:
+                before = seen.get(name, _NEW)
+                if before is value or _is_long(value):
+                    continue
+                if first:
+                    seen[name] = value
+                elif type(before) is not type(value) or before != value:
+                    yield name, value
+                continue
+            mark = _state_of(value) if kind == _GENERATOR else _safe_mark(value, kind, kinds)
             if mark is None:
                 continue
             size = _small_size(value, kind)
@@ -115,6 +125,10 @@ def _kind_of(cls: type) -> int:
     return _CONTAINER if is_dataclass(cls) else _SKIPPED
 
 
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str | bytes) and len(value) > MAX_TEXT
+
+
 def _small_size(value: Any, kind: int) -> int:
     """Bytes of a small tensor or array; 0 for anything else."""
     if kind not in (_TENSOR, _ARRAY) or (kind == _TENSOR and value.requires_grad):
@@ -126,7 +140,7 @@ def _small_size(value: Any, kind: int) -> int:
 def _mark(value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
     """What tells a value from another one later; None where it is not to be kept."""
     if kind == _VALUE:
-        return None if isinstance(value, str | bytes) and len(value) > MAX_TEXT else (value,)
+        return None if _is_long(value) else (value,)
     if kind == _TENSOR:
         if value.grad_fn is not None:  # known by what it was computed from
             return None
