@@ -41,6 +41,13 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
     type=click.Choice(["report", "skip", "stop", "raise"]),
     help="What becomes of a step whose loss or gradients are not finite [default: report].",
 )
+@click.option(
+    "--snapshot-at",
+    type=int,
+    multiple=True,
+    metavar="STEP",
+    help="Keep this step, so that `mothtrap replay` can do it again; may be given again.",
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any
@@ -66,7 +73,8 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
-    overrides["rule_files"] = overrides["rule_files"] or None  # none given: as configured
+    for several in ("rule_files", "snapshot_at"):
+        overrides[several] = overrides[several] or None  # none given: as configured
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.places import find_run

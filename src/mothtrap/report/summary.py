@@ -15,6 +15,7 @@ from mothtrap.core.observations import ScriptFailed, WorkerEnded
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
+from mothtrap.report.kept import KeptSnapshot, kept_snapshots
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -56,7 +57,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `dropped` counts captured records that were given up: a queue was full, or the run;
     `damage` names the stored parts that could not be read; `known` counts the findings
-    that a baseline holds, which are left out; `failures` are what ended the script.
+    that a baseline holds, which are left out; `failures` are what ended the script;
+    `snapshots` are the steps that can be done again.
     """
 
     run: RunFacts
@@ -72,6 +74,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known: int = 0
     guarded: tuple[Guarded, ...] = ()
     failures: tuple[Failure, ...] = ()
+    snapshots: tuple[KeptSnapshot, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -121,6 +124,7 @@ def summarize(
         known=len(judged.findings) - len(told),
         guarded=guarded(run),
         failures=failures(run),
+        snapshots=kept_snapshots(run),
     )
 
 

@@ -9,6 +9,7 @@ from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.kept import kept_lines
 from mothtrap.report.style import SEVERITY_COLOURS, Style, count_of, ranges
 from mothtrap.report.summary import RunSummary
 
@@ -67,6 +68,7 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
         lines.append(f"  {_counts(summary)}")
     lines += failure_lines(summary.failures, style)
     lines += guarded_lines(summary.guarded, style)
+    lines += kept_lines(summary.run.id, summary.snapshots, style)
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)

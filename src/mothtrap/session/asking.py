@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from mothtrap.core.collections import Collection
-from mothtrap.core.control import CaptureRequest
+from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
 from mothtrap.core.errors import ControlError
-from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.observations import CaptureChanged, SnapshotKept
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import control as store
 
 ANSWER_POLL_S = 0.1
 ALL_WORKERS_S = 5.0
 """How long the other workers are waited for once one has answered; chosen by hand."""
+
+
+AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept)
 
 
 def ask(path: Path, request: CaptureRequest, timeout_s: float) -> tuple[CaptureChanged, ...]:
@@ -31,15 +35,31 @@ def ask(path: Path, request: CaptureRequest, timeout_s: float) -> tuple[CaptureC
         ControlError: the job does not run, refuses, or gives no answer; says what then.
         OSError: the folder cannot be written.
     """
+    return _ask(path, request, timeout_s, CaptureChanged)
+
+
+def ask_for_snapshot(
+    path: Path, request: SnapshotRequest, timeout_s: float
+) -> tuple[SnapshotKept, ...]:
+    """Have a running job take a snapshot, and wait until each worker has written its own.
+
+    Arguments and errors are those of `ask`.
+    """
+    return _ask(path, request, timeout_s, SnapshotKept)
+
+
+def _ask(
+    path: Path, request: Request, timeout_s: float, kind: type[AnswerT]
+) -> tuple[AnswerT, ...]:
     run = open_run(path)
     _check_running(run)
     store.send(path, request)
     deadline_s = time.monotonic() + timeout_s
-    answers: list[CaptureChanged] = []
+    answers: list[AnswerT] = []
     while len(answers) < max(1, len(run.workers)) and time.monotonic() < deadline_s:
         time.sleep(ANSWER_POLL_S)
         run.refresh()
-        found = [a for a in run.observations(CaptureChanged) if a.request == request.id]
+        found = [a for a in run.observations(kind) if a.request == request.id]
         if found and not answers:
             deadline_s = min(deadline_s, time.monotonic() + ALL_WORKERS_S)
         answers = found
@@ -74,6 +94,6 @@ def in_force(path: Path) -> dict[str, Collection]:
 def _check_running(run: Run) -> None:
     if run.state != "running":
         raise ControlError(
-            f"{run.id} has {run.state}: what it captures cannot be changed any more; "
-            "`mothtrap ls` lists the runs"
+            f"{run.id} has {run.state}: nothing can be asked of it any more; `mothtrap ls` lists "
+            "the runs"
         )

@@ -121,7 +121,8 @@ class SnapshotTaking:
         if not self.active:
             return
         step = self._tracer.grouper.step
-        if isinstance(error, Exception) and self._taken != step and self._has_room():
+        begun = bool(self._tracer.recording.current().recorded.events)
+        if isinstance(error, Exception) and begun and self._taken != step and self._has_room():
             text = f"{type(error).__name__}: {error}"
             truth = self.truth.tell((), exception=text)
             self._take_now(Wish(reason="exception"), truth=truth)

@@ -1,0 +1,106 @@
+"""Have a running job keep its next step, so that it can be done again elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mothtrap.cli._group import Refusal
+
+if TYPE_CHECKING:
+    from mothtrap.snapshot.format import Stored
+
+
+@click.command(name="snapshot")
+@click.argument("run", required=False)
+@click.option("--list", "lists", is_flag=True, help="List the snapshots that there are.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
+@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
+    """Have a running job keep its next step; without RUN, the latest.
+
+    \b
+    mothtrap snapshot RUN           of the next step, and wait until it is written
+    mothtrap snapshot RUN --list    which there are, also of a run that has ended
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.snapshot.format import stored
+    from mothtrap.store.layout import find_run
+    from mothtrap.store.objects import is_url
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    if is_url(run or config.runs_dir):
+        raise Refusal(
+            "snapshots lie on the machine of the job; give the folder of the run there, not its URL"
+        )
+    path = find_run(run, config.runs_dir)
+    taken = set() if lists else _take(path, timeout)
+    found = [each for each in stored(path) if lists or str(each.folder.relative_to(path)) in taken]
+    _print(path, found, form)
+
+
+def _take(path: Path, timeout_s: float) -> set[str]:
+    """Have a snapshot taken; return the folders, below the run's."""
+    from mothtrap.core.control import SnapshotRequest
+    from mothtrap.session.asking import ask_for_snapshot
+    from mothtrap.store.control import new_id
+    from mothtrap.store.layout import attempts
+
+    request = SnapshotRequest(id=new_id(), attempt=attempts(path)[-1])
+    answers = ask_for_snapshot(path, request, timeout_s)
+    for answer in answers:
+        if answer.error:
+            click.echo(f"warning: a worker refuses: {answer.error}", err=True)
+    return {answer.folder for answer in answers if not answer.error}
+
+
+def _print(path: Path, found: list[Stored], form: str) -> None:
+    from mothtrap.core import jsonable
+
+    if form == "json":
+        click.echo(jsonable.encode([_facts(each) for each in found]).decode())
+        return
+    if not found:
+        click.echo(
+            f"{path.name} has no snapshots: one is made when a step is unsound, at a finding that "
+            "is an error, and when a running job is asked",
+            err=True,
+        )
+    from mothtrap.report.style import Style
+
+    style = Style.of(sys.stdout)
+    for each in found:
+        about = each.snapshot
+        if about is None:
+            click.echo(f"step {each.step}, worker {each.worker}: {style.safe(each.damage)}")
+            continue
+        exact = "" if about.state_step <= each.step else f", state of step {about.state_step}"
+        click.echo(
+            f"step {each.step}, worker {each.worker}: {style.safe(about.reason)}{exact}, "
+            f"{each.size_bytes / 2**20:.1f} MB: "
+            f"mothtrap replay {style.safe(path.name)} --step {each.step}"
+        )
+        if about.note:
+            click.echo(f"  {style.safe(about.note)}")
+
+
+def _facts(each: Stored) -> dict[str, object]:
+    about = each.snapshot
+    return {
+        "step": each.step,
+        "worker": each.worker,
+        "folder": str(each.folder),
+        "size_bytes": each.size_bytes,
+        "state_step": about.state_step if about is not None else None,
+        "reason": about.reason if about is not None else None,
+        "note": about.note if about is not None else "",
+        "created_s": about.created_s if about is not None else None,
+        "damage": each.damage,
+    }

@@ -1,0 +1,49 @@
+"""Which steps of a run can be done again: those of which a snapshot lies there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.observations import SnapshotKept
+from mothtrap.report.style import Style
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+NAMED = 6
+"""Steps that are named."""
+BASE = "base"
+
+
+class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of a step, of one worker or several; `exact`: its state is that of the step."""
+
+    step: int
+    reason: str
+    exact: bool
+
+
+def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
+    """The snapshots that were written and not removed since, by step."""
+    found: dict[int, KeptSnapshot] = {}
+    for kept in run.observations(SnapshotKept):
+        if kept.error or kept.reason == BASE or not (run.path / kept.folder).is_dir():
+            continue
+        found[kept.step] = KeptSnapshot(
+            step=kept.step, reason=kept.reason, exact=kept.state_step <= kept.step
+        )
+    return tuple(found[step] for step in sorted(found))
+
+
+def kept_lines(run_id: str, kept: tuple[KeptSnapshot, ...], style: Style) -> list[str]:
+    """One line that names them, and the command for the first one."""
+    if not kept:
+        return []
+    steps = ", ".join(str(snapshot.step) for snapshot in kept[:NAMED])
+    steps += ", ..." if len(kept) > NAMED else ""
+    chosen = next((snapshot for snapshot in kept if snapshot.exact), kept[0])
+    word = "step" if len(kept) == 1 else "steps"
+    command = f"mothtrap replay {style.safe(run_id)} --step {chosen.step}"
+    return [f"  can be done again: {word} {steps}: {command}"]
