@@ -1,7 +1,8 @@
-"""Look whether this environment lets mothtrap work."""
+"""Look whether mothtrap can work here, or what keeps a run from being repeated."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -15,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
+    from mothtrap.report.hindrances import Hindrance
 
 # Chosen by hand: an hour of training with everything captured stays well below it.
 LOW_DISK_BYTES = 1e9
@@ -30,15 +32,72 @@ class Check(NamedTuple):
 
 
 @click.command(name="doctor")
+@click.argument("run", required=False)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 @click.pass_context
-def command(ctx: click.Context, runs_dir: str | None) -> None:
-    """Look whether this environment lets mothtrap work; exit with 1 when it does not."""
-    problems = 0
-    for check in _checks(runs_dir):
-        problems += check.state == "problem"
-        click.echo(f"{check.state:<8} {check.what}: {check.finding}")
-    ctx.exit(1 if problems else 0)
+def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
+    """Look whether this environment lets mothtrap work; exit with 1 when it does not.
+
+    With RUN, a path or the name of a run: say what keeps that run from giving the same
+    numbers again, and how to mend it; exit with 1 when it will not.
+
+    \b
+    will          the numbers of another run will be different
+    may           they may be: it depends on what the script does
+    cannot tell   the run's ledger does not show it
+    """
+    if run is not None:
+        found, name = _hindrances(run, runs_dir)
+        _show_hindrances(found, name, form)
+        ctx.exit(1 if any(each.state == "will" for each in found) else 0)
+    checks = list(_checks(runs_dir))
+    if form == "json":
+        click.echo(json.dumps([check._asdict() for check in checks]))
+    else:
+        for check in checks:
+            click.echo(f"{check.state:<8} {check.what}: {check.finding}")
+    ctx.exit(1 if any(check.state == "problem" for check in checks) else 0)
+
+
+def _hindrances(argument: str, runs_dir: str | None) -> tuple[list[Hindrance], str]:
+    from mothtrap.core.config import load_config
+    from mothtrap.core.data_observations import LoaderBegan
+    from mothtrap.core.errors import DamagedDataError
+    from mothtrap.reader.run import open_run
+    from mothtrap.report import hindrances as report
+    from mothtrap.session import surroundings
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    run = open_run(argument, config.runs_dir)
+    found: list[Hindrance] = []
+    try:
+        ledger, source = run.ledger(), run.source
+    except DamagedDataError as err:
+        click.echo(f"warning: {err}", err=True)
+        ledger = source = None
+    loaders = run.observations(LoaderBegan)
+    found += report.hindrances(ledger, source, loaders, run.samples.data())
+    if ledger is not None:
+        here = surroundings.installed_versions(ledger.facts.get("versions", {}))
+        found += report.differences_here(ledger, here, surroundings.hardware())
+        then = ledger.facts.get("sources", {})
+        found += report.changed_sources(then, surroundings.digests_of(then, Path(ledger.cwd)))
+    return found, run.id
+
+
+def _show_hindrances(found: list[Hindrance], name: str, form: str) -> None:
+    from mothtrap.core import jsonable
+    from mothtrap.report import hindrances as report
+    from mothtrap.report.style import Style
+
+    if form == "json":
+        said = {"run": name, "verdict": report.verdict(found), "hindrances": found}
+        click.echo(jsonable.encode(said))
+    else:
+        click.echo(report.text(found, name, Style.of(sys.stdout)), color=True)
 
 
 def _checks(runs_dir: str | None) -> Iterator[Check]:

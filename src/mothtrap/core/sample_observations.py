@@ -56,7 +56,8 @@ class DataSeen(Observation, frozen=True, kw_only=True, tag=True):
     the attribute that holds names of files, `root` what all names that are told (see
     `SamplesNamed`) lack at their beginning; both empty where there are none. `digest` is
     one of the first batch that was handed over, bit by bit: "" where that was not on the
-    host.
+    host. `sorted_names`: whether the first names of files stand in their order; None where
+    there are none. `generators` are attributes that hold random generators of its own.
     """
 
     data: int
@@ -66,6 +67,8 @@ class DataSeen(Observation, frozen=True, kw_only=True, tag=True):
     names_in: str = ""
     root: str = ""
     digest: str = ""
+    sorted_names: bool | None = None
+    generators: tuple[str, ...] = ()
 
 
 class SamplesNamed(Observation, frozen=True, kw_only=True, tag=True):

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.observations import Blind, Dropped, Observation, StepGuarded, ToolError
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
@@ -14,6 +15,7 @@ from mothtrap.reader.files import RunFiles
 from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses
 from mothtrap.reader.numbers import scalar_series
 from mothtrap.reader.parts import EVERYTHING, Span
+from mothtrap.store.layout import read_ledger, read_source
 
 ObservationT = TypeVar("ObservationT", bound=Observation)
 
@@ -58,6 +60,28 @@ class RunFacts:
     def end(self) -> RunEnd | None:
         """How the latest attempt ended; None while it runs, and of watched scripts."""
         return self._span.latest.end
+
+    def ledger(self, worker: int | None = None) -> Ledger | None:
+        """Return what a worker's numbers depended on in its latest attempt; None = unknown.
+
+        Args:
+            worker: rank; None means the lowest.
+
+        Raises:
+            DamagedDataError: the file is damaged.
+        """
+        rank = min(self.workers, default=0) if worker is None else worker
+        views = self._span.views(rank)
+        return read_ledger(views[-1].folder) if views else None
+
+    @property
+    def source(self) -> Source | None:
+        """The script's repository at the start of the latest attempt; None = unknown.
+
+        Raises:
+            DamagedDataError: the file is damaged.
+        """
+        return read_source(self._span.latest.path)
 
     @property
     def attempts(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import re
@@ -104,6 +105,37 @@ def sources(modules: Mapping[str, object]) -> dict[str, Fact]:
     return dict(sorted(found.items()))
 
 
+def installed_versions(wanted: Iterable[str]) -> dict[str, Fact]:
+    """Return the versions that are installed here, of what a ledger names; imports nothing.
+
+    Args:
+        wanted: names of modules.
+
+    Returns:
+        By module; None where it is not installed. A module that is, but has another name
+        than its distribution, is left out: its version is not known.
+    """
+    installed = _installed()
+    found: dict[str, Fact] = {"python": platform.python_version()}
+    for name in wanted:
+        if _normal(name) in installed:
+            found[name] = installed[_normal(name)]
+        elif name != "python" and not _is_importable(name):
+            found[name] = None
+    return found
+
+
+def digests_of(paths: Iterable[str], folder: Path) -> dict[str, Fact]:
+    """Return digests of files as `sources` does, of those that can be read."""
+    found: dict[str, Fact] = {}
+    for path in paths:
+        try:
+            found[path] = xxhash.xxh3_64_hexdigest((folder / path).read_bytes())
+        except OSError:
+            continue
+    return found
+
+
 def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return a command line in which what looks like a secret is masked."""
     found: list[str] = []
@@ -141,6 +173,13 @@ def _installed() -> dict[str, str]:
             if match:
                 found.setdefault(_normal(match.group(1)), match.group(2))
     return found
+
+
+def _is_importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _folders() -> Iterable[str]:

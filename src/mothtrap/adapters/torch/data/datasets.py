@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from mothtrap.adapters.torch.data.filenames import FileNames, file_names
@@ -23,6 +25,8 @@ NAMED = 4_000_000
 """Samples of a data set whose names are told."""
 DIGESTED_BYTES = 64 << 20
 """Of a first batch, beyond which it has no digest; chosen by hand: 10 ms, once."""
+
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 
 Placed = Sequence[tuple[str, torch.Tensor]]
 
@@ -111,9 +115,20 @@ class DataBook:
                 names_in=names.attribute if names is not None else "",
                 root=names.root if names is not None else "",
                 digest=_digest(placed),
+                sorted_names=names.are_sorted(data) if names is not None else None,
+                generators=_generators(data),
             )
         )
         return known
+
+
+def _generators(data: object) -> tuple[str, ...]:
+    """Names of attributes that hold random generators."""
+    try:
+        held = vars(data)
+    except TypeError:
+        return ()
+    return tuple(name for name, value in held.items() if isinstance(value, GENERATORS))
 
 
 def _digest(placed: Placed) -> str:

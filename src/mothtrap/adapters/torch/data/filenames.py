@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ FAVOURITES = ("samples", "imgs", "files", "paths", "filenames", "images", "image
 as most libraries keep them."""
 MAX_LENGTH = 1024
 """Characters of a name."""
+COMPARED = 10_000
+"""Names whose order is looked at; chosen by hand: 2 ms, once."""
 PROBED = 4
 """Samples whose names must look like names of files."""
 _FILE = re.compile(r"[^\n\r\t]*[^\n\r\t. ]\.[A-Za-z][A-Za-z0-9]{0,9}(\.[A-Za-z0-9]{1,4})?")
@@ -39,6 +42,11 @@ class FileNames:
         except (KeyError, IndexError, TypeError):  # the data set has changed
             return ""
         return name.removeprefix(self.root)[:MAX_LENGTH]
+
+    def are_sorted(self, data: object) -> bool:
+        """Whether the first names stand in the order of the alphabet."""
+        names = [_name(entry) for entry in vars(data)[self.attribute][:COMPARED]]
+        return all(before <= after for before, after in itertools.pairwise(names))
 
 
 def file_names(data: object, length: int | None) -> FileNames | None:

@@ -272,6 +272,7 @@ class LoaderWatch:
                 samples=source.plan.samples,
                 batch_size=source.plan.batch_size,
                 batches=source.plan.batches,
+                in_order=source.plan.in_order,
                 location=location,
             )
         )

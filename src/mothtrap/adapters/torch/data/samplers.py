@@ -36,6 +36,7 @@ class Plan:
     samples: int | None
     batch_size: int | None
     batches: int | None
+    in_order: bool
 
 
 def plan_of(loader: DataLoader[Any]) -> Plan:
@@ -49,6 +50,7 @@ def plan_of(loader: DataLoader[Any]) -> Plan:
         samples=_length(loader.dataset) if known else None,
         batch_size=batches.batch_size if type(batches) is BatchSampler else None,
         batches=_length(batches) if known and type(batches) is BatchSampler else None,
+        in_order=not loader.num_workers or bool(getattr(loader, "in_order", True)),
     )
 
 

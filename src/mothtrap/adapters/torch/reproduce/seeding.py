@@ -25,6 +25,8 @@ Chosen by hand: 10 ms."""
 SEED_TURNS = 16
 """The same for each seed that is tried."""
 USUAL_SEEDS = (*range(11), 42, 100, 123, 1234, 12345, 1337, 2023, 2024, 2025, 3407)
+CLOCK_TURNS, CLOCK_TRIED_S = 1, 300
+"""The same for each second before the first step's end, and how many are tried."""
 SMALL_SEED = 1 << 32
 """Noise of the system gives a number below it once in four billion times."""
 CLOCK_S = 366 * 86400.0
@@ -104,18 +106,35 @@ def explain(
     ):
         if before is None or after is None:
             facts[f"start.{name}"] = Start.UNKNOWN
-            continue
-        seed = _seed_of(after, tried, twister)
-        if seed is not None:
-            facts[f"seed.{name}"] = seed
-            facts[f"start.{name}"] = Start.CLOCK if is_clock(seed, now_s) else Start.SEEDED
-        elif before == after:
-            facts[f"start.{name}"] = Start.UNUSED if early else Start.UNKNOWN
-        elif _leads(twister(before), after, TURNS):
-            facts[f"start.{name}"] = Start.UNSEEDED if early else Start.UNKNOWN
+        elif before == after and early:
+            facts[f"start.{name}"] = Start.UNUSED
         else:
-            facts[f"start.{name}"] = Start.SEEDED
+            facts |= _of_twister(name, before, after, twister, tried, now_s, early=early)
     return facts
+
+
+def _of_twister(
+    name: str,
+    before: _Words,
+    after: _Words,
+    twister: type[_Python | _Numpy],
+    tried: Sequence[int],
+    now_s: float,
+    *,
+    early: bool,
+) -> dict[str, Fact]:
+    """Say how one generator was set up."""
+    same = _leads(twister(before), after, TURNS)
+    seed = _seed_of(after, tried, twister)
+    if seed is None and not same:
+        seconds = range(int(now_s), int(now_s) - CLOCK_TRIED_S, -1)
+        seed = next((s for s in seconds if _leads(twister(s), after, CLOCK_TURNS)), None)
+    if seed is not None:
+        start = Start.CLOCK if is_clock(seed, now_s) else Start.SEEDED
+        return {f"start.{name}": start, f"seed.{name}": seed}
+    if same:
+        return {f"start.{name}": Start.UNSEEDED if early else Start.UNKNOWN}
+    return {f"start.{name}": Start.SEEDED}
 
 
 def is_clock(seed: int, now_s: float) -> bool:
