@@ -50,6 +50,16 @@ def _batches(run: Run) -> Digests:
     return np.array([values[:length] for values in found]).reshape(len(found), length)
 
 
+def agree_again(first: Run, second: Run) -> bool:
+    """Whether batches are the same again after the first one that is not."""
+    mine, theirs = _batches(first), _batches(second)
+    if mine.shape[0] != theirs.shape[0]:
+        return False
+    length = min(mine.shape[1], theirs.shape[1])
+    differs_B = (mine[:, :length] != theirs[:, :length]).any(axis=0)
+    return bool(differs_B.any() and not differs_B[int(differs_B.argmax()) :].all())
+
+
 def other_parts(first: Run, second: Run) -> list[str]:
     """Say how many batches differ, and in which of their parts, so far as that is known."""
     mine, theirs = _batches(first), _batches(second)
@@ -57,7 +67,7 @@ def other_parts(first: Run, second: Run) -> list[str]:
         return []
     length = min(mine.shape[1], theirs.shape[1])
     differs = mine[:, :length] != theirs[:, :length]
-    share = f"{int(differs.any(axis=0).sum())} of {length} batches differ"
+    share = f"{int(differs.any(axis=0).sum()):,} of {length:,} batches differ"
     names = [s.of for s in first.scalars("digest:batch:*", mode=Mode.TRAIN)]
     parts = [name for name, row in zip(names, differs, strict=False) if row.any()]
     if names and len(parts) < len(names):

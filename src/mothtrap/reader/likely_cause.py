@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 import numpy as np
 
 from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import KINDS, Kind
 from mothtrap.reader.comparable import Phase
 from mothtrap.reader.conditions import ConditionDiffers
-from mothtrap.reader.data_differences import other_parts, same_rows, same_samples
+from mothtrap.reader.data_differences import agree_again, other_parts, same_rows, same_samples
 from mothtrap.reader.departure import Departure
 from mothtrap.reader.run import Run
 
@@ -150,13 +151,14 @@ def _of_batch(case: _Case) -> Cause:
             sentence=f"the loader is set differently ({loaders[0].what})",
             evidence=evidence,
         )
-    if same:
+    if same and not agree_again(case.first, case.second):
         return Cause(
             kind="random numbers",
             sentence="the same samples come with other values: augmentation or preprocessing",
             evidence=evidence,
         )
-    return Cause(kind="data", sentence="the runs are given other data", evidence=evidence)
+    told = "some samples have other values" if same else "the runs are given other data"
+    return Cause(kind="data", sentence=told, evidence=evidence)
 
 
 def _of_targets(case: _Case) -> Cause:
@@ -214,27 +216,59 @@ _SETTINGS = {
 
 def _of_results(case: _Case) -> Cause:
     what, relative = case.departure.what, case.departure.relative
+    if relative is None:
+        relative = _apart(case)
     types = [c for c in case.conditions if c.what.startswith("element types")]
-    agrees = (f"all that was compared before {what} agrees",)
+    agrees = [f"all that was compared before {what} agrees"]
+    if not _compares_weights(case):
+        agrees.append(
+            f"the weights before step {case.departure.step} were not compared bit by bit: "
+            "`digests = true` in the configuration of both runs does that"
+        )
     if types:
         return Cause(
             kind="numerics",
-            sentence=f"other element types are computed with: {types[0].what} are "
-            f"{types[0].first or 'unknown'} and {types[0].second or 'unknown'}",
-            evidence=agrees,
+            sentence=f"the {types[0].what} are {types[0].first or 'unknown'} in the first run "
+            f"and {types[0].second or 'unknown'} in the second",
+            evidence=tuple(agrees),
         )
     if relative is not None and relative > LAST_BITS:
         return Cause(
             kind="code",
             sentence=f"from the same inputs {what} comes out as another value "
             f"({relative:.1%} apart): it is computed differently",
-            evidence=agrees,
+            evidence=tuple(agrees),
         )
-    if relative is None:
-        return Cause(kind="unknown", sentence=f"{what} differs", evidence=agrees)
+    much = "otherwise" if relative is None else f"{relative:.1e} apart"
     return Cause(
         kind="numerics",
-        sentence=f"from the same inputs {what} comes out {relative:.1e} apart: rounding, as of "
-        "another library, device, number of threads, or an algorithm that is not deterministic",
-        evidence=agrees,
+        sentence=f"from the same inputs {what} comes out {much}: rounding, as of another library, "
+        "device, number of threads, or an algorithm that is not deterministic",
+        evidence=tuple(agrees),
+    )
+
+
+def _apart(case: _Case) -> float | None:
+    """By how much the norms of a tensor differ whose digests do; None where they are not known."""
+    kind, _, name = case.departure.what.partition(":")
+    if kind not in KINDS:
+        return None
+    norms = []
+    for run in (case.first, case.second):
+        found = run.range(case.departure.step, case.departure.step + 1).stats(
+            cast(Kind, kind), worker=case.departure.worker
+        )["l2"]
+        columns = [place for place, tensor in enumerate(found.tensors) if tensor.name == name]
+        if not columns or not len(found):
+            return None
+        norms.append(float(found.values_ST[0, columns[0]]))
+    size = max(map(abs, norms))
+    return abs(norms[0] - norms[1]) / size if size and np.isfinite(size) else None
+
+
+def _compares_weights(case: _Case) -> bool:
+    """Whether both runs have digests of weights at the step of the departure."""
+    return all(
+        bool(run.range(case.departure.step, case.departure.step + 1).scalars("digest*:weight:*"))
+        for run in (case.first, case.second)
     )
