@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 import weakref
 from collections import OrderedDict
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.reproduce.generators import generator_tree
 from mothtrap.adapters.torch.reproduce.values import array_of, framework_tree, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import TreeMaker
@@ -31,6 +33,18 @@ _BIG = 2**63
 MAX_KNOWN = 512
 """Values that are told apart by identity before those that are gone are forgotten."""
 
+_ROWS = {"compressed": "crow_indices", "plain": "col_indices", "values": "values"}
+_COLUMNS = {"compressed": "ccol_indices", "plain": "row_indices", "values": "values"}
+_PARTS = {
+    torch.sparse_coo: {"indices": "_indices", "values": "_values"},
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
+"""What a sparse tensor consists of, by name, and how it is asked for it."""
+
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
 
 
@@ -166,9 +180,16 @@ class Copies:
         return used
 
     def _of_framework(self, value: Any) -> Tree:
+        if isinstance(value, _GENERATORS):
+            return generator_tree(value, self._plain_tree)
         return framework_tree(value, self._tensor)
 
+    def _plain_tree(self, value: Any) -> Tree:
+        return TreeMaker(lambda _: None, self._array).tree(value)
+
     def _tensor(self, tensor: torch.Tensor) -> Tree:
+        if tensor.layout in _PARTS and type(tensor) is torch.Tensor and tensor.grad_fn is None:
+            return self._sparse(tensor)
         reason = _why_not(tensor)
         if reason is not None:
             if reason:
@@ -184,6 +205,17 @@ class Copies:
         made = self._copied(tensor, size)
         self._remember(tensor, made)
         return tensor_tree(tensor, self._use(made))
+
+    def _sparse(self, tensor: torch.Tensor) -> Tree:
+        fields: dict[str, Any] = {
+            "layout": str(tensor.layout).removeprefix("torch."),
+            "size": {"list": list(tensor.shape)},
+        }
+        if tensor.layout is torch.sparse_coo:
+            fields["coalesced"] = tensor.is_coalesced()
+        for name, method in _PARTS[tensor.layout].items():
+            fields[name] = self._tensor(getattr(tensor.detach(), method)())
+        return {"framework": "sparse", "fields": fields}
 
     def _array(self, array: npt.NDArray[Any]) -> Tree:
         if array.nbytes > self._most_bytes:

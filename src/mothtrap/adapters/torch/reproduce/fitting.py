@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import inspect
+import random
 import sys
 from collections.abc import Mapping
 from types import FrameType
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mothtrap.adapters.torch.reproduce.generators import take_over
 from mothtrap.snapshot.tree import Opaque
 
 MAX_DEPTH = 60
@@ -43,6 +45,8 @@ def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
         return _tensor(found, recorded)
     if isinstance(recorded, torch.Generator):
         return _generator(found, recorded)
+    if isinstance(recorded, np.random.Generator | np.random.RandomState | random.Random):
+        return found if take_over(found, recorded) else recorded
     if isinstance(recorded, np.ndarray | np.generic):
         return found if _same_array(found, recorded) else recorded
     if isinstance(recorded, dict):

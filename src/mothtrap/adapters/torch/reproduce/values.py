@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.reproduce.generators import KINDS, generator_of
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.torch.plain import local
@@ -82,6 +83,10 @@ def framework_value(
                 tensors[key] = tensor_of(arrays[key], tree, device)
             return tensors[key]
         kind, fields = tree["framework"], tree["fields"]
+        if kind in KINDS:
+            return generator_of(kind, fields.get("state"))
+        if kind == "sparse":
+            return sparse_of(fields)
         if kind == "Generator":
             generator = torch.Generator(_present(device or fields["device"]))
             state: torch.Tensor = fields["state"]
@@ -113,6 +118,28 @@ def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) 
         tensor = torch.empty_strided(array.shape, strides, dtype=dtype).copy_(tensor)
     tensor = tensor.to(_present(device or tree.get("device", "cpu")))
     return tensor.requires_grad_() if tree.get("requires_grad") else tensor
+
+
+def sparse_of(fields: Mapping[str, Any]) -> torch.Tensor:
+    """Return a new sparse tensor of the parts of one.
+
+    Raises:
+        DamagedSnapshotError: the parts are not those of a sparse tensor.
+    """
+    try:
+        size, layout = tuple(fields["size"]), str(fields["layout"])
+        if layout == "sparse_coo":
+            made = torch.sparse_coo_tensor(
+                fields["indices"], fields["values"], size, check_invariants=True
+            )
+            return made._coalesced_(bool(fields["coalesced"]))
+        return torch.sparse_compressed_tensor(
+            *(fields["compressed"], fields["plain"], fields["values"], size),
+            layout=getattr(torch, layout),
+            check_invariants=True,
+        )
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
+        raise DamagedSnapshotError(f"a snapshot holds no sparse tensor: {err}") from err
 
 
 def _present(device: str) -> torch.device:

@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.reproduce.frame_variables import variables
+from mothtrap.adapters.torch.reproduce.generators import state_of
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 """Tensors that are kept although they have not changed: each, and together."""
@@ -167,9 +168,7 @@ def _state_of(generator: Any) -> Any:
         return (ctypes.string_at(state.data_ptr(), state.nbytes),)
     if isinstance(generator, random.Random):
         return (generator.getstate(),)
-    if isinstance(generator, np.random.RandomState):
-        return (repr(generator.get_state(legacy=False)),)
-    return (repr(generator.bit_generator.state),)
+    return (repr(state_of(generator)),)
 
 
 def _marks(parts: list[Any], kinds: dict[type, int], depth: int) -> Iterator[Any]:

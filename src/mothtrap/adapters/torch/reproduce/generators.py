@@ -1,0 +1,88 @@
+"""Random generators of numpy's and Python's that a script has made for itself, as trees."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mothtrap.core.errors import DamagedSnapshotError
+from mothtrap.core.snapshots import Tree
+
+_NUMPY = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+KINDS = ("numpy.Generator", "numpy.RandomState", "random.Random")
+"""As a tree names them."""
+
+
+def generator_tree(value: Any, tree: Callable[[Any], Tree]) -> Tree:
+    """The tree of a generator; None of anything else, and of a generator of an unknown kind.
+
+    Args:
+        value: anything.
+        tree: of the values of its state.
+    """
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        kind = "numpy.Generator" if isinstance(value, np.random.Generator) else "numpy.RandomState"
+        state = state_of(value)
+        known = state.get("bit_generator") in _NUMPY
+        return {"framework": kind, "fields": {"state": tree(state)}} if known else None
+    if type(value) is random.Random:
+        version, words, gauss = value.getstate()
+        packed = np.array(words, np.uint32)
+        state = {"version": version, "words": packed, "gauss": gauss}
+        return {"framework": "random.Random", "fields": {"state": tree(state)}}
+    return None
+
+
+def generator_of(kind: str, state: Any) -> Any:
+    """Make a generator of the kind and state that a tree names.
+
+    Raises:
+        DamagedSnapshotError: there are no such generators, or no such state.
+    """
+    try:
+        if kind == "random.Random":
+            own = random.Random()
+            words = tuple(int(word) for word in state["words"])
+            own.setstate((state["version"], words, state["gauss"]))
+            return own
+        if state["bit_generator"] not in _NUMPY:
+            raise ValueError(f"no generator is called {state['bit_generator']!r}")
+        bits = getattr(np.random, state["bit_generator"])()
+        made: Any = (
+            np.random.Generator(bits) if kind == "numpy.Generator" else np.random.RandomState(bits)
+        )
+        _set_state(made, state)
+    except (KeyError, TypeError, ValueError) as err:
+        raise DamagedSnapshotError(f"a snapshot holds no state of a {kind}: {err}") from err
+    return made
+
+
+def take_over(found: Any, recorded: Any) -> bool:
+    """Put a generator into the state of another one of its kind; whether that could be done."""
+    if type(found) is not type(recorded):
+        return False
+    if type(recorded) is random.Random:
+        found.setstate(recorded.getstate())
+        return True
+    state = state_of(recorded)
+    if state["bit_generator"] != state_of(found)["bit_generator"]:
+        return False
+    _set_state(found, state)
+    return True
+
+
+def state_of(generator: Any) -> dict[str, Any]:
+    """The state of a generator of numpy's, as numpy gives it."""
+    if isinstance(generator, np.random.RandomState):
+        return dict(generator.get_state(legacy=False))
+    return dict(generator.bit_generator.state)
+
+
+def _set_state(generator: Any, state: Mapping[str, Any]) -> None:
+    if isinstance(generator, np.random.RandomState):
+        generator.set_state(dict(state))
+    else:
+        generator.bit_generator.state = dict(state)
