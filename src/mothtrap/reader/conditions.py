@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import xxhash
 
 from mothtrap.core.config import Config, plain
 from mothtrap.core.data_observations import LoaderBegan
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.ledger import SECTIONS
 from mothtrap.core.observations import OptimizerFacts, WorkerStarted
 from mothtrap.reader.run import Run
 
@@ -30,6 +33,9 @@ _OPTIMIZER = (
 _PLACES = frozenset({"runs_dir", "invariants", "reference", "rule_files"})
 """Settings that say where something lies."""
 _TYPED = {"weight": "weights", "bias": "biases", "activation": "activations"}
+
+Seen = TypeVar("Seen", LoaderBegan, OptimizerFacts)
+Kept = TypeVar("Kept")
 
 
 class ConditionDiffers(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,13 +61,11 @@ def _conditions(run: Run) -> Iterator[tuple[str, str]]:
     if info is not None:
         yield "command", " ".join(_words(info.command))
         yield "working directory", info.cwd
-        yield "python", info.python
         yield "mothtrap", info.mothtrap
         yield "host", info.host
     yield "workers", str(len(run.workers))
-    starts = run.observations(WorkerStarted)
-    if starts:
-        yield from ((name, version) for name, version in sorted(starts[0].versions.items()))
+    yield from _source(run)
+    yield from _ledger(run)
     for loader in _firsts(run.observations(LoaderBegan), lambda seen: seen.loader).values():
         yield from (
             (f"{loader.loader}: {name}", str(getattr(loader, name)))
@@ -75,12 +79,42 @@ def _conditions(run: Run) -> Iterator[tuple[str, str]]:
         yield from _settings(info.config)
 
 
+def _source(run: Run) -> Iterator[tuple[str, str]]:
+    """The commit of the script, and what of it is not committed."""
+    source = _readable(lambda: run.source)
+    if source is not None and source.commit:
+        yield "sources: commit", source.commit
+        yield "sources: branch", source.branch
+        changes = xxhash.xxh3_64_hexdigest(source.diff.encode()) if source.diff else ""
+        yield "sources: uncommitted changes", " ".join((*source.changed[:4], changes)).strip()
+
+
+def _ledger(run: Run) -> Iterator[tuple[str, str]]:
+    """Facts of the ledger, `section: name`; without one what workers told of themselves."""
+    ledger = _readable(run.ledger)
+    if ledger is not None:
+        for section in dict.fromkeys((*SECTIONS, *ledger.facts)):
+            for name, value in sorted(ledger.facts.get(section, {}).items()):
+                if not (section == "random" and name.startswith("digest.")):
+                    yield f"{section}: {name}", _text(value)
+        return
+    starts = run.observations(WorkerStarted)
+    if starts:
+        versions = starts[0].versions
+        yield from ((f"versions: {name}", versions[name]) for name in sorted(versions))
+
+
+def _readable(read: Callable[[], Kept | None]) -> Kept | None:
+    """Something of a run; None where it is damaged: the steps can be compared all the same."""
+    try:
+        return read()
+    except DamagedDataError:
+        return None
+
+
 def _words(command: tuple[str, ...]) -> list[str]:
     """A command without the folder of its interpreter."""
     return [Path(command[0]).name, *command[1:]] if command else []
-
-
-Seen = TypeVar("Seen", LoaderBegan, OptimizerFacts)
 
 
 def _firsts(seen: Iterable[Seen], name: Callable[[Seen], str]) -> dict[str, Seen]:

@@ -69,15 +69,29 @@ def likely_cause(
         Phase.SETTINGS.words: _of_settings,
     }.get(departure.phase, _of_results)
     cause = asked(_Case(first, second, departure, conditions))
-    told = [f"{c.what}: {c.first or '-'} and {c.second or '-'}" for c in _relevant(conditions)]
+    known = _relevant(conditions, cause.kind)
+    told = [f"{c.what}: {c.first or '-'} and {c.second or '-'}" for c in known]
     evidence = (*cause.evidence, *(text for text in told if text not in cause.evidence))
     return msgspec.structs.replace(cause, evidence=evidence[:8])
 
 
-def _relevant(conditions: Sequence[ConditionDiffers]) -> list[ConditionDiffers]:
-    """Without what can hardly change a training."""
-    quiet = ("setting ", "host", "working directory", "command")
-    return [c for c in conditions if not c.what.startswith(quiet)]
+_SPEAKING: dict[CauseKind, tuple[str, ...]] = {
+    "random numbers": ("random: ",),
+    "initialisation": ("random: ",),
+    "numerics": ("element types", "determinism: ", "versions: ", "hardware: ", "sources: "),
+    "code": ("sources: ", "versions: "),
+    "data order": ("random: ", "loader "),
+}
+"""Differing conditions that speak for a kind of cause, the best first."""
+
+
+def _relevant(conditions: Sequence[ConditionDiffers], kind: CauseKind) -> list[ConditionDiffers]:
+    """What speaks for a kind of cause, then the rest but for what can hardly change a training."""
+    quiet = ("setting ", "host", "working directory", "command", "environment: ", "hardware: ")
+    heads = _SPEAKING.get(kind, ())
+    speaking = [c for head in heads for c in conditions if c.what.startswith(head)]
+    rest = [c for c in conditions if c not in speaking and not c.what.startswith(quiet)]
+    return [*speaking, *rest]
 
 
 def _of_state(case: _Case) -> Cause:
