@@ -222,6 +222,7 @@ class LoaderWatch:
 
     def trained_on(self) -> None:
         """A backward begins: the latest batch is trained on."""
+        self._job.contain_part("samples", self.provenance.backward_began)
         batch = self.latest
         if batch is not None and batch.trains and not batch.source.trained:
             batch.source.trained = True

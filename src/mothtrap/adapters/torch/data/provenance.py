@@ -2,7 +2,8 @@
 
 A batch of a loader is known by its memory when a model is called, also where a later one
 was loaded meanwhile; where its tensors were moved or changed on the way, the latest batch
-of as many rows is taken. What comes from no loader is known by digests of its rows.
+of as many rows is taken, or what was loaded since the last backward. What comes from no
+loader is known by digests of its rows.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Handed:
         told: what is known of its samples.
         tensors: the batch's, with the addresses of their memory.
         rows: lengths of its tensors.
+        backwards: that had begun when it was loaded.
         step: the last one that trained on it; -1 before that.
         evaluated: a model was given it with nothing to be trained.
     """
@@ -49,7 +51,7 @@ class Handed:
     told: SampleBatch
     tensors: list[tuple[int, weakref.ref[torch.Tensor]]]
     rows: set[int]
-    loaded: int
+    backwards: int
     step: int = -1
     evaluated: bool = False
 
@@ -70,6 +72,8 @@ class ProvenanceWatch:
         self._data = DataBook(job)
         self._held: deque[Handed] = deque(maxlen=HELD)
         self._step = _Step()
+        self._backwards = 0
+        self._known = False
         self._repeated: dict[str, tuple[int, str]] = {}
 
     def loaded(
@@ -111,7 +115,7 @@ class ProvenanceWatch:
         held = [(_address(t), weakref.ref(t)) for _, t in placed]
         rows = {len(t) for _, t in placed if t.ndim}
         told = SampleBatch(**fields)
-        self._held.append(Handed(told, held, rows, self._job.grouper.step))
+        self._held.append(Handed(told, held, rows, self._backwards))
 
     def called(self, arguments: Placed, *, trains: bool, first: bool) -> None:
         """A model is called by user code.
@@ -127,17 +131,22 @@ class ProvenanceWatch:
                 self._took(handed, sure=sure)
             else:
                 handed.evaluated = handed.step < 0
-        elif trains and first:
+        elif trains and first and not self._waiting():
             found = digests_of([(p, t) for p, t in arguments if not t.requires_grad])
             if found:
                 self._add(SampleBatch(**found))
 
+    def backward_began(self) -> None:
+        """A loss is trained on: of batches that no model was seen to be given, those that
+        were loaded since the last time."""
+        if not self._known:
+            for handed in self._waiting():
+                self._took(handed, sure=False)
+        self._known = False
+        self._backwards += 1
+
     def close(self, step: int) -> None:
         """The step is over: tell what it trained on."""
-        if not self._step.batches:
-            for handed in self._held:
-                if handed.loaded == step and handed.step < 0 and not handed.evaluated:
-                    self._took(handed, sure=False)
         taken, self._step = self._step, _Step()
         if taken.batches:
             told = tuple(self._without_repetition(batch, step) for batch in taken.batches)
@@ -175,7 +184,16 @@ class ProvenanceWatch:
         rows = {len(t) for _, t in arguments if t.ndim}
         return (latest, False) if rows & latest.rows else (None, False)
 
+    def _waiting(self) -> list[Handed]:
+        """Batches that were loaded since the last backward, and not given to a model."""
+        return [
+            handed
+            for handed in self._held
+            if handed.backwards == self._backwards and handed.step < 0 and not handed.evaluated
+        ]
+
     def _took(self, handed: Handed, *, sure: bool) -> None:
+        self._known = True
         step = self._job.grouper.step
         if handed.step != step:
             handed.step = step
@@ -185,6 +203,7 @@ class ProvenanceWatch:
             self._add(told)
 
     def _add(self, batch: SampleBatch) -> None:
+        self._known = True
         if len(self._step.batches) < TOLD:
             self._step.batches.append(batch)
         else:
