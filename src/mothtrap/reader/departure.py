@@ -62,6 +62,7 @@ class Tolerance:
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(first), np.abs(second))
             near = np.abs(first - second) <= self.atol + self.rtol * size
+            near &= np.isfinite(size)
         same: Bools = (first == second) | (np.isnan(first) & np.isnan(second))
         return ~(same | near) if not self.exact else ~same
 

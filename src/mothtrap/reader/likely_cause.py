@@ -282,7 +282,8 @@ def _apart(case: _Case) -> float | None:
 
 def _compares_weights(case: _Case) -> bool:
     """Whether both runs have digests of weights at the step of the departure."""
-    return all(
-        bool(run.range(case.departure.step, case.departure.step + 1).scalars("digest*:weight:*"))
-        for run in (case.first, case.second)
+    step = case.departure.step
+    found = (
+        run.range(step, step + 1).scalars("digest*:weight:*") for run in (case.first, case.second)
     )
+    return all(any(map(len, series)) for series in found)
