@@ -56,9 +56,10 @@ def digest_rows(
     size = len(data) // rows
     if size > ROW_BYTES:
         length = ROW_BYTES // BLOCKS
-        starts = np.linspace(0, size - length, BLOCKS).astype(np.int64)
-        places = (starts[:, None] + np.arange(length)).reshape(-1)
-        data = np.ascontiguousarray(data.reshape(rows, size)[:, places]).reshape(-1)
+        whole_RN = data.reshape(rows, size)
+        starts = [(size - length) * block // (BLOCKS - 1) for block in range(BLOCKS)]
+        pieces = [whole_RN[:, start : start + length] for start in starts]
+        data = np.concatenate(pieces, axis=1).reshape(-1)
         size = ROW_BYTES
     held = data.data
     hashed = xxhash.xxh3_64_intdigest

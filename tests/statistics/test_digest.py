@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import xxhash
+
+from mothtrap.statistics.digest import BLOCKS, ROW_BYTES, digest_rows
+
+
+def rows(count: int, size: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, size)).astype(np.uint8)
+
+
+def test_a_row_has_the_digest_of_its_bytes() -> None:
+    data_RN = rows(5, 24)
+    seed = xxhash.xxh3_64_intdigest(b"float32(2, 3)")
+    expected = [xxhash.xxh3_64_intdigest(row.tobytes(), seed) for row in data_RN]
+    assert digest_rows(data_RN.reshape(-1), 5, "float32", (2, 3)) == expected
+
+
+def test_type_and_shape_count() -> None:
+    data_N = rows(1, 24).reshape(-1)
+    found = {
+        digest_rows(data_N, 1, dtype, shape)[0]
+        for dtype, shape in (("float32", (6,)), ("int32", (6,)), ("float32", (2, 3)))
+    }
+    assert len(found) == 3
+
+
+def test_a_row_does_not_depend_on_those_beside_it() -> None:
+    for size in (16, 3 * ROW_BYTES + 5):
+        data_RN = rows(4, size)
+        whole = digest_rows(data_RN.reshape(-1), 4, "uint8", (size,))
+        assert len(set(whole)) == 4
+        assert [digest_rows(row, 1, "uint8", (size,))[0] for row in data_RN] == whole
+
+
+def test_of_long_rows_begin_end_and_pieces_between_count() -> None:
+    size = 10 * ROW_BYTES
+    data_N = rows(1, size).reshape(-1)
+    before = digest_rows(data_N, 1, "uint8", (size,))
+    piece = ROW_BYTES // BLOCKS
+    for place, counts in ((0, True), (size - 1, True), (piece + 1, False)):
+        changed_N = data_N.copy()
+        changed_N[place] ^= 1
+        assert (digest_rows(changed_N, 1, "uint8", (size,)) != before) == counts
+
+
+def test_rows_without_bytes_have_none() -> None:
+    assert digest_rows(np.empty(0, np.uint8), 3, "float32", (0,)) == []
