@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.harness.preloaded import Preloaded
 from tests.harness.programs import PROGRAMS, Program
 from tests.harness.running import Cache, Outcome, environment, observed, run, show
 
@@ -76,19 +77,27 @@ def differences(plain: Outcome, seen: Outcome) -> list[str]:
 
 @pytest.mark.parametrize(("program", "mode", "seed"), CASES)
 def test_training_is_not_changed(
-    program: Program, mode: str, seed: int, cache: Cache, session_folder: Path, tmp_path: Path
+    program: Program,
+    mode: str,
+    seed: int,
+    cache: Cache,
+    preloaded: Preloaded,
+    session_folder: Path,
+    tmp_path: Path,
 ) -> None:
     compiled = {"TORCHINDUCTOR_CACHE_DIR": str(session_folder / "inductor")}
     plain = cache.get(
         f"{program.name}-{seed}",
-        lambda: run(program.plain(seed), cwd=tmp_path, env=environment(**compiled)),
+        lambda: run(
+            program.plain(seed, preloaded.python), cwd=tmp_path, env=environment(**compiled)
+        ),
     )
     assert plain.returncode == 0, f"the program itself fails:\n{plain.stderr}"
     if plain.stdout.startswith("skipped"):
         pytest.skip(plain.stdout.strip())
 
     seen = run(
-        observed(program.target(seed), runs_dir=tmp_path, name="seen"),
+        observed(program.target(seed), runs_dir=tmp_path, name="seen", python=preloaded.python),
         cwd=tmp_path,
         env=environment(**compiled, **MODES[mode]),
     )
