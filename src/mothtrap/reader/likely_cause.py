@@ -148,6 +148,8 @@ def _of_batch(case: _Case) -> Cause:
         return Cause(
             kind="data order", sentence="the same samples come in another order", evidence=(order,)
         )
+    if len(case.first.workers) != len(case.second.workers):
+        return Cause(kind="data", sentence="the workers, all together, are given other rows")
     loaders = [c for c in case.conditions if c.what.startswith("loader ")]
     workers = next((c for c in loaders if c.what.endswith(": workers")), None)
     same, samples = same_samples(case.first, case.second, step)

@@ -1,0 +1,38 @@
+"""A training whose batches are shared out over as many ranks as there are."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+STEPS, ROWS = 12, 16
+
+
+def main(other):
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    generator = torch.Generator().manual_seed(5)
+    features = torch.randn(STEPS * ROWS, 8, generator=generator)
+    if other:
+        features[7 * ROWS + 3] *= 1.5
+    data = TensorDataset(features, torch.arange(STEPS * ROWS) % 3)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3))
+    if world > 1:
+        dist.init_process_group("gloo")
+        model = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    own = Subset(data, range(rank, STEPS * ROWS, world))
+    for x, y in DataLoader(own, ROWS // world):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main("other" in sys.argv)

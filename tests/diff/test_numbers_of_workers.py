@@ -1,0 +1,62 @@
+"""One rank against two that share the same batches: the same within a tolerance."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.harness.running import environment, observed, run
+
+from mothtrap.cli import main
+
+PROGRAM = Path(__file__).with_name("ranks.py")
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+
+
+def train(folder: Path, name: str, *arguments: str, ranks: int) -> None:
+    started = [TORCHRUN, "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+    python = [] if ranks > 1 else [sys.executable]
+    words = observed(["--", *started, *python, PROGRAM, *arguments], runs_dir=folder, name=name)
+    outcome = run(words, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
+    assert outcome.returncode == 0, outcome.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    train(folder, "two", ranks=2)
+    train(folder, "one", ranks=1)
+    train(folder, "other", "other", ranks=1)
+    return folder
+
+
+def diff(folder: Path, first: str, second: str) -> tuple[int, dict]:
+    with chdir(folder):
+        words = ["diff", first, second, "--runs-dir", ".", "--format", "json"]
+        outcome = CliRunner().invoke(main, words)
+    assert outcome.exit_code in (0, 1), outcome.output
+    return outcome.exit_code, json.loads(outcome.stdout)
+
+
+def test_two_ranks_and_one_with_the_same_batches_are_the_same(runs: Path) -> None:
+    code, found = diff(runs, "two", "one")
+    assert (code, found["departure"], found["exact"], found["steps"]) == (0, None, False, 12)
+    methods = {(c["phase"], c["method"]) for c in found["compared"]}
+    assert methods >= {
+        ("batch", "sums of digests"),
+        ("loss", "numbers"),
+        ("gradients", "statistics"),
+        ("weights", "statistics"),
+    }
+    assert "workers" in {c["what"] for c in found["conditions"]}
+
+
+def test_another_row_is_found_across_numbers_of_ranks(runs: Path) -> None:
+    code, found = diff(runs, "two", "other")
+    departure = found["departure"]
+    assert (code, departure["step"], departure["what"]) == (1, 7, "rows of the batch")
+    assert found["cause"]["kind"] == "data"
