@@ -6,15 +6,24 @@ from pathlib import Path
 
 import pytest
 from tests.failures.expected import FAILURES, UNEXPLAINED
+from tests.harness.preloaded import Preloaded
 from tests.harness.running import PYTHON, observed, run, show
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+def failing(name: str, runs_dir: Path, preloaded: Preloaded) -> list[str]:
+    """The command that observes a program, without importing torch for it."""
+    target = ["--", *preloaded.python, PROGRAMS / f"{name}.py"]
+    return observed(target, runs_dir=runs_dir, name="failed", python=preloaded.python)
+
+
 @pytest.mark.parametrize("name", FAILURES)
-def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
-    wanted, script = FAILURES[name], PROGRAMS / f"{name}.py"
-    outcome = run(observed([script], runs_dir=tmp_path, name="failed"), cwd=PROGRAMS)
+def test_what_ended_the_script_is_explained(
+    name: str, tmp_path: Path, preloaded: Preloaded
+) -> None:
+    wanted = FAILURES[name]
+    outcome = run(failing(name, tmp_path, preloaded), cwd=PROGRAMS)
     assert outcome.returncode == 1
     [failure] = show(tmp_path / "failed", cwd=PROGRAMS)["failures"]
     assert failure["kind"] == wanted.kind
@@ -25,15 +34,15 @@ def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
         assert part in failure["sentence"]
     assert wanted.fix in next(iter(failure.get("fixes", [])), "")
     assert wanted.batch in failure.get("batch", "")
-    told = outcome.stderr.split("\nmothtrap: ")[-1]
-    assert failure["sentence"].split("`")[-1] in told
+    assert failure["sentence"] in outcome.stderr.split("\nmothtrap: ")[-1]
     assert "switched" not in outcome.stderr
 
 
 @pytest.mark.parametrize("name", UNEXPLAINED)
-def test_mistakes_of_the_script_itself_get_no_explanation(name: str, tmp_path: Path) -> None:
-    command = observed([PROGRAMS / f"{name}.py"], runs_dir=tmp_path, name="failed")
-    outcome = run(command, cwd=PROGRAMS)
+def test_mistakes_of_the_script_itself_get_no_explanation(
+    name: str, tmp_path: Path, preloaded: Preloaded
+) -> None:
+    outcome = run(failing(name, tmp_path, preloaded), cwd=PROGRAMS)
     assert outcome.returncode == UNEXPLAINED[name]
     assert "failures" not in show(tmp_path / "failed", cwd=PROGRAMS)
 
@@ -45,4 +54,5 @@ def test_the_traceback_stays_as_it_is(name: str, tmp_path: Path) -> None:
     watched = run(observed([script], runs_dir=tmp_path, name="failed"), cwd=PROGRAMS)
     assert watched.stdout == plain.stdout
     assert watched.stderr.startswith(plain.stderr)
-    assert watched.stderr.count("mothtrap: ") == 1 + watched.stderr.count("mothtrap: snapshot")
+    said = watched.stderr.removeprefix(plain.stderr).strip().splitlines()
+    assert all(line.startswith(("mothtrap: ", "  ")) for line in said if line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +12,7 @@ from mothtrap.report.style import SEVERITY_COLOURS, Style
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
+    from mothtrap.report.summary import RunSummary
 
 MAX_FAILURES = 3
 MAX_ERROR = 120
@@ -41,10 +41,15 @@ def failures(run: Run) -> tuple[Failure, ...]:
     return tuple(found.values())
 
 
-def failure_lines(failed: Sequence[Failure], style: Style) -> list[str]:
+def failure_lines(summary: RunSummary, style: Style) -> list[str]:
     """The lines of a block for each exception of the framework that ended the script."""
-    lines = [line for one in failed[:MAX_FAILURES] for line in _block(one, style)]
-    more = len(failed) - MAX_FAILURES
+    lines = []
+    for failure in summary.failures[:MAX_FAILURES]:
+        lines += _block(failure, style)
+        if any(kept.step == failure.step for kept in summary.snapshots):
+            run = style.safe(summary.run.id)
+            lines.append(f"    = replay: mothtrap replay {run} --step {failure.step} --pdb")
+    more = len(summary.failures) - MAX_FAILURES
     return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])
 
 

@@ -66,7 +66,7 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
     lines = [style.paint(style.safe(summary.verdict), colour)]
     if summary.run.steps or summary.findings:
         lines.append(f"  {_counts(summary)}")
-    lines += failure_lines(summary.failures, style)
+    lines += failure_lines(summary, style)
     lines += guarded_lines(summary.guarded, style)
     lines += kept_lines(summary.run.id, summary.snapshots, style)
     if summary.known:
