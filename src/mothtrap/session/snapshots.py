@@ -19,7 +19,7 @@ from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
-from mothtrap.core.snapshots import Array, Snapshot
+from mothtrap.core.snapshots import Array, Snapshot, Tree
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.retention import BASE, Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
@@ -249,10 +249,13 @@ class SnapshotWriter:
 
     def _snapshot(self, taken: Taken, base: Path | None) -> Snapshot:
         info = self._info()
-        state = taken.state.tree if taken.state is not None else None
-        missing = taken.state.missing if taken.state is not None else ()
+        state: Tree = None
+        missing: tuple[str, ...] = ()
         if base is not None:
             state = files.read_head(base).state
+        elif taken.state is not None:
+            state, missing = taken.state.make()
+            missing = (*taken.state.missing, *missing)
         notes = [taken.note, *(f"not kept: {what}" for what in missing)]
         return Snapshot(
             run=self._run.name,

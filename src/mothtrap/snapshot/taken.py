@@ -29,12 +29,14 @@ class TakenState:
     """A state in memory.
 
     Attributes:
-        tree: names the arrays.
-        missing: what of it was not kept, and why.
+        make: makes, once, the tree that names the arrays, and says what could not be kept;
+            may add small arrays. Not called on the thread that trains.
+        arrays: by key.
+        missing: what else of it was not kept, and why.
         give_back: to be called when the arrays are not needed any more.
     """
 
-    tree: Tree
+    make: Callable[[], tuple[Tree, tuple[str, ...]]]
     arrays: Mapping[str, Array]
     missing: tuple[str, ...] = ()
     give_back: Callable[[], None] = field(default=lambda: None)

@@ -77,7 +77,9 @@ class Training:
 
 
 def restoring(state: TakenState, tracer: Tracer) -> Restoring:
-    return Restoring(state.tree, state.arrays, tracer.known)
+    tree, missing = state.make()
+    assert missing == ()
+    return Restoring(tree, state.arrays, tracer.known)
 
 
 OPTIMIZERS = {

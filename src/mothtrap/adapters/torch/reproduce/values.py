@@ -17,6 +17,9 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import copy_bytes, describe
 
+PLAIN = (torch.Tensor, nn.Parameter)
+"""Types of which a tensor is its own local part."""
+
 _BY_NAME = (torch.dtype, torch.device, torch.memory_format, torch.layout)
 
 
@@ -35,7 +38,7 @@ def tensor_tree(tensor: torch.Tensor, key: str) -> dict[str, Any]:
         tree["device"] = str(tensor.device)
     if tensor.requires_grad and tensor.is_leaf:
         tree["requires_grad"] = True
-    values = local(tensor)
+    values = tensor if type(tensor) in PLAIN else local(tensor)
     if values.layout is torch.strided and not values.is_contiguous() and _is_dense(values):
         tree["strides"] = list(values.stride())
     return tree
