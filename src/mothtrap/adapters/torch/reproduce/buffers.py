@@ -13,22 +13,25 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import is_plain
 
 SMALL_BYTES = 1 << 20
-"""Buffers of a model that are copied before it is known whether they change: together."""
+"""Buffers of a model that are copied whether they change or not: together."""
 LOOK_EVERY = 64
 """Steps after which a model is searched for buffers that it did not have."""
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """One buffer; `copy` is None until it was seen to change, or where it is small.
+    """One buffer.
 
     `version` is that of the tensor when it was looked at last, before a step's first forward.
+    `copy`: None until it was seen to change. `always`: copied in every step, small ones and
+    running statistics: a batch norm of PyTorch's writes to these without a new version.
     """
 
     module: weakref.ref[nn.Module]
     name: str
     tensor: weakref.ref[torch.Tensor]
     version: int
+    always: bool
     copy: torch.Tensor | None = None
 
 
@@ -38,6 +41,7 @@ class BuffersBefore:
     def __init__(self) -> None:
         self._known: ByIdentity[nn.Module, list[_Known]] = ByIdentity()
         self._looked: ByIdentity[nn.Module, int] = ByIdentity()
+        self._places: dict[tuple[int, str], _Known] = {}
         self._done: set[int] = set()
         self._steps = 0
 
@@ -62,7 +66,7 @@ class BuffersBefore:
                 known.copy = None
                 continue
             replaced = known.tensor() is not tensor
-            if replaced or tensor._version != known.version:
+            if known.always or replaced or tensor._version != known.version:
                 known.tensor, known.version = weakref.ref(tensor), tensor._version
                 stale.append(known)
         _copy(stale)
@@ -98,14 +102,11 @@ class BuffersBefore:
         tensor = _current(known)
         if tensor is None:
             return False
-        return known.tensor() is not tensor or tensor._version != known.version
+        return known.always or known.tensor() is not tensor or tensor._version != known.version
 
     def _find(self, module: nn.Module, name: str) -> _Known | None:
-        for _, every in self._known.items():
-            for known in every:
-                if known.name == name and known.module() is module:
-                    return known
-        return None
+        found = self._places.get((id(module), name))
+        return found if found is not None and found.module() is module else None
 
     def _look(self, model: nn.Module) -> None:
         before = {(id(k.module()), k.name): k for k in self._known.get(model) or ()}
@@ -113,11 +114,12 @@ class BuffersBefore:
         for module, name, tensor in _buffers(model):
             known = before.get((id(module), name))
             if known is None:
-                known = _Known(weakref.ref(module), name, weakref.ref(tensor), tensor._version)
-                if tensor.nbytes <= left:
-                    left -= tensor.nbytes
-                    known.copy = tensor.detach().clone()
+                reference, version = weakref.ref(tensor), tensor._version
+                always = name.startswith("running_") or tensor.nbytes <= left
+                left -= tensor.nbytes if always else 0
+                known = _Known(weakref.ref(module), name, reference, version, always)
             found.append(known)
+            self._places[id(module), name] = known
         self._known[model] = found
 
 
