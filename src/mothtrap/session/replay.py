@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -113,6 +114,9 @@ def replay(run: Path, wish: Wish) -> Replayed:
             build=wish.build,
             test_file=wish.test_file,
         )
+        if wish.debug and not snapshot.reason.startswith("exception"):
+            place = _place_to_stop(plan, snapshot, wish)
+            plan = msgspec.structs.replace(plan, stop_at=place)
         results, output = _play(plan, snapshot, wish)
     return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
 
@@ -163,6 +167,20 @@ def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _place_to_stop(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> str | None:
+    """Where the debugger is to open: before the first bad operation, else where the step begins."""
+    first = msgspec.structs.replace(plan, narrow=wish.narrow, debug=False)
+    results, _ = _play(first, snapshot, dataclasses.replace(wish, debug=False))
+    _clear(Path(plan.scratch))
+    sites = [event.site for event in snapshot.steps[-1].events]
+    return next((r.location for r in results if r.location), sites[0] if sites else None)
+
+
+def _clear(scratch: Path) -> None:
+    for path in scratch.glob("*.json"):
+        path.unlink()
+
+
 def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[ReplayResult, ...], str]:
     """Start the script, wait for it, read what its processes say."""
     scratch = Path(plan.scratch)
@@ -181,7 +199,7 @@ def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[Repla
 
 def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
     if wish.build:
-        return [sys.executable, "-c", f"import {snapshot.framework}"]  # the hook does the rest
+        return [sys.executable, "-m", "mothtrap.session.rebuilding", snapshot.framework]
     command = list(wish.command or snapshot.command)
     if not command:
         raise ReplayError(
@@ -194,7 +212,8 @@ def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
 
 
 def _environment(scratch: Path, wish: Wish) -> dict[str, str]:
-    paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
+    # What is built begins the replay by itself: without the start-up hook.
+    paths = ["" if wish.build else str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

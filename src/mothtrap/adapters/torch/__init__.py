@@ -56,8 +56,10 @@ def surroundings(handle: Handle) -> Surroundings:
 
 def attach_replay(plan: ReplayPlan) -> None:
     """Let this process do a recorded step again (`session.replay`)."""
-    from mothtrap.adapters.torch.reproduce.beginning import begin
+    from mothtrap.adapters.torch.reproduce.beginning import begin, begin_built
 
+    if plan.build:
+        begin_built(plan, plan.build)
     begin(plan, ranks()[0])
 
 

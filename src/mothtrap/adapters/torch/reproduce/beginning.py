@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reproduce.building import BuiltReplay, build
 from mothtrap.adapters.torch.reproduce.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying import Replaying
 from mothtrap.adapters.torch.reproduce.truth import StepTruth
@@ -31,12 +32,31 @@ def begin(plan: ReplayPlan, rank: int | None) -> None:
         rank: of this process; None where it has none, as yet.
     """
     number = rank if rank in plan.workers else min(plan.workers)
-    recorder: Recorder[torch.Tensor] = Recorder(
-        reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
-    )
-    tracer = Tracer(recorder, config=QUIET)
+    tracer = _tracer()
     witness = ProcessWitness(tracer)
     atexit.register(lambda: witness)  # for as long as the process lives
     loaded = load(Path(plan.workers[number]))
     truth = StepTruth(tracer.optimizers)
     Replaying(plan, loaded, tracer, truth, Outcome(plan, number)).install()
+
+
+def begin_built(plan: ReplayPlan, name: str) -> None:
+    """Play a snapshot to a model and a loss that a function makes; ends the process.
+
+    Args:
+        plan: what is asked.
+        name: of the function, `module:function`.
+
+    Raises:
+        ReplayError: it does not make them.
+    """
+    number = min(plan.workers)
+    loaded = load(Path(plan.workers[number]))
+    BuiltReplay(plan, loaded, _tracer(), Outcome(plan, number)).run(build(name))
+
+
+def _tracer() -> Tracer:
+    recorder: Recorder[torch.Tensor] = Recorder(
+        reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
+    )
+    return Tracer(recorder, config=QUIET)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import traceback
 from collections.abc import Sequence
 
+import msgspec
 import torch
 from torch.optim import Optimizer
 
@@ -38,21 +40,10 @@ class Comparison:
         found = self._step.tell(every, exception=text)
         losses = tuple(float(loss) for loss in self._step.losses().values())
         bad = self._nonfinite_gradients(every)
-        expected = self._expected
-        notes = () if expected is not None else ("the run kept no digests to compare with",)
-        difference = first_difference(found, expected) if expected is not None else None
-        return ReplayResult(
-            reached=True,
-            match=None if expected is None else difference is None,
-            compared=0 if expected is None else len(expected.losses) + len(expected.gradients),
-            difference=difference,
-            losses=losses,
-            nonfinite=bool(bad) or not all(map(_is_finite, losses)),
-            nonfinite_gradients=bad[:MAX_GRADIENTS],
-            exception=text,
-            raised_at=raised_at(error) if error is not None else None,
-            notes=notes,
-        )
+        result = compared(found, self._expected, losses, bad)
+        if error is None:
+            return result
+        return msgspec.structs.replace(result, raised_at=raised_at(error))
 
     def _nonfinite_gradients(self, every: Sequence[Optimizer]) -> tuple[str, ...]:
         names = {}
@@ -68,6 +59,32 @@ class Comparison:
                 if not bool(torch.isfinite(values).all()):
                     names[name] = True
         return tuple(names)
+
+
+def compared(
+    found: Truth, expected: Truth | None, losses: tuple[float, ...], bad: tuple[str, ...]
+) -> ReplayResult:
+    """The result of a step.
+
+    Args:
+        found: what it came to.
+        expected: in the run; None where that does not say.
+        losses: of its backwards, in order.
+        bad: parameters whose gradients are not finite.
+    """
+    notes = () if expected is not None else ("the run kept no digests to compare with",)
+    difference = first_difference(found, expected) if expected is not None else None
+    return ReplayResult(
+        reached=True,
+        match=None if expected is None else difference is None,
+        compared=0 if expected is None else len(expected.losses) + len(expected.gradients),
+        difference=difference,
+        losses=losses,
+        nonfinite=bool(bad) or not all(map(math.isfinite, losses)),
+        nonfinite_gradients=bad[:MAX_GRADIENTS],
+        exception=found.exception,
+        notes=notes,
+    )
 
 
 def first_difference(found: Truth, expected: Truth) -> Difference | None:
@@ -97,7 +114,3 @@ def raised_at(error: BaseException) -> str | None:
         if frames.is_users(frame):
             place = frames.line_of(os.path.abspath(frame.f_code.co_filename), line)
     return place
-
-
-def _is_finite(value: float) -> bool:
-    return value == value and abs(value) != float("inf")

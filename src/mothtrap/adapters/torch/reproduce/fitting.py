@@ -160,8 +160,10 @@ def _mapping(found: Any, recorded: dict[Any, Any], depth: int) -> Any:
 def _sequence(found: Any, recorded: Any, depth: int) -> Any:
     alike = type(found) is type(recorded) and len(found) == len(recorded)
     known = list(found) if alike else [_ABSENT] * len(recorded)
-    values = [fitted(before, after, depth + 1) for before, after in zip(known, recorded)]
-    if alike and all(before is after for before, after in zip(known, values)):
+    values = [
+        fitted(before, after, depth + 1) for before, after in zip(known, recorded, strict=False)
+    ]
+    if alike and all(before is after for before, after in zip(known, values, strict=True)):
         return found
     values = [None if value is _ABSENT else value for value in values]
     if isinstance(recorded, list):

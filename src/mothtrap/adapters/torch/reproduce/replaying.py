@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses.backwards import scalar_root
-from mothtrap.adapters.torch.reproduce import fitting, randomness
+from mothtrap.adapters.torch.reproduce import debugging, fitting, randomness
 from mothtrap.adapters.torch.reproduce.anticipation import Anticipation
 from mothtrap.adapters.torch.reproduce.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.conversion import Conversion
@@ -70,6 +70,7 @@ class Replaying:
         self._truth = truth
         self.narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
         self._state: Restoring | None = None
+        self._stops = False
         self._anticipation = Anticipation(self._expected_place, self._statement_begins)
 
     def install(self) -> None:
@@ -221,6 +222,9 @@ class Replaying:
     def raised(self, error: BaseException) -> None:
         """An exception left the script."""
         if self.cues.begun:
+            if self.plan.debug:
+                self._anticipation.stop()
+                debugging.look_at(error)
             self._safely(self._failed, error)
 
     # What becomes of it
@@ -230,6 +234,10 @@ class Replaying:
         if self.cues.is_last:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
             self.narrowing.begin(lambda: self.values.made_together(*trees))
+            if self.plan.stop_at is not None and not self._stops:
+                self._stops = True
+                self._anticipation.stop()
+                debugging.stop_before(self.plan.stop_at)
 
     def _arrived(self) -> None:
         self._finish(None)

@@ -1,0 +1,24 @@
+"""Run as a program: does a recorded step with what `--build module:function` makes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from mothtrap.core import registry
+from mothtrap.core.errors import MothtrapError
+from mothtrap.core.replays import read_plan
+
+
+def main() -> None:
+    """Do the step that the plan of the environment names, with the framework of `sys.argv`."""
+    adapter: Any = registry.load("mothtrap.adapters", sys.argv[1])
+    try:
+        adapter.attach_replay(read_plan(os.environ))
+    except MothtrapError as err:
+        sys.exit(f"error: {err}")
+
+
+if __name__ == "__main__":
+    main()
