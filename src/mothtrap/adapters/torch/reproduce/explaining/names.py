@@ -31,8 +31,12 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
         return frame.f_globals.get(node.id, NOTHING)
     if isinstance(node, ast.Attribute):
         return _attribute(value_of(node.value, frame), node.attr)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return _item(value_of(node.value, frame), node.slice.value)
+    if isinstance(node, ast.Subscript):
+        try:
+            key = ast.literal_eval(node.slice)
+        except ValueError:
+            return NOTHING
+        return _item(value_of(node.value, frame), key)
     return NOTHING
 
 
@@ -50,7 +54,7 @@ def _attribute(owner: Any, name: str) -> Any:
 
 
 def _item(owner: Any, key: Any) -> Any:
-    if type(owner) is dict:
+    if type(owner) is dict and isinstance(key, str | int):
         return owner.get(key, NOTHING)
     if type(owner) in (list, tuple) and type(key) is int and -len(owner) <= key < len(owner):
         return owner[key]
