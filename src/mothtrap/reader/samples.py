@@ -180,4 +180,4 @@ def _is_wanted(sample: Sample, wanted: str, data: tuple[DataSeen, ...]) -> bool:
         whole = root + sample.name
         if wanted in (sample.name, whole) or whole.endswith(os.sep + wanted.lstrip(os.sep)):
             return True
-    return wanted in (str(sample.index), sample.digest) and wanted != "-1"
+    return wanted in (str(sample.index), sample.digest) and wanted not in ("", "-1")

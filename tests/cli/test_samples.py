@@ -1,0 +1,116 @@
+"""`mothtrap samples`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from tests.cli.stored_run import store_run
+from tests.reader.sampled_run import batch, store
+
+from mothtrap.cli import main
+from mothtrap.core.sample_observations import SampleBatch
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    orders = [generator.permutation(40).tolist() for _ in range(8)]
+    rows = [order[at : at + 4] for order in orders for at in range(0, 40, 4)]
+    losses = {step: 9.0 if 13 in indices else 1.0 for step, indices in enumerate(rows)}
+    steps = {step: [batch(indices, number=step % 10)] for step, indices in enumerate(rows)}
+    return store(tmp_path / "run", steps, losses=losses, names={13: "a/thirteen.png"})
+
+
+def samples(path: Path, *args: str) -> Result:
+    return CliRunner().invoke(main, ["samples", str(path), *args])
+
+
+def test_a_step_is_shown_row_by_row(path: Path) -> None:
+    done = samples(path, "--step", "1", "--limit", "2")
+    assert done.exit_code == 0
+    assert done.output.splitlines() == [
+        "step 1, worker 1: 4 rows of loader 1, pass 0, batch 1, from Folder 0",
+        "  row 0    index 23",
+        "  row 1    index 2",
+        "  and 2 more: --limit 4",
+    ]
+
+
+def test_json_has_every_row(path: Path) -> None:
+    [step] = json.loads(samples(path, "--step", "1", "--format", "json").output)
+    assert (step["step"], step["worker"]) == (1, 1)
+    assert [row["index"] for row in step["batches"][0]["samples"]] == [23, 2, 3, 34]
+    assert step["batches"][0]["data"][0] == {
+        "number": 0,
+        "kind": "a.Folder",
+        "length": 100,
+        "root": "/d/",
+    }
+
+
+def test_the_steps_of_a_sample_are_found(path: Path) -> None:
+    done = samples(path, "--seen", "thirteen.png")
+    assert done.exit_code == 0
+    assert "index 13 a/thirteen.png: " in done.output
+    found = json.loads(samples(path, "--seen", "13", "--format", "json").output)
+    assert found[0]["name"] == "a/thirteen.png"
+    assert found[0]["steps"] == sorted(found[0]["steps"], key=lambda place: place["step"])
+
+
+def test_a_sample_that_was_never_seen_is_said_so(path: Path) -> None:
+    done = samples(path, "--seen", "nobody.png")
+    assert done.exit_code == 1
+    assert "no step with known samples trained on 'nobody.png'" in done.output
+
+
+def test_the_guilty_sample_is_ranked_first(path: Path) -> None:
+    done = samples(path, "--rank")
+    assert done.exit_code == 0
+    lines = done.output.splitlines()
+    assert "steps with known samples are bad; 40 different samples were seen" in lines[0]
+    assert lines[1].startswith("  index 13 a/thirteen.png: in ")
+    ranked = json.loads(samples(path, "--rank", "--format", "json").output)["ranked"]
+    assert ranked[0]["index"] == 13
+    assert ranked[0]["stands_out"]
+
+
+def test_with_few_bad_steps_nothing_is_claimed(path: Path) -> None:
+    done = samples(path, "--rank", "--step", "3")
+    assert "no sample stands out" in done.output
+
+
+def test_steps_without_known_samples_are_said(path: Path) -> None:
+    done = samples(path, "--step", "999")
+    assert done.exit_code == 1
+    assert "step 999: its samples are not known" in done.output
+
+
+def test_a_rule_that_found_nothing_is_an_error(path: Path) -> None:
+    done = samples(path, "--where", "loss_spike")
+    assert done.exit_code == 2
+    assert "the run has no finding of 'loss_spike'" in done.output
+
+
+@pytest.mark.parametrize("args", [(), ("--seen", "3", "--step", "4")])
+def test_one_thing_must_be_asked_for(path: Path, args: tuple[str, ...]) -> None:
+    done = samples(path, *args)
+    assert done.exit_code == 2
+    assert "error: " in done.output
+
+
+def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
+    store_run(tmp_path / "bare")
+    done = samples(tmp_path / "bare", "--step", "3")
+    assert done.exit_code == 1
+    assert "no samples are known of these steps" in done.output
+
+
+def test_names_of_a_run_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    told = SampleBatch(rows=1, names=("\x1b[2J",), place="\x1b[1m")
+    done = samples(store(tmp_path / "run", {0: [told]}), "--step", "0")
+    assert "\x1b" not in done.output
+    assert r"\x1b[2J" in done.output

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import xxhash
+
+from mothtrap.session.surroundings import (
+    digests_of,
+    environment,
+    hardware,
+    installed_versions,
+    python_facts,
+    sources,
+    versions,
+    without_secrets,
+)
+
+
+def test_versions_are_those_of_what_was_imported() -> None:
+    found = versions(dict(sys.modules))
+    assert found["numpy"] == sys.modules["numpy"].__version__
+    assert found["pytest"] == sys.modules["pytest"].__version__
+    assert not {"os", "re", "mothtrap"} & set(found)
+
+
+def test_a_module_that_loads_itself_when_asked_is_not_asked(tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text("raise RuntimeError('loaded')\n")
+    spec = importlib.util.spec_from_file_location("lazy", tmp_path / "lazy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    versions({"lazy": module})
+    sources({"lazy": module})
+    with pytest.raises(RuntimeError, match="loaded"):
+        module.anything  # the twin: it does load itself
+
+
+def test_sources_are_the_scripts_own_files(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("a = 1\n")
+    module = ModuleType("train")
+    module.__file__ = str(script)
+    modules = {**sys.modules, "train": module}
+    found = sources(modules)
+    assert found[str(script)] == xxhash.xxh3_64_hexdigest(b"a = 1\n")
+    assert not any("site-packages" in path or "/mothtrap/src/" in path for path in found)
+    assert digests_of([str(script), "nobody.py"], tmp_path) == {str(script): found[str(script)]}
+
+
+def test_only_variables_of_the_list_are_kept() -> None:
+    given = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "x" * 999, "HF_TOKEN": "hf_secret"}
+    found = environment(given)
+    assert found == {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "x" * 200}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["t.py", "--lr", "3"], ("t.py", "--lr", "3")),
+        (["t.py", "--api-key", "abc", "x"], ("t.py", "--api-key", "***", "x")),
+        (["t.py", "--hf_token=abc"], ("t.py", "--hf_token=***")),
+        (["t.py", "wandb.api_key=abc"], ("t.py", "wandb.api_key=***")),
+        (["t.py", "--auth", "--lr", "3"], ("t.py", "--auth", "--lr", "3")),
+    ],
+)
+def test_secrets_of_the_command_line_are_masked(given: list[str], kept: tuple[str, ...]) -> None:
+    assert without_secrets(given) == kept
+
+
+def test_versions_here_are_those_that_are_installed() -> None:
+    found = installed_versions(["numpy", "nobody_has_this", "os"])
+    assert found["numpy"] == sys.modules["numpy"].__version__
+    assert found["nobody_has_this"] is None
+    assert "os" not in found
+
+
+def test_every_section_is_there() -> None:
+    assert set(python_facts()) == {
+        *("determinism", "versions", "hardware", "environment", "sources"),
+    }
+    assert hardware()["cores"]
