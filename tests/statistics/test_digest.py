@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import xxhash
 
-from mothtrap.statistics.digest import BLOCKS, ROW_BYTES, digest_rows
+from mothtrap.statistics.digest import BLOCKS, ROW_BYTES, digest_rows, rows_sum
 
 
 def rows(count: int, size: int) -> np.ndarray:
@@ -47,3 +47,13 @@ def test_of_long_rows_begin_end_and_pieces_between_count() -> None:
 
 def test_rows_without_bytes_have_none() -> None:
     assert digest_rows(np.empty(0, np.uint8), 3, "float32", (0,)) == []
+
+
+def test_sums_of_rows_do_not_depend_on_their_order_and_add_up() -> None:
+    data_RN = rows(6, 24)
+    whole = rows_sum(data_RN)
+    assert rows_sum(data_RN[::-1].copy()) == whole
+    assert (rows_sum(data_RN[:2]) + rows_sum(data_RN[2:])) % 2**64 == whole
+    data_RN[3, 5] ^= 1
+    assert rows_sum(data_RN) != whole
+    assert rows_sum(np.empty((3, 0), np.uint8)) == 0

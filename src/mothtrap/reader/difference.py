@@ -120,6 +120,8 @@ def _pairs(
         mine, other = _without(mine, ignore), _without(other, ignore)
         if mine.phase is Phase.RANDOM:
             mine, other = _drawn_from(mine, other, notes)
+        if not mine.names or not other.names:
+            continue
         if not given.exact and mine.method in BY_DIGEST and mine.phase not in _DISCRETE:
             continue
         tolerance = Tolerance() if mine.method in BY_DIGEST else given

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from mothtrap.statistics.torch import fingerprint
-from mothtrap.statistics.torch.fingerprint import _bit_sum
+from mothtrap.statistics.torch.fingerprint import _bit_sum, bit_sums
 
 
 def test_equal_bits_have_equal_fingerprints_and_others_do_not() -> None:
@@ -26,3 +26,12 @@ def test_sums_of_bits_tell_neighbours_apart_in_every_width() -> None:
         assert _bit_sum(values) == _bit_sum(values.clone())
         assert _bit_sum(values) != _bit_sum(changed)
     assert _bit_sum(torch.tensor([True, False])) == 1
+
+
+def test_sums_of_many_tensors_come_at_once() -> None:
+    tensors = [torch.randn(5, 3), torch.arange(4), torch.tensor(-1.5, dtype=torch.bfloat16)]
+    found = bit_sums(tensors)
+    assert found == [int(_bit_sum(tensor)) % 2**64 for tensor in tensors]
+    assert bit_sums([]) == []
+    tensors[0][1, 1] += 1
+    assert [a == b for a, b in zip(found, bit_sums(tensors), strict=True)] == [False, True, True]
