@@ -24,7 +24,9 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     is there, for a debugger. `stop_at` is the `file:line` at which it opens. `through`: steps
     that the script makes before it comes to the place of the recorded one are allowed. `build`:
     `module:function` that makes model and loss, in the place of the script. `test_file`: where
-    a test of the failure is written.
+    a test of the failure is written. `watch`: the process itself is watched, operation by
+    operation, where no copy of it can be. `rows`: the step is done with these rows of its
+    batch alone; with `repeat` they are repeated until the batch has its own size.
     """
 
     step: int
@@ -39,6 +41,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     build: str | None = None
     test_file: str | None = None
     watch: bool = False
+    rows: tuple[int, ...] = ()
+    repeat: bool = False
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +66,9 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     what ended it, `Type: text`, at `raised_at`. `nonfinite`: a loss or an applied gradient is
     not finite. `instead` says what was reached where the step was not. `module`,
     `operation`, `location` and `rows` are what was narrowed down, in words: `told`. `suspects`
-    are rows whose results were bad, `holder` what was bad when it came in: `weight fc.weight`.
+    are rows whose results were bad, `holder` what was bad when it came in: `weight fc.weight`,
+    `batch_rows` the size of the batch. `uncopied`: nothing was narrowed down, since the process
+    cannot be copied.
     """
 
     rank: int = 0
@@ -83,6 +89,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
     suspects: tuple[int, ...] = ()
     holder: str = ""
+    batch_rows: int = 0
+    uncopied: bool = False
     rows: tuple[int, ...] = ()
     seconds: float = 0.0
 

@@ -10,6 +10,7 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.report.style import Style, count_of, ranges
 
 MAX_GRADIENTS = 4
+COLLECTIVE = "torch.distributed."
 PLAIN = Style()
 
 
@@ -27,6 +28,7 @@ def as_json(
         "operation": shown.operation,
         "location": shown.location,
         "rows": list(shown.rows),
+        "holder": shown.holder or None,
         "exception": shown.exception,
         "raised_at": shown.raised_at,
         "worker": shown.rank,
@@ -90,8 +92,15 @@ def worst(results: Sequence[ReplayResult]) -> ReplayResult:
     """Of the workers' results the one that tells most: what was narrowed, else what is bad."""
     return max(
         results,
-        key=lambda r: (r.operation is not None, bool(r.exception), r.nonfinite, -r.rank),
+        key=lambda r: (_tells(r), bool(r.exception), r.nonfinite, -r.rank),
     )
+
+
+def _tells(result: ReplayResult) -> int:
+    """How much was narrowed down: what came from another worker began there."""
+    if result.operation is None:
+        return 1 if result.holder else 0
+    return 2 if result.operation.startswith(COLLECTIVE) else 3
 
 
 def all_match(results: Sequence[ReplayResult]) -> bool | None:

@@ -27,6 +27,7 @@ from mothtrap.core.replays import (
 )
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.session.launch import SITE
+from mothtrap.session.narrowing import narrowed
 from mothtrap.snapshot.format import Stored, load, stored
 from mothtrap.store import layout
 
@@ -118,6 +119,7 @@ def replay(run: Path, wish: Wish) -> Replayed:
             place = _place_to_stop(plan, snapshot, wish)
             plan = msgspec.structs.replace(plan, stop_at=place)
         results, output = _play(plan, snapshot, wish)
+        results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
     return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
 
 
@@ -146,6 +148,15 @@ def choose(run: Path, step: int | None) -> list[Stored]:
         known = ", ".join(str(number) for number in sorted({one.step for one in every}))
         raise StepUnavailableError(f"{run.name} has no snapshot of step {step}; there are: {known}")
     return found
+
+
+def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[ReplayResult]:
+    """The same step by another plan, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
+        try:
+            return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, wish)[0]
+        except ReplayError:
+            return ()
 
 
 def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:

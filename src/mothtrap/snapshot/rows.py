@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from mothtrap.core.replays import ReplayResult
+
 MAX_TRIALS = 64
 """Steps that are done again to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
 MAX_GUILTY = 8
@@ -74,15 +76,49 @@ def listed(rows: Sequence[int]) -> str:
     return f"rows {', '.join(map(str, rows[:-1]))} and {rows[-1]}" if rows else "no row"
 
 
-def guilty(trial: Trial, count: int, candidates: Iterable[int] = ()) -> Guilty:
+def has_rows_to_blame(watched: ReplayResult) -> bool:
+    """Whether to look for rows: not where the batch has one row, or the weights were bad."""
+    return watched.batch_rows > 1 and not watched.holder.startswith(("weight", "buffer"))
+
+
+def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> bool | None:
+    """Whether a trial went wrong as the whole batch did; None where it did in another way.
+
+    Args:
+        trial: the step with some rows.
+        watched: the step with all of them.
+        closely: the operation must be the same.
+    """
+    if not trial.reached:
+        return None
+    if not trial.exception and not trial.nonfinite:
+        return False
+    if (trial.exception is None) is not (watched.exception is None):
+        return None
+    if trial.exception is not None and watched.exception is not None:
+        kinds = [one.exception.partition(":")[0] for one in (trial, watched) if one.exception]
+        alike = kinds[0] == kinds[1] and trial.raised_at == watched.raised_at
+    else:
+        alike = not closely or _place(trial) == _place(watched)
+    return True if alike else None
+
+
+def _place(result: ReplayResult) -> tuple[str | None, str | None, str]:
+    return result.operation, result.location, result.holder
+
+
+def guilty(
+    trial: Trial, count: int, candidates: Iterable[int] = (), *, most: int = MAX_TRIALS
+) -> Guilty:
     """Find the guilty rows of a batch with which the step goes wrong.
 
     Args:
         trial: does the step with chosen rows.
         count: rows of the batch.
         candidates: rows to try first.
+        most: trials that may be made.
     """
-    search = _Search(trial, count)
+    search = _Search(trial, count, most)
     suspects = tuple(row for row in dict.fromkeys(candidates) if 0 <= row < count)
     if not 0 < len(suspects) < count or not search.is_in_order_without(suspects):
         suspects = search.suspects()
@@ -93,6 +129,7 @@ def guilty(trial: Trial, count: int, candidates: Iterable[int] = ()) -> Guilty:
 class _Search:
     trial: Trial
     count: int
+    most: int
     trials: int = 0
     _known: dict[tuple[int, ...], bool] = field(default_factory=dict)
     _repeats: bool = False
@@ -102,7 +139,7 @@ class _Search:
         chosen = tuple(sorted(rows))
         if not chosen or len(chosen) == self.count:
             return bool(chosen)
-        if chosen not in self._known and self.trials < MAX_TRIALS:
+        if chosen not in self._known and self.trials < self.most:
             self._known[chosen] = self._tried(chosen)
         return self._known.get(chosen, False)
 
@@ -123,7 +160,7 @@ class _Search:
     def is_in_order_without(self, rows: Iterable[int]) -> bool:
         """Whether the step is in order without some rows."""
         rest = set(range(self.count)) - set(rows)
-        return bool(rest) and not self.fails(rest) and self.trials <= MAX_TRIALS
+        return bool(rest) and not self.fails(rest) and self.trials <= self.most
 
     def suspects(self) -> tuple[int, ...]:
         """Rows without which the step is in order, or a small set that fails together."""
@@ -141,7 +178,7 @@ class _Search:
     def smallest(self, rows: Sequence[int]) -> list[int]:
         """A set of rows that goes wrong, and of which no part does (Zeller, 2002: ddmin)."""
         kept, parts = list(rows), 2
-        while len(kept) > 1 and self.trials < MAX_TRIALS:
+        while len(kept) > 1 and self.trials < self.most:
             size = -(-len(kept) // parts)
             cuts = [kept[at : at + size] for at in range(0, len(kept), size)]
             halves = next((cut for cut in cuts if self.fails(cut)), None)

@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.reproduce.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.rows import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.trials import GoOn, Trials
 from mothtrap.core.replays import ReplayPlan, ReplayResult
-from mothtrap.snapshot.rows import Guilty, guilty
+from mothtrap.snapshot.rows import Guilty, guilty, has_rows_to_blame, went_wrong
 
 WATCHED_S = 5.0
 """Rows are tried under watch where that took no longer; chosen by hand."""
@@ -61,6 +61,8 @@ class Narrowing:
         self._count = batch_size(value())
         if self._plan.watch:
             self._become_watched()
+            self._rows = self._plan.rows or None
+            self._repeat = self._plan.repeat
         elif self._plan.narrow:
             with suppress(GoOn):
                 self._narrow()
@@ -129,11 +131,12 @@ class Narrowing:
             told=(found.sentence, *(f"  {facts.words()}" for facts in found.inputs)),
             suspects=rows_of_batch(found.rows, found.rows_of, self._count or 0),
             holder=found.holder or "",
+            batch_rows=self._count or 0,
         )
 
     def _narrow(self) -> None:
         if not self._trials.are_possible():
-            self._outcome.note("no operation was looked for here: this process cannot be copied")
+            self._outcome.uncopied = True
             return
         began_s = time.monotonic()
         watched = self._trials.run(self._become_watched)
@@ -144,9 +147,9 @@ class Narrowing:
         self._outcome.narrowed(found)
 
     def _with_rows(self, watched: ReplayResult) -> ReplayResult:
-        if not self._count or self._count < 2 or watched.holder.startswith(("weight", "buffer")):
+        if not has_rows_to_blame(watched):
             return watched
-        verdict = self._guilty(watched, self._count)
+        verdict = self._guilty(watched, watched.batch_rows)
         told = (*watched.told, verdict.sentence)
         return msgspec.structs.replace(watched, told=told, rows=verdict.rows)
 
@@ -166,32 +169,6 @@ class Narrowing:
         self._watch = Watch(self._book)
         self._watch.__enter__()
         self._pause()
-
-
-def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> bool | None:
-    """Whether a trial went wrong as the whole batch did; None where it did in another way.
-
-    Args:
-        trial: the step with some rows.
-        watched: the step with all of them.
-        closely: the operation must be the same.
-    """
-    if not trial.reached:
-        return None
-    if not trial.exception and not trial.nonfinite:
-        return False
-    if (trial.exception is None) is not (watched.exception is None):
-        return None
-    if trial.exception is not None and watched.exception is not None:
-        kinds = [one.exception.partition(":")[0] for one in (trial, watched) if one.exception]
-        alike = kinds[0] == kinds[1] and trial.raised_at == watched.raised_at
-    else:
-        alike = not closely or _place(trial) == _place(watched)
-    return True if alike else None
-
-
-def _place(result: ReplayResult) -> tuple[str | None, str | None, str]:
-    return result.operation, result.location, result.holder
 
 
 def rows_of_batch(places: Sequence[int], length: int, count: int) -> tuple[int, ...]:

@@ -194,6 +194,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         rows = self._bad.rows(origin.tensor)
         what = _kinds(origin.tensor)
+        does = "brought from another worker" if operation.is_exchange else "made"
         return Narrowed(
             operation=words,
             module=context.module,
@@ -203,7 +204,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             inputs=facts,
             rows=rows,
             rows_of=len(origin.tensor) if origin.tensor.dim() else 0,
-            sentence=f"{words} made {what}{_where(context.module, context.stack)}",
+            sentence=f"{words} {does} {what}{_where(context.module, context.stack)}",
             call=context.forward or context.call,
         )
 
@@ -259,6 +260,8 @@ def _has_ways_of_its_own(cls: Any) -> bool:
 
 
 def _words(operation: Operation, context: _Context) -> str:
+    if operation.is_exchange:
+        return usercalls.exchange_name(operation.name)
     if operation.converts_to is not None:
         words = f"conversion to {operation.converts_to}"
     elif context.call is not None:

@@ -71,6 +71,11 @@ class Operation:
     converts_to: torch.dtype | None
     context: Any
 
+    @property
+    def is_exchange(self) -> bool:
+        """Whether its results came from other processes."""
+        return "c10d" in self.name
+
 
 class Origins:
     """Follows bad values through operations.
@@ -84,6 +89,7 @@ class Origins:
     def __init__(self, bad: Bad, context: Callable[[], Any]) -> None:
         self._bad, self._context = bad, context
         self._of: dict[int, tuple[Any, Origin]] = {}
+        self._received: list[tuple[Any, Operation]] = []
         self._made = 0
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,6 +107,9 @@ class Origins:
             if id(tensor) not in unread and self._is_bad(value)
         ]
         result = func(*args, **kwargs)
+        if func.namespace.endswith("c10d"):
+            exchange = Operation(str(func), (), None, self._context())
+            self._received.extend((tensor.untyped_storage(), exchange) for tensor in written)
         if _plain_name(func) in _UNINITIALIZED:
             return result
         step = _Step(func, [(name, value) for name, _, value in given], coming, args, kwargs)
@@ -133,9 +142,16 @@ class Origins:
         if known is not None:
             return known[1]
         origin = self._new(value, deliberate=_only_minus_infinity(value))
+        origin.operation = self._sent(tensor)
         origin.memory = tensor.untyped_storage().data_ptr()
         self._set(tensor, origin)
         return origin
+
+    def _sent(self, tensor: torch.Tensor) -> Operation | None:
+        """The exchange that wrote a tensor; it may have done so after it returned."""
+        key = storage_key(tensor)
+        kept = (operation for storage, operation in self._received if storage._cdata == key)
+        return next(kept, None)
 
     def _new(self, tensor: torch.Tensor, *, deliberate: bool, **about: Any) -> Origin:
         self._made += 1

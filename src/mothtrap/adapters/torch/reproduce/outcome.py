@@ -20,6 +20,7 @@ class Outcome:
 
     Attributes:
         pipe: file descriptor that gets the result instead of the file; for trials.
+        uncopied: the process cannot be copied, for trials.
     """
 
     def __init__(self, plan: ReplayPlan, rank: int) -> None:
@@ -29,6 +30,7 @@ class Outcome:
         self._pid = os.getpid()
         self._narrowed: ReplayResult | None = None
         self.pipe: int | None = None
+        self.uncopied = False
 
     def note(self, text: str) -> None:
         """Say something with the result; once."""
@@ -60,7 +62,9 @@ class Outcome:
     def _whole(self, result: ReplayResult) -> ReplayResult:
         notes = tuple(dict.fromkeys((*result.notes, *self._notes)))
         seconds = time.monotonic() - self._began_s
-        whole = msgspec.structs.replace(result, rank=self._rank, notes=notes, seconds=seconds)
+        whole = msgspec.structs.replace(
+            result, rank=self._rank, notes=notes, seconds=seconds, uncopied=self.uncopied
+        )
         found = self._narrowed
         if found is None:
             return whole

@@ -43,13 +43,14 @@ class Trials:
 
     @staticmethod
     def are_possible() -> bool:
-        """Whether a copy can do the step: what an accelerator knows does not come along."""
+        """Whether a copy can do the step: accelerators and other ranks do not know of it."""
         in_use = any(
             getattr(torch, kind).is_initialized()
             for kind in ("cuda", "xpu")
             if hasattr(torch, kind)
         )
-        return hasattr(os, "fork") and not in_use
+        groups = torch.distributed.is_available() and torch.distributed.is_initialized()
+        return hasattr(os, "fork") and not in_use and not groups
 
     def run(self, prepare: Callable[[], None]) -> ReplayResult | None:
         """Do the step in a copy, and wait for what comes of it.

@@ -148,6 +148,12 @@ def torch_name(own: str) -> str | None:
     return None
 
 
+def exchange_name(name: str) -> str:
+    """`torch.distributed.all_reduce` for `c10d.allreduce_.default`."""
+    own = name.split(".")[1].rstrip("_").removesuffix("_coalesced")
+    return f"torch.distributed.{re.sub('^all(?=[a-z])', 'all_', own).replace('toall', 'to_all')}"
+
+
 def _owner(func: Any) -> str:
     owner = getattr(func, "__module__", None) or "torch"
     return "torch.nn.functional" if owner == "torch._C._nn" else str(owner)

@@ -1,0 +1,105 @@
+"""Steps that go bad late and rarely: kept, kept out of the weights, done again, narrowed down."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.harness.preloaded import Preloaded
+from tests.harness.running import MOTHTRAP, Outcome, observed, run
+from tests.replay.expected import BAD_STEPS, BadStep
+
+FOLDER = Path(__file__).parent / "programs"
+MARK = "# <- here"
+STOPPED = 3
+WEIGHTS = re.compile(r"^(?:step (?P<step>\d+)|end) weights (?P<digest>\w+)$", re.MULTILINE)
+CASES = [pytest.param(bad, id=bad.name) for bad in BAD_STEPS]
+GUARDED = [pytest.param(bad, id=bad.name) for bad in BAD_STEPS if not bad.exception]
+
+
+def trained(
+    bad: BadStep, folder: Path, preloaded: Preloaded, *options: str, returncode: int = 0
+) -> Outcome:
+    """Run a program under mothtrap; its run is `folder / "seen"`."""
+    target = [*options, "--", *preloaded.python, FOLDER / f"{bad.name}.py"]
+    words = observed(target, runs_dir=folder, name="seen", python=preloaded.python)
+    outcome = run(words, cwd=folder)
+    assert outcome.returncode == returncode, outcome.stderr
+    assert "switched off" not in outcome.stderr
+    return outcome
+
+
+def weights(outcome: Outcome) -> tuple[list[str], str]:
+    """Digests of the weights before each step, and at the end."""
+    *steps, end = (found["digest"] for found in WEIGHTS.finditer(outcome.stdout))
+    return steps, end
+
+
+def marked_line(bad: BadStep) -> str:
+    """`file:line` of the line that is to be named."""
+    text = (FOLDER / f"{bad.name}.py").read_text(encoding="utf-8").splitlines()
+    [line] = [number for number, line in enumerate(text, start=1) if line.endswith(MARK)]
+    return f"{bad.name}.py:{line}"
+
+
+def done_again(folder: Path) -> dict:
+    """What `mothtrap replay` says of the run."""
+    words = [*MOTHTRAP, "replay", folder / "seen", "--format", "json"]
+    outcome = run(words, cwd=folder)
+    assert outcome.returncode == 0, outcome.stderr
+    return json.loads(outcome.stdout)
+
+
+def test_every_program_is_expected_to_be_what_it_says() -> None:
+    programs = {path.stem for path in FOLDER.glob("*.py")} - {"telling"}
+    assert programs == {bad.name for bad in BAD_STEPS}
+    for bad in BAD_STEPS:
+        text = (FOLDER / f"{bad.name}.py").read_text(encoding="utf-8")
+        said = " ".join((ast.get_docstring(ast.parse(text)) or "").split())
+        assert f"step {bad.step}" in said, bad.name
+        assert (bad.operation or "No operation") in said, bad.name
+        assert all(f"row {row}" in said for row in bad.rows or ()), bad.name
+
+
+@pytest.mark.parametrize("bad", CASES)
+def test_the_step_is_done_again_and_narrowed_down(
+    bad: BadStep, preloaded: Preloaded, tmp_path: Path
+) -> None:
+    trained(bad, tmp_path, preloaded, returncode=1 if bad.exception else 0)
+    again = done_again(tmp_path)
+    told = json.dumps(again, indent=1)
+    assert (again["step"], again["match"]) == (bad.step, True), told
+    assert (again["operation"], again["module"]) == (bad.operation, bad.module), told
+    if bad.operation is not None:
+        assert again["location"].endswith(marked_line(bad)), told
+    assert bad.holder in (again["holder"] or ""), told
+    assert tuple(again["rows"]) == (bad.rows or ()), told
+    assert again["worker"] == bad.worker, told
+    assert (again["exception"] or "").partition(":")[0] == (bad.exception or ""), told
+
+
+@pytest.mark.parametrize("bad", GUARDED)
+def test_a_skipped_step_leaves_the_weights_alone(
+    bad: BadStep, preloaded: Preloaded, tmp_path: Path
+) -> None:
+    outcome = trained(bad, tmp_path, preloaded, "--on-nonfinite", "skip")
+    steps, end = weights(outcome)
+    if bad.operation is None and bad.holder != "batch":  # the weights were bad before
+        assert set(steps[bad.step :]) | {end} == {steps[bad.step]}
+        return
+    assert steps[bad.step + 1] == steps[bad.step]
+    assert steps[bad.step] != steps[bad.step - 1]
+    assert steps[bad.step + 2] != steps[bad.step + 1]
+
+
+@pytest.mark.parametrize("bad", GUARDED)
+def test_a_stop_leaves_the_weights_alone(
+    bad: BadStep, preloaded: Preloaded, tmp_path: Path
+) -> None:
+    outcome = trained(bad, tmp_path, preloaded, "--on-nonfinite", "stop", returncode=STOPPED)
+    steps, end = weights(outcome)
+    assert len(steps) == bad.step + 1
+    assert end == steps[-1] != steps[-2]
