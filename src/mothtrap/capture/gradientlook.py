@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mothtrap.capture.rows import Rows
-from mothtrap.statistics.summary import FIELDS
+from mothtrap.statistics.summary import FIELDS, WIDTH
 
-_NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
-_L2 = FIELDS.index("l2")
+_NAN, _INF, _L2 = (FIELDS.index(name) for name in ("nan", "inf", "l2"))
 
 
-@dataclass(frozen=True, slots=True)
 class GradientLook:
     """What some gradients were found to be.
 
     Attributes:
-        tensors: how many were looked at for NaN and Inf.
-        nonfinite: whether one of them holds any.
-        norm: of all their finite values; NaN where one's norm was not taken.
+        nonfinite: whether one of them holds NaN or an infinite value.
     """
 
-    tensors: int = 0
-    nonfinite: bool = False
-    norm: float = 0.0
+    def __init__(self, rows_TF: Rows) -> None:
+        self._rows_TF = rows_TF
+        # An absent value is NaN, and so never above 0.
+        self.nonfinite = bool((rows_TF[:, _NAN] > 0).any() or (rows_TF[:, _INF] > 0).any())
+
+    @functools.cached_property
+    def tensors(self) -> int:
+        """How many were looked at for NaN and Inf."""
+        return int(np.count_nonzero(~np.isnan(self._rows_TF[:, _NAN] + self._rows_TF[:, _INF])))
+
+    @functools.cached_property
+    def norm(self) -> float:
+        """The norm of all their finite values; NaN where one's was not taken."""
+        l2_T = self._rows_TF[:, _L2]
+        with np.errstate(all="ignore"):
+            return math.sqrt(float(np.dot(l2_T, l2_T)))
+
+
+NONE_SEEN = GradientLook(np.empty((0, WIDTH)))
 
 
 class GradientLooks:
@@ -36,21 +48,12 @@ class GradientLooks:
         self._rows: list[Rows] = []
 
     def add(self, rows_TF: Rows) -> None:
-        """Take in statistics of gradients."""
+        """Take in statistics of gradients; shape (T, F)."""
         self._rows.append(rows_TF)
 
     def take(self) -> GradientLook:
         """What was seen since the last call."""
-        if not self._rows:
-            return GradientLook()
-        rows_TF = np.concatenate(self._rows) if len(self._rows) > 1 else self._rows[0]
-        self._rows = []
-        found_T = rows_TF[:, _NONFINITE]
-        l2_T = rows_TF[:, _L2]
-        with np.errstate(all="ignore"):
-            square = float(np.dot(l2_T, l2_T))
-        return GradientLook(
-            tensors=int(np.count_nonzero(~np.isnan(found_T).any(axis=1))),
-            nonfinite=bool((found_T > 0).any()),
-            norm=math.sqrt(square) if square >= 0 else math.nan,
-        )
+        rows, self._rows = self._rows, []
+        if not rows:
+            return NONE_SEEN
+        return GradientLook(np.concatenate(rows) if len(rows) > 1 else rows[0])

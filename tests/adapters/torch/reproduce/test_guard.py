@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -153,25 +154,23 @@ def test_an_error_inside_the_guard_is_no_error_of_the_training() -> None:
 
 
 def test_the_state_is_kept_at_the_onset_before_anything_is_applied() -> None:
-    class Snapshots:
-        taken: list[tuple[str, bool]] = []
-
-        def take(self, reason: str) -> None:
-            self.taken.append((reason, finite(Trained(model))))
-
     for policy in ("report", "skip"):
         model = network()
-        Snapshots.taken = []
+        taken: list[tuple[str, bool]] = []
+
+        def take(reason: str, taken: Any = taken, model: Any = model) -> None:
+            taken.append((reason, finite(Trained(model))))
+
         with watched(config=Config(on_nonfinite=policy)) as seen:  # type: ignore[arg-type]
-            seen.tracer.snapshots = Snapshots()  # type: ignore[attr-defined]
+            seen.tracer.snapshots.take = take  # type: ignore[method-assign]
             optimizer = optim.Adam(model.parameters(), lr=0.01)
             for step in range(6):
                 x, y = batch(step in (2, 3))
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
                 optimizer.step()
-        assert [healthy for _, healthy in Snapshots.taken] == [True]
-        assert "the loss is NaN" in Snapshots.taken[0][0]
+        assert [healthy for _, healthy in taken] == [True]
+        assert "the loss is NaN" in taken[0][0]
 
 
 def test_nothing_is_blind() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,9 @@ from mothtrap.adapters.torch.distributed import is_distributed
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.gradientlook import GradientLook
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.statistics.summary import COLUMN
+from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+
+_LOOKED_AT = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
 
 def look_at(gradients: Iterable[torch.Tensor], scale: torch.Tensor | None = None) -> GradientLook:
@@ -25,21 +28,10 @@ def look_at(gradients: Iterable[torch.Tensor], scale: torch.Tensor | None = None
     values = [part for gradient in gradients if (part := _values(gradient)) is not None]
     on_cpu = [v for v in values if v.device.type == "cpu"]
     elsewhere = [v for v in values if v.device.type != "cpu"]
-    square, nonfinite = 0.0, False
-    if on_cpu:
-        rows_TF = arithmetic.norms(on_cpu)
-        nonfinite = bool((rows_TF[:, [COLUMN["nan"], COLUMN["inf"]]] > 0).any())
-        l2_T = rows_TF[:, COLUMN["l2"]]
-        with np.errstate(all="ignore"):
-            square += float(np.dot(l2_T, l2_T))
-    if elsewhere:
-        norm = _device_norm(elsewhere)
-        square += norm * norm
-        nonfinite = nonfinite or (not math.isfinite(norm) and bool(nonfinite_among(elsewhere)))
-    norm = math.sqrt(square) if square >= 0 else math.nan
+    rows_TF = np.concatenate([arithmetic.norms(on_cpu), _device_rows(elsewhere)])
     if scale is not None:
-        norm /= float(scale)
-    return GradientLook(tensors=len(values), nonfinite=nonfinite, norm=norm)
+        rows_TF[:, COLUMN["l2"]] /= float(scale)
+    return GradientLook(rows_TF)
 
 
 def nonfinite_among(gradients: Sequence[torch.Tensor | None]) -> list[int]:
@@ -55,12 +47,24 @@ def nonfinite_among(gradients: Sequence[torch.Tensor | None]) -> list[int]:
 
 def _values(gradient: torch.Tensor) -> torch.Tensor | None:
     """The stored values as a plain tensor; None where they cannot be read here and now."""
-    part = gradient.detach()
+    part: Any = gradient.detach()
     if is_distributed(part):
-        part = part.to_local()  # type: ignore[operator]  # of a DTensor
+        part = part.to_local()
     if part.is_sparse:
         part = part._values()
-    return part if part.numel() and is_readable(part) else None
+    own: torch.Tensor = part
+    return own if own.numel() and is_readable(own) else None
+
+
+def _device_rows(values: Sequence[torch.Tensor]) -> Floats:
+    """Rows of which only the sums over all are right: they are finite, or the first is not."""
+    rows_TF = np.full((len(values), WIDTH), np.nan)
+    if values:
+        rows_TF[:, _LOOKED_AT] = 0.0
+        rows_TF[0, COLUMN["l2"]] = norm = _device_norm(values)
+        if not math.isfinite(norm):
+            rows_TF[0, COLUMN["nan"]] = len(nonfinite_among(values))
+    return rows_TF
 
 
 def _device_norm(values: Sequence[torch.Tensor]) -> float:

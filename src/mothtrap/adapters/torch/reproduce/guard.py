@@ -67,6 +67,7 @@ class Guard:
         acts: whether anything is done with one but telling.
         own_hooks: hooks of ours that an optimizer bears itself.
         stopped: the fault for which the job was stopped.
+        unsound_step: the latest step that was not sound.
     """
 
     def __init__(self, tracer: Tracer) -> None:
@@ -84,13 +85,8 @@ class Guard:
         self._looks: dict[str, GradientLook] = {}
         self._in_backward: Fault | None = None
         self._told: list[tuple[Fault, str]] = []
-        self._unsound_step = -2
+        self.unsound_step = -2
         self._said = 0
-
-    @property
-    def unsound_step(self) -> int:
-        """The latest step that was not sound; negative when all were."""
-        return self._unsound_step
 
     # What the tracer tells
 
@@ -278,12 +274,10 @@ class Guard:
 
     def _take_snapshot(self, fault: Fault) -> bool:
         """Keep the state at an onset; what stays unsound has one origin. Whether it is one."""
-        before, self._unsound_step = self._unsound_step, self._tracer.grouper.step
-        if self._unsound_step <= before + 1:
-            return self._unsound_step > before
-        snapshots = getattr(self._tracer, "snapshots", None)
-        if snapshots is not None:
-            self._tracer.contain_part("snapshots", snapshots.take, fault.reason)
+        before, self.unsound_step = self.unsound_step, self._tracer.grouper.step
+        if self.unsound_step <= before + 1:
+            return self.unsound_step > before
+        self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)
         return True
 
     def _say(self, line: str) -> None:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.optim import Optimizer
@@ -75,7 +75,7 @@ class GuardedSteps:
                 _drop_own_frames(err)
                 raise
 
-        owner.step = guarded
+        cast(Any, owner).step = guarded
         self._undo.callback(setattr, owner, "step", step)
 
     def guard_object(self, optimizer: Optimizer) -> None:
