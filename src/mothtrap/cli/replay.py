@@ -50,6 +50,7 @@ class _WithCommand(click.Command):
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     run: str | None,
     form: str,
     runs_dir: str | None,

@@ -61,7 +61,8 @@ def as_text(
         style: what the stream can show.
     """
     shown = worst(results)
-    head = f"step {snapshot.step} of {style.safe(name)}, done again: {_verdict(results, style)}"
+    how = f"in {converted}" if converted else _verdict(results, style)
+    head = f"step {snapshot.step} of {style.safe(name)}, done again: {how}"
     lines = [style.paint(head, "bold")]
     if shown.losses:
         lines.append(f"  loss: {', '.join(f'{loss:.6g}' for loss in shown.losses)}")

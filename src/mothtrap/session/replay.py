@@ -317,6 +317,8 @@ def _never_reached(
         lines.append(f"reached instead: {'; '.join(instead)}")
     if not unreached:
         lines.append("no process of it loaded the framework and ended by itself")
+    own = [line for line in output.splitlines() if line.startswith("mothtrap: ")]
+    lines += [line.removeprefix("mothtrap: ") for line in own[:3]]
     tail = output.strip().splitlines()[-SHOWN_LINES:]
     if tail:
         lines.append("the last it printed:\n    " + "\n    ".join(tail))

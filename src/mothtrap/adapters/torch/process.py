@@ -78,7 +78,7 @@ class ProcessWitness:
                 try:
                     output = original(self, *args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 finally:
                     if observed:
@@ -96,7 +96,7 @@ class ProcessWitness:
                 try:
                     original(self, *args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
 
             return init
@@ -108,7 +108,7 @@ class ProcessWitness:
                 try:
                     state = original(self, *args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 if not args and "destination" not in kwargs:  # a part is asked with these
                     state_asked(self)
@@ -161,7 +161,7 @@ class ProcessWitness:
                 try:
                     return original(*args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 finally:
                     tracer.backward_ended()
@@ -174,7 +174,7 @@ class ProcessWitness:
                 try:
                     return original(*args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
 
             return grad
@@ -190,7 +190,7 @@ class ProcessWitness:
                 try:
                     result = original(self, outputs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 tracer.contain(tracer.losses.scaled, self, outputs, result)
                 return result
@@ -203,7 +203,7 @@ class ProcessWitness:
                 try:
                     result = original(self, optimizer, *args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 if self.is_enabled():
                     skipped = tracer.optimizers.steps_of(optimizer) == before
@@ -224,7 +224,7 @@ class ProcessWitness:
                 try:
                     norm = original(*args, **kwargs)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 limit = args[1] if len(args) > 1 else kwargs.get("max_norm", math.inf)
                 tracer.contain(tracer.optimizers.clipped, norm, limit)
@@ -241,7 +241,7 @@ class ProcessWitness:
             self._replace(
                 torch.nn.functional,
                 name,
-                lambda original: losscalls.observed(original, tell, _drop_own_frame),
+                lambda original: losscalls.observed(original, tell, drop_own_frame),
             )
 
     def _hook_loaders(self) -> None:
@@ -255,7 +255,7 @@ class ProcessWitness:
                 try:
                     iterator = original(self)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 contain(part, "loaders", loaders.pass_began, self, iterator)
                 contain(part, "snapshots", recording.pass_began, self, iterator)
@@ -268,7 +268,7 @@ class ProcessWitness:
                 try:
                     indices = original(self)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     raise
                 contain(part, "loaders", loaders.drawn, self, indices)
                 return indices
@@ -280,7 +280,7 @@ class ProcessWitness:
                 try:
                     batch = original(self)
                 except BaseException as err:
-                    _drop_own_frame(err)
+                    drop_own_frame(err)
                     if isinstance(err, StopIteration):
                         contain(part, "loaders", loaders.ended, self)
                     raise
@@ -303,7 +303,7 @@ def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as err:
-                _drop_own_frame(err)
+                drop_own_frame(err)
                 raise
             tell(self)
             return result
@@ -313,7 +313,7 @@ def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
     return make
 
 
-def _drop_own_frame(err: BaseException) -> None:
+def drop_own_frame(err: BaseException) -> None:
     """Take the wrapper's entry out of a traceback; a bare `raise` does not add it again."""
     if err.__traceback__ is not None and err.__traceback__.tb_next is not None:
         err.__traceback__ = err.__traceback__.tb_next

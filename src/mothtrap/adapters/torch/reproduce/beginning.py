@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,10 +16,10 @@ from mothtrap.adapters.torch.reproduce.truth import StepTruth
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.snapshot.format import load
-from mothtrap.statistics import torch as reducer
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured and nothing recorded: the tracer only names what it sees."""
@@ -56,6 +57,7 @@ def begin_built(plan: ReplayPlan, name: str) -> None:
 
 
 def _tracer() -> Tracer:
+    reducer: Any = registry.load("mothtrap.statistics", "torch")
     recorder: Recorder[torch.Tensor] = Recorder(
         reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
     )

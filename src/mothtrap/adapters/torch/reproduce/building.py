@@ -119,7 +119,7 @@ class BuiltReplay:
         output = model(*args, **kwargs)
         loss = loss_of(output, *self._targets(targets))
         self._narrowing.loss(loss)
-        loss.backward()
+        torch.autograd.backward(loss)
         return loss.detach()
 
     def _targets(self, event: LossCalled | BatchHanded | None) -> list[Any]:

@@ -41,7 +41,7 @@ class Conversion:
             return
         if self.dtype is not None:
             torch.set_default_dtype(self.dtype)
-        Elsewhere(self.device, self.dtype).__enter__()
+        Elsewhere(self.device, self.dtype).__enter__()  # type: ignore[no-untyped-call]
         _lead_autocast(self.device, enabled=self.dtype is None)
 
     def made(self, tree: Tree) -> Any:

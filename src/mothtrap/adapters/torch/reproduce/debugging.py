@@ -10,6 +10,7 @@ import traceback
 from types import FrameType, TracebackType
 
 from mothtrap.adapters.torch import frames
+from mothtrap.capture.containment import say_on_stderr
 
 HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c to the end"
 
@@ -67,7 +68,7 @@ def stop_before(place: str) -> None:
     filename, _, line = place.rpartition(":")
     frame = frames.user_frame()
     if frame is not None and line.isdigit():
-        print(f"mothtrap: the debugger opens before {place}\n{HELP}", file=sys.stderr)
+        say_on_stderr(f"mothtrap: the debugger opens before {place}\n{HELP}")
         _Debugger(nosigint=True).wait_for(frame, os.path.abspath(filename), int(line))
 
 
@@ -75,7 +76,7 @@ def look_at(error: BaseException) -> None:
     """Open the debugger where an exception passed the user's code last."""
     if isinstance(error, bdb.BdbQuit) or error.__traceback__ is None:
         return
-    print(f"mothtrap: the debugger opens where it was raised\n{HELP}", file=sys.stderr)
+    say_on_stderr(f"mothtrap: the debugger opens where it was raised\n{HELP}")
     debugger = _PostMortem(_frames_within(error.__traceback__))
     debugger.reset()
     debugger.interaction(None, error.__traceback__)

@@ -160,9 +160,8 @@ def _mapping(found: Any, recorded: dict[Any, Any], depth: int) -> Any:
 def _sequence(found: Any, recorded: Any, depth: int) -> Any:
     alike = type(found) is type(recorded) and len(found) == len(recorded)
     known = list(found) if alike else [_ABSENT] * len(recorded)
-    values = [
-        fitted(before, after, depth + 1) for before, after in zip(known, recorded, strict=False)
-    ]
+    pairs = zip(known, recorded, strict=True)
+    values = [fitted(before, after, depth + 1) for before, after in pairs]
     if alike and all(before is after for before, after in zip(known, values, strict=True)):
         return found
     values = [None if value is _ABSENT else value for value in values]

@@ -21,7 +21,8 @@ from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.losses import losscalls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
-from mothtrap.adapters.torch.reproduce.handing import Ask, HandingIterator, LoaderNumbers
+from mothtrap.adapters.torch.process import drop_own_frame
+from mothtrap.adapters.torch.reproduce.handing import Handed, HandingIterator, LoaderNumbers
 
 Function = Callable[..., Any]
 
@@ -29,7 +30,8 @@ Function = Callable[..., Any]
 class Player(Protocol):
     """What a replay answers."""
 
-    ask_loader: Ask
+    def ask_loader(self, number: int, site: str, /) -> Handed | None:
+        """A loader is asked for a batch: the one to be handed; None: its own."""
 
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -88,7 +90,8 @@ class Interception:
         setattr(DataLoader, "__iter__", iterate)  # noqa: B010  # for the type checker
 
     def _hook_modules(self) -> None:
-        original, is_compiling = nn.Module._call_impl, torch.compiler.is_compiling
+        original: Function = nn.Module._call_impl
+        is_compiling = torch.compiler.is_compiling
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -98,6 +101,9 @@ class Interception:
             self._depth += 1
             try:
                 return original(module, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
             finally:
                 self._depth -= 1
 
@@ -118,12 +124,17 @@ class Interception:
 
     def _answered(self, original: Function, name: str) -> Function:
         is_compiling, answer = torch.compiler.is_compiling, self._player.loss_called
+        drop = drop_own_frame  # in the closure: the globals are not ours
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(*args, **kwargs)
             args, kwargs = answer(name, args, kwargs)
-            return original(*args, **kwargs)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as err:
+                drop(err)
+                raise
 
         # With the globals of the module it stays a function that can be scripted.
         scope = torch.nn.functional.__dict__
@@ -140,6 +151,9 @@ class Interception:
             self._backward_depth += 1
             try:
                 result = original(*args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
             finally:
                 self._backward_depth -= 1
             if not self._backward_depth:

@@ -291,7 +291,8 @@ class Replaying:
     def _safely(self, act: Callable[..., T], *args: Any) -> T:
         """Run a part of the replay; what fails in it ends the process, and is told."""
         try:
-            with self.narrowing.aside():
+            # Past what leads the script's own calls to another device or type.
+            with self.narrowing.aside(), torch._C.DisableTorchFunction():
                 return act(*args)
         except Exception as err:
             traceback.print_exc(file=sys.stderr)
