@@ -34,6 +34,7 @@ class HandMadeRun:
     overhead: Overhead = COST
     damage: tuple[str, ...] = ()
     observed: tuple[AnyObservation, ...] = ()
+    stopped_at: int | None = None
 
     def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
         """The observations of one type."""

@@ -32,7 +32,7 @@ class Gathered:
 
     def __init__(self, earlier: Mapping[int, torch.Tensor]) -> None:
         self._earlier = earlier
-        self._trees: dict[int, Tree] = {}
+        self._of: dict[int, str] = {}
         self._keys: set[str] = set()
         self.arrays: dict[str, Array] = {}
         self._groups: dict[torch.dtype, _Group] = {}
@@ -41,7 +41,7 @@ class Gathered:
     def add(self, value: Any, name: str) -> None:
         """Have the tensors in a value copied, under a name, or one with a number behind."""
         if isinstance(value, torch.Tensor):
-            if id(value) not in self._trees:
+            if id(value) not in self._of and value.device.type != "meta":
                 self._add(value, self._free(name))
         elif isinstance(value, dict):
             for item in value.values():
@@ -51,8 +51,8 @@ class Gathered:
                 self.add(item, name)
 
     def _add(self, tensor: torch.Tensor, key: str) -> None:
-        self._trees[id(tensor)] = tensor_tree(tensor, key)
-        own = self._earlier.get(id(tensor), tensor)
+        self._of[id(tensor)] = key
+        own = self._earlier.get(id(tensor), tensor) if self._earlier else tensor
         values = own.detach() if type(own) in PLAIN else local(own)
         if _lies_flat(values):
             self._groups.setdefault(values.dtype, []).append((key, values))
@@ -61,7 +61,12 @@ class Gathered:
 
     def tree(self, tensor: torch.Tensor) -> Tree:
         """Return the tree of a tensor that was added."""
-        return self._trees.get(id(tensor), {"opaque": "a tensor that came to be meanwhile"})
+        key = self._of.get(id(tensor))
+        if tensor.device.type == "meta":
+            return {"opaque": "a tensor that was never given memory"}
+        if key is None:
+            return {"opaque": "a tensor that came to be meanwhile"}
+        return tensor_tree(tensor, key)
 
     def array(self, values: npt.NDArray[Any]) -> Tree:
         """Return the tree of a numpy array, and copy it into `arrays`."""
@@ -108,11 +113,11 @@ class Gathered:
 def _lies_flat(tensor: torch.Tensor) -> bool:
     """Whether a tensor lies on the host in C order, as it is."""
     return (
-        tensor.device.type == "cpu"
+        tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
-        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and tensor.numel() > 0
+        and not (tensor.is_neg() or tensor.is_conj() or tensor.is_quantized)
+        and tensor.nbytes > 0
     )
 
 
