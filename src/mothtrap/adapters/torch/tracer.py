@@ -147,6 +147,7 @@ class Tracer(Job):
     def step_cancelled(self, optimizer: Optimizer) -> None:
         """`optimizer.step` was left before it was done, or was undone."""
         self.contain(lambda: self.feed(StepCancelled(self.optimizers.add(optimizer).name)))
+        self.contain(self.contain_part, "snapshots", self.recording.applied)
 
     def state_asked(self, module: torch.nn.Module) -> None:
         """`module.state_dict` was called, by user code."""
@@ -343,8 +344,8 @@ class Tracer(Job):
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
-            self.contain_part("guard", self.guard.scaler_skipped, optimizer)
             self.feed(StepSkipped(self.optimizers.add(optimizer).name))
+            self.contain_part("guard", self.guard.scaler_skipped, optimizer)
             self.contain_part("snapshots", self.recording.applied)
         self.forwards.narrow.scales = True
         self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))

@@ -245,3 +245,25 @@ def test_a_bad_gradient_of_a_sound_loss_is_named() -> None:
     found = seen.observed(StepGuarded)[0]
     assert (found.fault, found.concerned, found.parameters) == ("gradient", 1, ("2.weight",))
     assert found.reason.startswith("1 of 4 gradients hold NaN or infinite values; nearest")
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_under_a_scaler_only_a_loss_that_is_bad_by_itself_is_an_onset(fused: bool) -> None:
+    model = network()
+    taken: list[str] = []
+    with watched() as seen:
+        seen.tracer.snapshots.take = taken.append  # type: ignore[method-assign]
+        optimizer = optim.AdamW(model.parameters(), lr=0.01, fused=fused)
+        scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+        for step in range(6):
+            x, y = batch(step == 4)
+            optimizer.zero_grad()
+            loss = scaler.scale(nn.functional.cross_entropy(model(x), y))
+            loss.backward()
+            if step == 1:  # an overflow, as scalers look for
+                model[0].weight.grad[0, 0] = math.inf
+            scaler.step(optimizer)
+            scaler.update()
+    assert len(taken) == 1
+    assert taken[0].startswith("the loss is NaN")
+    assert seen.scalars("skipped") == [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]

@@ -112,9 +112,19 @@ class Guard:
         self._in_backward = None
 
     def scaler_skipped(self, optimizer: Optimizer) -> None:
-        """A gradient scaler has left a step out, as it does of itself: the others hear of it."""
-        if self.acts and not any(name == self._name(optimizer) for _, name in self._told):
-            self._agreement.worst(True)
+        """A gradient scaler has left a step out, or the guard has while one was in charge.
+
+        Scalers try larger scales until gradients overflow: only a loss that is not finite
+        by itself is an onset.
+        """
+        if any(name == self._name(optimizer) for _, name in self._told):
+            return
+        if self.acts:
+            self._agreement.worst(True)  # the other workers hear of it
+        for value, place in self._tracer.losses.of(self._tracer.grouper.losses):
+            if not math.isfinite(value):
+                self._take_snapshot(self._loss_fault(value, place, [optimizer]))
+                return
 
     def close(self, closed: ClosedStep) -> None:
         """A step is over: learn who steps together, and tell what was done."""
