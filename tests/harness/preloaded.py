@@ -90,13 +90,17 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str) -> N
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    watched = "MOTHTRAP_RUN_DIR" in environment or "MOTHTRAP_REPLAY" in environment
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
+        sys.path[0] = folder
+        if watched:
+            startup.attach("torch")
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         return
     sys.argv[:] = arguments
     sys.path[0] = str(Path(arguments[0]).parent)
-    if "MOTHTRAP_RUN_DIR" in environment:
+    if watched:
         startup.attach("torch")
     runpy.run_path(arguments[0], run_name="__main__")
 

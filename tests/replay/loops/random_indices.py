@@ -1,7 +1,7 @@
 """Indices of `torch.randint`, at module level; `F.cross_entropy` of another function."""
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812  # as everybody does
 from torch import nn
 
 torch.manual_seed(4)

@@ -1,0 +1,133 @@
+"""Loops of every form are done again, to the last bit, with nothing from the user."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.harness.preloaded import Preloaded
+from tests.harness.running import MOTHTRAP, Outcome, environment, observed, run
+
+LOOPS = Path(__file__).parent / "loops"
+STEPS = {
+    "loader_epochs": 4,  # the last, smaller batch of the first epoch
+    "loader_workers": 7,
+    "next_of_iter": 7,
+    "sliced_by_hand": 7,
+    "random_indices": 7,
+    "numpy_batches": 7,
+    "accumulation": 7,
+    "gan": 7,
+    "lbfgs": 7,
+    "rnn_carried": 7,
+    "autocast": 7,
+}
+"""The step of each loop that is kept and done again."""
+
+
+def kept(
+    target: list[Any], preloaded: Preloaded, folder: Path, *, step: int | None = 7, **env: str
+) -> Path:
+    """Run a loop under mothtrap, and keep a step of it."""
+    if step is not None:
+        env["MOTHTRAP_SNAPSHOT_AT"] = str(step)
+    words = observed(["--", *target], runs_dir=folder, name="seen", python=preloaded.python)
+    outcome = run(words, cwd=LOOPS, env=environment(**env))
+    assert outcome.returncode == 0, outcome.stderr
+    assert "switched off" not in outcome.stderr
+    return folder / "seen"
+
+
+def done_again(path: Path, *options: str) -> Outcome:
+    """What `mothtrap replay` says of a run, from a folder of its own."""
+    return run([*MOTHTRAP, "replay", path, *options], cwd=path)
+
+
+def told(path: Path, *options: str) -> dict[str, Any]:
+    outcome = done_again(path, "--format", "json", *options)
+    assert outcome.returncode == 0, outcome.stderr
+    found: dict[str, Any] = json.loads(outcome.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_comes_to_the_same_bits(name: str, preloaded: Preloaded, tmp_path: Path) -> None:
+    target = [*preloaded.python, f"{name}.py"]
+    path = kept(target, preloaded, tmp_path, step=STEPS[name])
+    again = told(path)
+    assert (again["step"], again["match"]) == (STEPS[name], True), again
+    assert again["losses"], again
+    assert (again["operation"], again["rows"], again["nonfinite"]) == (None, [], False)
+
+
+def test_a_class_with_arguments_a_schedule_and_an_evaluation_before_the_training(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    target = [*preloaded.python, "trainer_class.py", "--width", "5", "--epochs", "3"]
+    again = told(kept(target, preloaded, tmp_path, step=12))
+    assert (again["step"], again["match"]) == (12, True), again
+
+
+def test_a_module_that_makes_a_loader_in_each_epoch(preloaded: Preloaded, tmp_path: Path) -> None:
+    target = [*preloaded.python, "-m", "package.train"]
+    again = told(kept(target, preloaded, tmp_path, step=12))
+    assert (again["step"], again["match"]) == (12, True), again
+
+
+def test_nothing_is_written_to_the_run_and_nothing_behind_the_step_runs(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    path = kept([*preloaded.python, "sliced_by_hand.py"], preloaded, tmp_path)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    assert done_again(path).returncode == 0
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
+def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    path = kept([*preloaded.python, "rnn_carried.py"], preloaded, tmp_path)
+    outcome = done_again(path, "--", *preloaded.python, str(LOOPS / "random_indices.py"))
+    assert outcome.returncode == 2
+    assert "never came to step 7" in outcome.stderr
+    assert "expected at rnn_carried.py:24" in outcome.stderr
+    assert "reached instead: a call of Sequential at random_indices.py:" in outcome.stderr
+    assert "a step of Adam" in outcome.stderr
+
+
+def test_a_script_that_takes_too_long_is_ended(preloaded: Preloaded, tmp_path: Path) -> None:
+    path = kept([*preloaded.python, "rnn_carried.py"], preloaded, tmp_path)
+    endless = "import time; time.sleep(100)"
+    outcome = done_again(path, "--timeout", "1", "--", *MOTHTRAP[:1], "-c", endless)
+    assert outcome.returncode == 2
+    assert "ended after 1 s; --timeout gives it longer" in outcome.stderr
+
+
+def test_a_model_that_a_function_makes_does_the_step_without_the_script(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    path = kept([*preloaded.python, "random_indices.py"], preloaded, tmp_path)
+    again = told(path, "--build", "built:classifier")
+    assert again["match"] is True, again
+    outcome = done_again(path, "--build", "built:absent")
+    assert outcome.returncode == 2
+    assert "no attribute 'absent'" in outcome.stderr
+
+
+def test_in_another_type_no_match_is_expected(preloaded: Preloaded, tmp_path: Path) -> None:
+    path = kept([*preloaded.python, "autocast.py"], preloaded, tmp_path)
+    again = told(path, "--dtype", "float64", "--device", "cpu")
+    assert again["match"] is False
+    assert any("no match to the bit is expected" in note for note in again["notes"])
+    assert again["losses"]
+
+
+def test_a_step_that_a_rule_finds_late_is_played_from_the_base_before_it(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    target = [*preloaded.python, "accumulation.py"]
+    path = kept(target, preloaded, tmp_path, step=None, MOTHTRAP_SNAPSHOT_EVERY="4")
+    again = told(path)
+    assert (again["step"], again["match"], again["reason"]) == (12, True, "base"), again
