@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import Seen, batch, classifier, sgd, watched
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.reproduce import digests
@@ -27,6 +28,18 @@ def step(
     optimizer.step()
 
 
+class Job:
+    """As much of a job as digests need."""
+
+    def __init__(self) -> None:
+        self.recorder = self.grouper = self
+        self.step = 0
+
+    def scalar(self, *_: object) -> None:
+        pass
+
+
+BATCH = torch.randn(4, 6), torch.arange(4)
 RANDOM = ["rng.python", "rng.numpy", "rng.torch"]
 
 
@@ -75,6 +88,38 @@ def test_batches_of_an_evaluation_are_not_those_of_a_step() -> None:
                 model(x)
         step(model, optimizer, *batch())
     assert not any(owner.startswith("batch:") for owner in owners(seen, 1))
+
+
+def test_a_teacher_that_is_called_first_does_not_take_the_batch_away() -> None:
+    model, teacher = classifier(), classifier()
+    data = TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, _ in DataLoader(data, 4):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                wanted = teacher(x)
+            nn.functional.mse_loss(model(x), wanted).backward()
+            optimizer.step()
+    assert len(values(seen, "batch:loader 1.0")) == 2
+
+
+def test_no_operation_is_made_that_a_mode_could_see() -> None:
+    class Counts(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.count += 1
+            return func(*args, **(kwargs or {}))
+
+    digesting = digests.DigestWatch(Job())
+    with Counts() as mode:
+        digesting.loaded("loader 1", [("0", BATCH[0]), ("1", BATCH[1])])
+        digesting.called([("input", BATCH[0])], True, True)
+        digesting.loss_called([None, BATCH[1]], {})
+    assert mode.count == 0
 
 
 def test_rows_add_up_whatever_their_order() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mothtrap.adapters.torch.reproduce.randomdigests import random_digests
+from mothtrap.adapters.torch.reproduce.randomdigests import RandomDigests
 
 
 def draw(name: str) -> None:
@@ -20,9 +20,11 @@ def draw(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rng.python", "rng.numpy", "rng.torch"])
 def test_one_draw_shows_in_the_digest_of_its_generator_alone(name: str) -> None:
-    before = dict(random_digests())
+    digests = RandomDigests()
+    before = dict(digests.read())
+    assert dict(digests.read()) == before
     draw(name)
-    after = dict(random_digests())
+    after = dict(digests.read())
     assert [key for key in after if after[key] != before[key]] == [name]
 
 
@@ -32,7 +34,7 @@ def test_equal_seeds_have_equal_digests_and_others_have_others() -> None:
         random.seed(seed)
         np.random.seed(seed)
         torch.manual_seed(seed)
-        found.append(dict(random_digests()))
+        found.append(dict(RandomDigests().read()))
     assert found[0] == found[1]
     assert all(found[0][name] != found[2][name] for name in found[0])
 
@@ -45,7 +47,7 @@ def test_nothing_is_drawn() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
-    list(random_digests())
+    list(RandomDigests().read())
     assert (random.random(), np.random.rand(), torch.rand(1).item()) == wanted
 
 
@@ -53,8 +55,17 @@ def test_another_kind_of_generator_in_numpy_can_be_read() -> None:
     ours = np.random.get_bit_generator()
     try:
         np.random.set_bit_generator(np.random.PCG64(1))
-        before = dict(random_digests())["rng.numpy"]
+        before = dict(RandomDigests().read())["rng.numpy"]
         np.random.rand()
-        assert dict(random_digests())["rng.numpy"] != before
+        assert dict(RandomDigests().read())["rng.numpy"] != before
     finally:
         np.random.set_bit_generator(ours)
+
+
+def test_the_second_number_of_a_pair_shows() -> None:
+    np.random.seed(0)
+    np.random.randn()
+    digests = RandomDigests()
+    before = dict(digests.read())
+    np.random.randn()
+    assert dict(digests.read())["rng.numpy"] != before["rng.numpy"]

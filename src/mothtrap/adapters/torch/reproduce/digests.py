@@ -7,11 +7,13 @@ buffers at every step. What lies on an accelerator is looked at only then, and o
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch.optim import Optimizer
@@ -19,12 +21,12 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, strip_wrappers
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.adapters.torch.reproduce.randomdigests import random_digests
+from mothtrap.adapters.torch.reproduce.randomdigests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar
 from mothtrap.statistics.digest import digest_bytes, rows_sum
 from mothtrap.statistics.torch.fingerprint import bit_sums
 from mothtrap.statistics.torch.plain import local
-from mothtrap.statistics.torch.raw import bytes_of, describe, digest
+from mothtrap.statistics.torch.raw import bytes_of, describe
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -54,6 +56,8 @@ class DigestWatch:
         self._loaded: list[tuple[str, float]] = []
         self._seen: dict[int, _Version] = {}
         self._given: dict[int, _Version] = {}
+        self._random = RandomDigests()
+        self._evaluated = False
         self._step = -1
         self._forwards = 0
         self._told: dict[int, int] = {}
@@ -71,6 +75,8 @@ class DigestWatch:
             loader: its label.
             tensors: of the batch, with their places in it.
         """
+        if self._evaluated:
+            self._forget_loaded()
         self._begin_step()
         placed = [(f"batch:{loader}.{p}" if p else f"batch:{loader}", t) for p, t in tensors]
         del self._loaded[: -(MICRO_BATCHES - 1) * TENSORS]
@@ -85,11 +91,15 @@ class DigestWatch:
             from_loader: they came from a loader.
             trains: autograd records the forward.
         """
-        loaded, given, self._loaded, self._given = self._loaded, self._given, [], {}
-        if not trains:
+        if not trains:  # maybe a teacher, before the model that is trained
+            self._evaluated = True
             return
+        if self._evaluated and not from_loader:
+            self._forget_loaded()
         self._begin_step()
-        self._seen |= given
+        self._seen |= self._given
+        loaded = self._loaded
+        self._forget_loaded()
         self._forwards += 1
         if self._forwards > MICRO_BATCHES:
             return
@@ -99,7 +109,7 @@ class DigestWatch:
             placed = [(f"input:{n}", t) for n, t in arguments if not t.requires_grad]
             for owner, value in self._of_batch(placed, "input"):
                 self._recorder.scalar(DIGEST, owner, value)
-        for owner, number in random_digests():
+        for owner, number in self._random.read():
             self._recorder.scalar(DIGEST, owner, as_scalar(number))
 
     def loss_called(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -162,6 +172,9 @@ class DigestWatch:
             return -1
         return last if self.every_tensor else self._job.grouper.step
 
+    def _forget_loaded(self) -> None:
+        self._loaded, self._given, self._evaluated = [], {}, False
+
     def _begin_step(self) -> None:
         if self._step != self._job.grouper.step:
             self._step, self._forwards = self._job.grouper.step, 0
@@ -173,8 +186,8 @@ class DigestWatch:
         for owner, tensor in placed[:TENSORS]:
             if (tensor.device.type != "cpu" and not self.every_tensor) or self._is_known(tensor):
                 continue
-            data, (dtype, shape, _) = bytes_of(tensor), describe(tensor)
-            found.append((owner, as_scalar(digest_bytes(data, dtype, shape))))
+            data = _bytes(tensor)
+            found.append((owner, as_scalar(_digest(tensor, data))))
             if label and tensor.ndim and tensor.shape[0]:
                 rows.append(data.reshape(tensor.shape[0], -1))
         if rows:
@@ -215,12 +228,34 @@ class DigestWatch:
         """Tell the digests of tensors; those on a device are brought over in one transfer."""
         there: list[Placed] = []
         for owner, tensor in placed:
-            values = local(tensor)
+            values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
             if values.device.type == "meta":
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
-                self._recorder.scalar(DIGEST, owner, as_scalar(digest(values)))
+                self._recorder.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))
             else:
                 there.append((owner, values))
         for (owner, _), number in zip(there, bit_sums([t for _, t in there]), strict=True):
             self._recorder.scalar(DIGEST_SUM, owner, as_scalar(number))
+
+
+def _digest(tensor: torch.Tensor, data: npt.NDArray[np.uint8]) -> int:
+    if tensor.is_quantized:
+        dtype, shape, _ = describe(tensor)
+        return digest_bytes(data, dtype, shape)
+    return digest_bytes(data, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+
+
+def _bytes(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """The bytes of a tensor in C order, where they lie if they lie so.
+
+    Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
+    """
+    size = tensor.numel() * tensor.element_size()
+    dense = tensor.layout is torch.strided and tensor.device.type == "cpu" and size > 0
+    if not dense or tensor.is_quantized or not tensor.is_contiguous():
+        return bytes_of(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        return bytes_of(tensor)
+    lying = (ctypes.c_uint8 * size).from_address(tensor.data_ptr())
+    return np.frombuffer(memoryview(lying), np.uint8)
