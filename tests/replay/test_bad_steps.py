@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.preloaded import Preloaded
-from tests.harness.running import MOTHTRAP, Outcome, observed, run
+from tests.harness.running import MOTHTRAP, PYTHON, Outcome, observed, run
 from tests.replay.expected import BAD_STEPS, BadStep
 
 FOLDER = Path(__file__).parent / "programs"
@@ -45,9 +45,10 @@ def marked_line(bad: BadStep) -> str:
     return f"{bad.name}.py:{line}"
 
 
-def done_again(folder: Path) -> dict:
-    """What `mothtrap replay` says of the run."""
-    words = [*MOTHTRAP, "replay", folder / "seen", "--format", "json"]
+def done_again(bad: BadStep, folder: Path) -> dict:
+    """What `mothtrap replay` says of the run, in a new process."""
+    script = [*PYTHON, FOLDER / f"{bad.name}.py"]
+    words = [*MOTHTRAP, "replay", folder / "seen", "--format", "json", "--", *script]
     outcome = run(words, cwd=folder)
     assert outcome.returncode == 0, outcome.stderr
     return json.loads(outcome.stdout)
@@ -69,7 +70,7 @@ def test_the_step_is_done_again_and_narrowed_down(
     bad: BadStep, preloaded: Preloaded, tmp_path: Path
 ) -> None:
     trained(bad, tmp_path, preloaded, returncode=1 if bad.exception else 0)
-    again = done_again(tmp_path)
+    again = done_again(bad, tmp_path)
     told = json.dumps(again, indent=1)
     assert (again["step"], again["match"]) == (bad.step, True), told
     assert (again["operation"], again["module"]) == (bad.operation, bad.module), told

@@ -66,7 +66,7 @@ def test_the_first_operation_is_named_not_what_follows() -> None:
         ("torch.matmul", lambda x: (x * 1e38) @ torch.full((3,), 1e3)),
         (
             "torch.nn.functional.linear",
-            lambda x: functional.linear(x * 2e38, torch.full((1, 3), 1e3)),
+            lambda x: functional.linear(x * 1e38, torch.tensor([[3.0] * 3])),
         ),
         ("torch.sum", lambda x: (x * 1e38 + 1e38).sum()),
         ("conversion to torch.float16", lambda x: (x * 1e6).half().float()),
