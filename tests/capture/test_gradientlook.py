@@ -1,0 +1,47 @@
+"""The look at gradients, from the rows that capture has made."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mothtrap.capture.gradientlook import GradientLooks
+from mothtrap.statistics.summary import FIELDS, WIDTH
+
+
+def rows(*values: dict[str, float]) -> np.ndarray:
+    table = np.full((len(values), WIDTH), np.nan)
+    for row, fields in zip(table, values, strict=True):
+        for name, value in fields.items():
+            row[FIELDS.index(name)] = value
+    return table
+
+
+SOUND = {"nan": 0.0, "inf": 0.0, "l2": 3.0}
+
+
+def test_rows_of_several_calls_are_one_look_taken_once() -> None:
+    looks = GradientLooks()
+    looks.add(rows(SOUND))
+    looks.add(rows({**SOUND, "l2": 4.0}, SOUND))
+    look = looks.take()
+    assert (look.tensors, look.nonfinite) == (3, False)
+    assert look.norm == pytest.approx(math.sqrt(34))
+    assert looks.take().tensors == 0
+
+
+@pytest.mark.parametrize("broken", [{"nan": 2.0}, {"inf": 1.0}])
+def test_one_value_that_is_not_finite_is_enough(broken: dict[str, float]) -> None:
+    looks = GradientLooks()
+    looks.add(rows(SOUND, {**SOUND, **broken}, SOUND))
+    assert looks.take().nonfinite
+
+
+def test_what_was_not_looked_at_does_not_count_as_sound() -> None:
+    looks = GradientLooks()
+    looks.add(rows(SOUND, {"max": 1.0}, {"nan": 0.0}))
+    look = looks.take()
+    assert (look.tensors, look.nonfinite) == (1, False)
+    assert math.isnan(look.norm)
