@@ -18,6 +18,7 @@ from mothtrap.capture.grouper import (
     Grouper,
     RootCalled,
     StepBegan,
+    StepCancelled,
     StepEnded,
     StepSkipped,
 )
@@ -31,6 +32,7 @@ EVENTS = st.lists(
         st.builds(StepBegan, optimizer=OPTIMIZERS),
         st.builds(StepEnded, optimizer=OPTIMIZERS),
         st.builds(StepSkipped, optimizer=OPTIMIZERS),
+        st.builds(StepCancelled, optimizer=OPTIMIZERS),
         st.builds(RootCalled, root=st.just("Net"), owned=st.booleans()),
         st.builds(GradientsZeroed, optimizer=OPTIMIZERS),
         st.just(Ended()),
@@ -120,3 +122,31 @@ def test_backwards_that_nobody_steps_on_do_not_pile_up() -> None:
     assert closed.micro_batches == Grouper.MAX_PENDING
     assert closed.series[0].losses[-1] == count - 1
     assert grouper.step == 0
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_step_that_is_cancelled_keeps_its_number_and_counts_as_skipped(ended: bool) -> None:
+    grouper = Grouper()
+    for event in (BackwardBegan("train.py:10", 1), BackwardEnded(), StepBegan("Adam")):
+        assert grouper.feed(event) is None
+    assert grouper.losses == (("train.py:10", 1),)
+    if ended:  # undone after it was over
+        grouper.feed(StepEnded("Adam"))
+    grouper.feed(StepCancelled("Adam"))
+    assert not grouper.inside_step
+    assert grouper.steps_applied == 0
+    closed = grouper.feed(BackwardBegan("train.py:10", 2))
+    assert closed is not None
+    assert (closed.step, closed.skipped, closed.optimizers) == (0, True, ("Adam",))
+    assert grouper.step == 1
+    assert grouper.losses == ()
+
+
+def test_a_step_of_which_one_optimizer_was_cancelled_was_applied() -> None:
+    grouper = Grouper()
+    for name in ("Muon", "AdamW"):
+        grouper.feed(StepBegan(name))
+        grouper.feed(StepCancelled(name) if name == "AdamW" else StepEnded(name))
+    closed = grouper.feed(Ended())
+    assert closed is not None
+    assert (closed.skipped, closed.optimizers) == (False, ("Muon", "AdamW"))
