@@ -40,6 +40,7 @@ from bench.memory import Growth  # noqa: E402
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "hooks only": {"capture": "off"},
+    "guard and ring": {"capture": "off"},
     "default": {},
     "all gradients and weights": {
         "overhead": 0.0,
@@ -56,6 +57,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "collections": {"all": {"tensors": ["gradient:*", "weight:*", "bias:*"], "raw": True}},
     },
 }
+WITH_RING = "guard and ring"
+"""Nothing is captured, but the guard looks at every step and what it is fed with is kept."""
 OF_PEERS = ("statistics of activations", "raw gradients and weights")
 STEPS = {"gpt": 1, "mlp": 200, "resnet": 1}
 """Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
@@ -80,7 +83,8 @@ def measure(model: str, setting: str, pairs: int) -> dict[str, Any]:
     worker = Worker(
         lambda: launch.create("bench", ["bench"], config, numbered=True), config, adapter, print
     )
-    witness = adapter.attach_process(worker.recorder)
+    watched = msgspec.structs.replace(config, capture="default") if setting == WITH_RING else config
+    witness = adapter.attach_process(worker.recorder, watched)
     worker.holds(witness)
     _, _, step = importlib.import_module(f"bench.models.{model}").training()
     with unobserved():

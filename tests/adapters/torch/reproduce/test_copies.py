@@ -36,7 +36,7 @@ class Encoding(UserDict[str, Any]):
 
 
 def _made(tree: Tree, made: Copies) -> Any:
-    arrays = {key: copy.array() for key, copy in made.take().items()}
+    arrays = {key: copy.array() for key, copy in made.take()[0].items()}
     return value_of(tree, arrays, framework_value(arrays))
 
 
@@ -131,7 +131,7 @@ def test_generators_of_the_scripts_own_come_back() -> None:
 def test_what_stays_as_it_is_stays_one_copy() -> None:
     made, x = Copies(1 << 26), torch.randn(4, 6)
     key = made.tree(x, "x")["tensor"]  # type: ignore[index]
-    held = made.take()
+    held = made.take()[0]
     assert made.tree(x, "x") == {"tensor": key}
     assert made.tree({"again": x}, "x") == {"dict": [["again", {"tensor": key}]]}
     row = made.tree(x[1], "a row")
@@ -146,7 +146,7 @@ def test_a_view_of_what_stays_as_it_is_is_one_copy() -> None:
     """`text[:, :-1]` is made anew in every step."""
     made, text = Copies(1 << 26), torch.arange(12).reshape(3, 4)
     first = made.tree(text[:, :-1], "text")
-    held = made.take()
+    held = made.take()[0]
     assert made.tree(text[:, :-1], "text") == first
     assert made.tree(text[:, 1:], "text") != first
     assert held
@@ -155,12 +155,12 @@ def test_a_view_of_what_stays_as_it_is_is_one_copy() -> None:
 def test_arrays_of_numpy_have_no_version_and_are_compared() -> None:
     made, x = Copies(1 << 26), np.arange(5.0)
     first = made.tree(x, "x")
-    held = made.take()
+    held = made.take()[0]
     assert made.tree(x, "x") == first
     x[3] = np.nan
     second = made.tree(x, "x")
     assert second != first
-    held |= made.take()
+    held |= made.take()[0]
     assert made.tree(x, "x") == second
     assert held
 
@@ -177,7 +177,7 @@ def test_tensors_made_for_inference_are_copied_each_time() -> None:
     with torch.inference_mode():
         x = torch.ones(2)
     made = Copies(1 << 26)
-    first, held = made.tree(x, "x"), made.take()
+    first, held = made.tree(x, "x"), made.take()[0]
     with torch.inference_mode():
         x += 1  # has no version that would tell
     assert made.tree(x, "x") != first
@@ -215,7 +215,7 @@ def test_memory_of_large_copies_is_used_again() -> None:
     places = set()
     for number in range(6):
         made.tree(torch.full((POOLED_BYTES,), float(number)), "x")
-        [copy] = made.take().values()
+        [copy] = made.take()[0].values()
         assert copy.array().data.view(np.float32)[7] == number
         places.add(copy._value.data_ptr())  # type: ignore[union-attr]
     assert len(places) <= 2
@@ -224,7 +224,7 @@ def test_memory_of_large_copies_is_used_again() -> None:
 def test_memory_that_somebody_looks_at_is_not_used_again() -> None:
     made = Copies(1 << 26)
     made.tree(torch.zeros(POOLED_BYTES), "x")
-    view = next(iter(made.take().values()))._value.numpy()  # type: ignore[union-attr]
+    view = next(iter(made.take()[0].values()))._value.numpy()  # type: ignore[union-attr]
     for _ in range(3):
         made.tree(torch.ones(POOLED_BYTES), "x")
         made.take()
@@ -246,5 +246,5 @@ def test_many_values_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     held = []
     for tensor in [*alive, *alive]:
         made.tree(tensor, "x")
-        held.append(made.take())
+        held.append(made.take()[0])
     assert len(made._known) <= 8

@@ -143,7 +143,8 @@ def test_without_a_loader_the_forward_has_the_random_states_and_the_variables() 
         assert torch.equal(variables["index"], index)
         assert "data" not in variables  # all of it, and it stays as it is
         assert torch.equal(_value(kept, forward.args)[0], x)
-        assert np.array_equal(_value(kept, forward.rng)["cpu"], state.numpy())
+        assert randomness.restore(_value(kept, forward.rng)) == []
+        assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_micro_batches_each_have_their_random_states() -> None:

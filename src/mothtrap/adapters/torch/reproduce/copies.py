@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.generators import generator_tree
 from mothtrap.adapters.torch.reproduce.values import array_of, framework_tree, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
-from mothtrap.snapshot.tree import TreeMaker
+from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES
 
 Bytes = npt.NDArray[np.uint8]
@@ -29,6 +29,8 @@ POOLED_BYTES = 1 << 16
 such sizes back to the system, and every new page then costs more than the copy into it."""
 IDLE_SHARE = 8
 """One part in so many of the ring's memory waits to be used again, at most."""
+VALUE_BYTES = 250
+"""What a value takes in a tree, about: measured."""
 _BIG = 2**63
 MAX_KNOWN = 512
 """Values that are told apart by identity before those that are gone are forgotten."""
@@ -146,15 +148,23 @@ class Copies:
         self._keys = 0
         self._used: dict[str, Copy] = {}
         self._most_bytes, self._what = math.inf, ""
+        self._tree_bytes = 0
         self.missing: dict[str, None] = {}
 
-    def tree(self, value: Any, what: str, most_bytes: float = math.inf) -> Tree:
+    def tree(
+        self,
+        value: Any,
+        what: str,
+        most_bytes: float = math.inf,
+        most_values: int = MAX_VALUES,
+    ) -> Tree:
         """Return the tree of a value; copies what is an array in it.
 
         Args:
             value: anything.
             what: it is, in words, for what cannot be kept.
             most_bytes: of one array in it.
+            most_values: in it altogether, but for numbers and texts.
         """
         kind = type(value)
         if value is None or kind is bool or (kind is int and -_BIG < value < _BIG):
@@ -162,8 +172,9 @@ class Copies:
         self._most_bytes, self._what = most_bytes, what
         if kind is torch.Tensor:
             return self._tensor(value)
-        maker = _Maker(self._of_framework, self._array, self._redacted)
+        maker = _Maker(self._of_framework, self._array, self._redacted, most_values)
         tree = maker.tree(value)
+        self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
         for text in maker.opaque:
             self.missing[f"{what}: {text}"] = None
         return tree
@@ -174,10 +185,11 @@ class Copies:
             return redaction(value)
         return self.tree(value, what, most_bytes)
 
-    def take(self) -> dict[str, Copy]:
-        """What the trees that were made since the last call name."""
+    def take(self) -> tuple[dict[str, Copy], int]:
+        """What the trees that were made since the last call name, and about their own bytes."""
         used, self._used = self._used, {}
-        return used
+        size, self._tree_bytes = self._tree_bytes, 0
+        return used, size
 
     def _of_framework(self, value: Any) -> Tree:
         if isinstance(value, _GENERATORS):
@@ -305,9 +317,15 @@ class _Maker(TreeMaker):
         framework: Callable[[Any], Tree],
         array: Callable[[npt.NDArray[Any]], Tree],
         redacted: Callable[[str], bool] | None,
+        most_values: int,
     ) -> None:
         super().__init__(framework, array)
-        self._redacted = redacted
+        self._left, self._redacted = most_values, redacted
+
+    @property
+    def left(self) -> int:
+        """How many values may still come."""
+        return self._left
 
     def _dict(self, value: Any, depth: int) -> dict[str, Any]:
         return super()._dict(self._without(value), depth)

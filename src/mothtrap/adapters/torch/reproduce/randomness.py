@@ -18,6 +18,8 @@ import numpy.typing as npt
 import torch
 
 _WORDS = 624
+_CPU_BYTES, _HEAD = 5056, 6
+"""Of the state of the framework's own generator; words (of 32 bits) before those of the twister."""
 _TWISTER = "MT19937"
 _PYTHON: Any = getattr(random.getstate, "__self__")  # noqa: B009  # of a type that is not public
 
@@ -33,13 +35,13 @@ class RandomStates:
     def __init__(self) -> None:
         self._python: tuple[bytes, float | None, dict[str, Any]] | None = None
         self._numpy: tuple[bytes, dict[str, Any]] | None = None
-        self._devices: dict[str, tuple[bytes, npt.NDArray[np.uint8]]] = {}
+        self._devices: dict[str, tuple[bytes, npt.NDArray[Any]]] = {}
 
     def read(self) -> Iterator[tuple[str, Any]]:
         """Yield the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
 
-        Those of Python and numpy are dicts with arrays in them, a device's is an array of
-        bytes; what has not changed since the last reading is the same object as it was then.
+        Those of Python and numpy are dicts with arrays in them, a device's is an array; what
+        has not changed since the last reading is the same object as it was then.
         """
         yield "python", self._of_python()
         yield "numpy", self._of_numpy()
@@ -47,7 +49,7 @@ class RandomStates:
             # Past the dispatcher, where a mode of the user's may be on.
             raw, known = ctypes.string_at(state.data_ptr(), state.nbytes), self._devices.get(name)
             if known is None or known[0] != raw:
-                known = self._devices[name] = (raw, np.frombuffer(raw, np.uint8))
+                known = self._devices[name] = (raw, _packed(raw))
             yield name, known[1]
 
     def _of_python(self) -> dict[str, Any]:
@@ -86,12 +88,32 @@ def restore(states: Mapping[str, Any]) -> list[str]:
             elif name == "numpy":
                 np.random.set_state(state)
             else:
-                _set_device_state(
-                    torch.device(name), torch.tensor(np.asarray(state), dtype=torch.uint8)
-                )
+                _set_device_state(torch.device(name), torch.from_numpy(_unpacked(state)))
         except _FAILURES as err:
             missing.append(f"the random state of {name}: {err}")
     return missing
+
+
+def _packed(raw: bytes) -> npt.NDArray[Any]:
+    """A state in half of its memory where its words, of 32 bits, are kept in 64 bits each."""
+    plain = np.frombuffer(raw, np.uint8)
+    if len(raw) != _CPU_BYTES:
+        return plain
+    halves = plain.view(np.uint32)
+    words = halves[_HEAD : _HEAD + 2 * _WORDS]
+    if words[1::2].any():
+        return plain
+    return np.concatenate([halves[:_HEAD], words[::2], halves[_HEAD + 2 * _WORDS :]])
+
+
+def _unpacked(state: Any) -> npt.NDArray[np.uint8]:
+    packed = np.array(state)
+    if packed.dtype == np.uint8:
+        return packed
+    halves = np.zeros(_CPU_BYTES // 4, np.uint32)
+    halves[:_HEAD], halves[_HEAD + 2 * _WORDS :] = packed[:_HEAD], packed[_HEAD + _WORDS :]
+    halves[_HEAD : _HEAD + 2 * _WORDS : 2] = packed[_HEAD : _HEAD + _WORDS]
+    return halves.view(np.uint8)
 
 
 def _device_states() -> Iterator[tuple[str, torch.Tensor]]:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 512
 """Events of a step that are noted; a process that calls models and never steps has no end."""
+MAX_IN_VARIABLE = 256
+"""Values in one variable, but for numbers and texts: more of them are no input of a step."""
+EVENT_BYTES = 1500
+"""What an event takes beside its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """One part in so many of the memory of the ring that one array may take, and one of a variable."""
 
@@ -54,13 +58,14 @@ class _Noted:
 
     event: RecordedEvent
     copies: dict[str, Copy]
+    tree_bytes: int
     evaluated: bool = False
     used: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Memory of the copies."""
-        return sum(copy.nbytes for copy in self.copies.values())
+        """Memory of the event and the copies."""
+        return self.tree_bytes + sum(copy.nbytes for copy in self.copies.values())
 
 
 @dataclass(slots=True, eq=False)
@@ -235,6 +240,7 @@ class Recording:
         values = tuple(value for value, _ in losses.of([(site, key) for key, site in keys]))
         entry = self._entry(self._now, closed.step, closed.optimizers, values)
         sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
+        sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
         self._ring.push(closed.step, entry, sizes)
         self._now, self._later = self._later, _Notes()
         self._bytes = sum(noted.nbytes for noted in self._now.events)
@@ -250,7 +256,8 @@ class Recording:
         return self._later if self._job.grouper.between_steps else self._now
 
     def _add(self, notes: _Notes, event: RecordedEvent) -> None:
-        noted = _Noted(event, self._copies.take())
+        copies, tree_bytes = self._copies.take()
+        noted = _Noted(event, copies, EVENT_BYTES + tree_bytes)
         notes.events.append(noted)
         self._bytes += noted.nbytes
         if self._copies.missing:
@@ -307,7 +314,7 @@ class Recording:
             if self._redacted is not None and self._redacted(name):
                 tree = redaction(value)
             else:
-                tree = self._copies.tree(value, f"the variable {name}", most)
+                tree = self._copies.tree(value, f"the variable {name}", most, MAX_IN_VARIABLE)
             found.append([name, tree])
         return {"dict": found} if found else None
 
