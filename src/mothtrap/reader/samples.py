@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,8 +21,7 @@ HEX_DIGITS = 16
 _Wants = Callable[[int], bool]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Sample:
+class Sample(NamedTuple):
     """One sample, known by its index in a data set, by a name, or by a digest of its row.
 
     Attributes:
@@ -31,7 +32,7 @@ class Sample:
     """
 
     data: int = -1
-    index: int = -1
+    index: int = -1  # type: ignore[assignment]  # that of tuples is of no use here
     name: str = ""
     digest: str = ""
 
@@ -101,15 +102,14 @@ class Samples:
         Args:
             wanted: a name, the end of one from a separator on, an index, or a digest.
         """
-        for step in self.steps():
-            found = tuple(
-                sample
-                for batch in step.batches
-                for sample in batch.samples
-                if _is_wanted(sample, wanted, batch.data)
-            )
-            if found:
-                yield step, found
+        for worker in self._span.workers:
+            for part in self._span.parts(worker):
+                reader = _PartReader(worker, part)
+                for step in reader.read(lambda _: True, _Wanted(wanted, reader.data)):
+                    samples = (sample for batch in step.batches for sample in batch.samples)
+                    found = tuple(s for s in samples if _is_wanted(s, wanted, reader.data))
+                    if found:
+                        yield step, found
 
     def _read(self, wants: _Wants) -> Iterator[StepSamples]:
         for worker in self._span.workers:
@@ -125,16 +125,26 @@ class _PartReader:
         self._names: dict[tuple[int, int], str] = {}
         self._digests: dict[str, tuple[int, str]] = {}
         observations = part.view.observations
-        self._data = {o.data: o for o in observations if isinstance(o, DataSeen)}
+        self.data = {o.data: o for o in observations if isinstance(o, DataSeen)}
 
-    def read(self, wants: _Wants) -> Iterator[StepSamples]:
+    def read(self, wants: _Wants, wanted: _Wanted | None = None) -> Iterator[StepSamples]:
+        """Yield the steps that are wanted.
+
+        Args:
+            wants: says so by the number of a step.
+            wanted: the sample that they must have; None = any.
+        """
         for told in self._part.view.samples():
             if isinstance(told, SamplesNamed):
                 indices = unpack(told.indices).tolist()
-                names = zip(indices, told.names, strict=False)
-                self._names |= {(told.data, index): name for index, name in names}
+                names = {(told.data, i): n for i, n in zip(indices, told.names, strict=False)}
+                self._names |= names
+                if wanted is not None:
+                    wanted.learn(names)
                 continue
             batches = [self._whole(batch, told.step) for batch in told.batches]
+            if wanted is not None and not any(wanted.may_be_in(batch) for batch in batches):
+                continue
             if told.step in self._part.bounds and wants(told.step):
                 yield StepSamples(
                     step=told.step,
@@ -157,7 +167,7 @@ class _PartReader:
     def _batch(self, batch: SampleBatch) -> BatchOfSamples:
         samples = tuple(self._samples(batch))
         numbers = sorted({sample.data for sample in samples} - {-1})
-        data = tuple(self._data[number] for number in numbers if number in self._data)
+        data = tuple(self.data[number] for number in numbers if number in self.data)
         return BatchOfSamples(told=batch, samples=samples, data=data)
 
     def _samples(self, batch: SampleBatch) -> Iterator[Sample]:
@@ -174,9 +184,42 @@ class _PartReader:
                 yield Sample(data, -1, "", f"{digest:0{HEX_DIGITS}x}")
 
 
-def _is_wanted(sample: Sample, wanted: str, data: tuple[DataSeen, ...]) -> bool:
+class _Wanted:
+    """Tells quickly which batches may hold a sample.
+
+    Args:
+        wanted: as in `Samples.seen`.
+        data: sets, by number.
+    """
+
+    def __init__(self, wanted: str, data: Mapping[int, DataSeen]) -> None:
+        self._wanted, self._data = wanted, data
+        number = int(wanted) if wanted.isdecimal() and len(wanted) < HEX_DIGITS else None
+        self._indices = {number} if number is not None else set()
+        digest = int(wanted, 16) if re.fullmatch(f"[0-9a-f]{{{HEX_DIGITS}}}", wanted) else None
+        self._digest = None if digest is None else np.uint64(digest)
+
+    def learn(self, names: Mapping[tuple[int, int], str]) -> None:
+        """Take in the names of samples."""
+        for (data, index), name in names.items():
+            if _is_wanted(Sample(data, index, name), self._wanted, self._data):
+                self._indices.add(index)
+
+    def may_be_in(self, batch: SampleBatch) -> bool:
+        """Whether a batch must be looked at sample by sample."""
+        if batch.indices:
+            if not self._indices:
+                return False
+            return not self._indices.isdisjoint(unpack(batch.indices).tolist())
+        if batch.names:
+            return True
+        digests_N = unpack(batch.digests).view(np.uint64)
+        return self._digest is not None and bool((digests_N == self._digest).any())
+
+
+def _is_wanted(sample: Sample, wanted: str, data: Mapping[int, DataSeen]) -> bool:
     if sample.name:
-        root = next((seen.root for seen in data if seen.data == sample.data), "")
+        root = data[sample.data].root if sample.data in data else ""
         whole = root + sample.name
         if wanted in (sample.name, whole) or whole.endswith(os.sep + wanted.lstrip(os.sep)):
             return True
