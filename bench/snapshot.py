@@ -1,11 +1,11 @@
 """How long a snapshot keeps the training waiting, beside a copy of the same bytes.
 
 The GPT of `bench.models.gpt` (5 million parameters, Adam) is trained under observation. Just
-before steps a snapshot is taken as at the onset of something unsound: state, recorded step and
-truth, all that happens on the training thread; a thread beside it writes, which is left out.
+before steps a snapshot is taken, as at the onset of something unsound: state, recorded step and
+truth. That is all that happens on the training thread; what writes beside it is left out.
 It is compared with `memcpy` of as many bytes: into memory that is new, as that of a first
-snapshot is (first touch of its pages included on either side), and into memory that was used
-before, as it is for later ones (with `snapshot_every`). Times are of the processor, one thread.
+snapshot is; and into memory that was used before, as it is for the states that are kept every
+so many steps (`snapshot_every`), without a truth. Times are of the processor, one thread.
 
 Run: python bench/snapshot.py [--times N]
 """
@@ -66,7 +66,7 @@ def milliseconds(act: Callable[[], Any]) -> float:
 
 def measure(times: int, *, reuse: bool) -> dict[str, float]:
     """Medians over some snapshots, and over the ratios to a copy made right after each."""
-    config = Config(snapshots=10**6, snapshot_every=10**9 if reuse else 0)
+    config = Config(snapshots=10**6, snapshot_every=1 if reuse else 0)
     recorder: Recorder[torch.Tensor] = Recorder(
         arithmetic, (), Containment(print), overhead=0.0, on_first_step=lambda: None
     )
@@ -75,9 +75,13 @@ def measure(times: int, *, reuse: bool) -> dict[str, float]:
     taking.connect(sink)
     net, optimizer, step = gpt.training()
     blocked: list[float] = []
-    optimizer.register_step_pre_hook(
-        lambda *_: blocked.append(milliseconds(lambda: taking.take("bench")))
-    )
+    fulfil = taking.fulfil
+    if reuse:
+        taking.fulfil = lambda: blocked.append(milliseconds(fulfil))
+    else:
+        optimizer.register_step_pre_hook(
+            lambda *_: blocked.append(milliseconds(lambda: taking.take("bench")))
+        )
     found: dict[str, list[float]] = {"snapshot_ms": [], "memcpy_ms": [], "ratio": []}
     for turn in range(times + WARM_UP):
         step()

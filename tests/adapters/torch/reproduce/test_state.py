@@ -76,6 +76,12 @@ class Training:
         return found
 
 
+def taken(taker: StateTaker, *given: Any) -> TakenState:
+    state = taker.take(*given)
+    assert state is not None
+    return state
+
+
 def restoring(state: TakenState, tracer: Tracer) -> Restoring:
     tree, missing = state.make()
     assert missing == ()
@@ -98,7 +104,7 @@ def test_a_training_goes_on_elsewhere_to_the_same_bits(make: Any) -> None:
         training = Training(make)
         training.run(5)
         training.net.drop.eval()
-        state = StateTaker(seen.tracer.known).take()
+        state = taken(StateTaker(seen.tracer.known))
         expected = training.run(4)
         assert state.missing == ()
     gc.collect()
@@ -120,7 +126,7 @@ def test_what_has_the_right_bits_is_not_written() -> None:
     with watched() as seen:
         training = Training(torch.optim.Adam)
         training.run(2)
-        state = StateTaker(seen.tracer.known).take()
+        state = taken(StateTaker(seen.tracer.known))
         with torch.no_grad():
             training.net.last.bias[0] += 1
         before = training.net.last.weight.data_ptr(), training.net.last.weight._version
@@ -134,7 +140,7 @@ def test_taking_changes_nothing() -> None:
         training.run(2)
         versions = [p._version for p in training.net.parameters()]
         rng = torch.get_rng_state()
-        StateTaker(seen.tracer.known).take()
+        taken(StateTaker(seen.tracer.known))
         assert [p._version for p in training.net.parameters()] == versions
         assert torch.equal(torch.get_rng_state(), rng)
 
@@ -145,7 +151,7 @@ def test_earlier_values_stand_for_buffers() -> None:
         training.run(1)
         mean = training.net.norm.running_mean
         assert mean is not None
-        state = StateTaker(seen.tracer.known).take({id(mean): torch.full((4,), 7.0)})
+        state = taken(StateTaker(seen.tracer.known), {id(mean): torch.full((4,), 7.0)})
         restoring(state, seen.tracer).apply()
         assert mean.tolist() == [7.0] * 4
 
@@ -155,24 +161,31 @@ def test_memory_is_used_again_only_when_it_was_given_back() -> None:
         training = Training(torch.optim.Adam)
         training.run(1)
         taker = StateTaker(seen.tracer.known, keeps_memory=True)
-        first = taker.take()
+        first = taken(taker)
         kept = {key: bytes(array.data) for key, array in first.arrays.items()}
         training.run(1)
         taker.take()
         assert {key: bytes(array.data) for key, array in first.arrays.items()} == kept
         first.give_back()
-        third = taker.take()
+        third = taken(taker)
         third.give_back()
-        fourth = taker.take()
+        fourth = taken(taker)
         key = "parameter:last.weight"
         assert third.arrays[key].data.ctypes.data == fourth.arrays[key].data.ctypes.data
+
+
+def test_what_is_too_large_is_not_taken() -> None:
+    with watched() as seen:
+        training = Training(torch.optim.Adam)
+        training.run(1)
+        assert StateTaker(seen.tracer.known).take(limit_bytes=100) is None
 
 
 def test_names_tell_whose_the_arrays_are() -> None:
     with watched() as seen:
         training = Training(torch.optim.Adam)
         training.run(1)
-        arrays = StateTaker(seen.tracer.known).take().arrays
+        arrays = taken(StateTaker(seen.tracer.known)).arrays
     assert {"parameter:first.weight", "buffer:norm.running_mean"} <= set(arrays)
     assert "parameter:tied.weight" not in arrays
     assert "optimizer_state:Adam.0.exp_avg" in arrays
@@ -189,7 +202,7 @@ def test_another_shape_is_named(sizes: dict[str, int], said: str | None) -> None
     with watched() as seen:
         training = Training(torch.optim.Adam)
         training.run(1)
-        state = StateTaker(seen.tracer.known).take()
+        state = taken(StateTaker(seen.tracer.known))
     del training
     gc.collect()
     with watched() as seen:
@@ -206,7 +219,7 @@ def test_a_missing_parameter_and_other_groups_are_named() -> None:
     with watched() as seen:
         training = Training(torch.optim.Adam)
         training.run(1)
-        state = StateTaker(seen.tracer.known).take()
+        state = taken(StateTaker(seen.tracer.known))
         del training.net.last.bias
         with pytest.raises(StateMismatchError, match=r"no parameter 'last.bias' here"):
             restoring(state, seen.tracer).apply()
@@ -228,7 +241,7 @@ def test_two_models_of_a_class_keep_their_own() -> None:
     with watched() as seen:
         models = make()
         step(*models)
-        state = StateTaker(seen.tracer.known).take()
+        state = taken(StateTaker(seen.tracer.known))
         expected = [digest(m.weight) for m in models[:2]]  # type: ignore[arg-type]
     gc.collect()
     with watched() as seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,17 +41,22 @@ class StateTaker:
         self,
         earlier: Mapping[int, torch.Tensor] | None = None,
         attributes: Attributes | None = None,
-    ) -> TakenState:
+        limit_bytes: float = math.inf,
+    ) -> TakenState | None:
         """Return the state as it is; writes nothing but memory of its own.
 
         Args:
             earlier: values, by the `id` of a buffer, that stand for what it holds now.
             attributes: those of the modules, where they were read earlier.
+            limit_bytes: of a state that is larger nothing is copied, and None returned.
         """
         with torch.no_grad():
             copies = Gathered(earlier or {})
             values = state_values(self._known, copies.add, attributes)
-            memory = self._memory_of(copies.size_bytes)
+            size = copies.size_bytes
+            if size > limit_bytes:
+                return None
+            memory = self._memory_of(size)
             copies.copy(memory)
         maker = TreeMaker(lambda value: framework_tree(value, copies.tree), copies.array)
 
@@ -63,20 +69,6 @@ class StateTaker:
             arrays=copies.arrays,
             give_back=give_back,
         )
-
-    def size_bytes(self) -> int:
-        """About how many bytes the arrays of a state have now: parameters and what
-        optimizers hold of them."""
-        sizes: dict[int, int] = {}
-        for root in self._known.roots():
-            for tensor in (*root.module.parameters(), *root.module.buffers()):
-                sizes[id(tensor)] = tensor.nbytes
-        for _, optimizer in self._known.optimizers():
-            for state in optimizer.state.values():
-                for value in state.values() if isinstance(state, dict) else ():
-                    if isinstance(value, torch.Tensor):
-                        sizes[id(value)] = value.nbytes
-        return sum(sizes.values())
 
     def _memory_of(self, size: int) -> npt.NDArray[np.uint8]:
         memory, self._free = self._free, None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer
     from mothtrap.capture.grouper import ClosedStep
 
+BASE = "base"
+"""The reason of a state that is kept for steps that may turn out bad."""
 MAX_WISHES = 16
 """Wishes that wait for a step; further ones are refused."""
 MAX_CARRIED = 8
@@ -50,7 +52,6 @@ class SnapshotTaking:
         self._waiting: list[Taken] = []
         self._joined: list[weakref.ref[Optimizer]] = []
         self._joined_step = self._begun = self._applied = self._taken = -1
-        self._too_large = False
 
     # What is asked from other threads
 
@@ -132,7 +133,7 @@ class SnapshotTaking:
     # How
 
     def _scheduled(self, step: int) -> None:
-        reason = "step" if step in self._at else "base"
+        reason = "step" if step in self._at else BASE
         if self._has_room():
             self._take_now(Wish(reason=reason))
         else:
@@ -167,7 +168,7 @@ class SnapshotTaking:
             note = "taken while the step was being applied: part of the state may be later"
         elif tracer.in_backward:
             note = "optimizers step inside the backward: gradients are those up to there"
-        if truth is None:
+        if truth is None and wish.reason != BASE:
             alive = [optimizer() for optimizer in self._joined]
             truth = self.truth.tell(o for o in alive if o is not None)
         steps = (*self._carried(current), current)
@@ -238,21 +239,15 @@ class SnapshotTaking:
             wish: for which it is taken.
             fed: a model was called in this step, and may have changed its buffers.
         """
-        forwards = self._tracer.forwards
-        if self._taker.size_bytes() > self._limit_bytes:
-            why = f"weights and optimizer state are larger than snapshot_mb ({self._limit_mb})"
-            if not self._too_large or wish.request:
-                self._too_large = True
-                self._refuse(wish, why)
-            return None
         earlier = self._buffers_before() if fed else {}
-        taken = self._taker.take(earlier, forwards.attributes if fed else None)
+        attributes = self._tracer.forwards.attributes if fed else None
+        taken = self._taker.take(earlier, attributes, self._limit_bytes)
+        if taken is None:
+            limit = f"snapshot_mb ({self._limit_bytes / 2**20:g} MB)"
+            self._refuse(wish, f"weights and optimizer state are larger than {limit}")
+            return None
         lost = tuple(f"buffer {name} before the step" for name in self._lost(fed))
         return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))
-
-    @property
-    def _limit_mb(self) -> str:
-        return f"{self._limit_bytes / 2**20:g} MB"
 
     def _buffers_before(self) -> dict[int, torch.Tensor]:
         before = self._tracer.recording.buffers

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
 from mothtrap.core.snapshots import Truth
+from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.torch.raw import digest
 
 MAX_LOSSES = 256
@@ -59,6 +61,22 @@ class StepTruth:
             for parameter in parameters(optimizer):
                 if parameter.grad is not None:
                     name = self._optimizers.name_of(parameter)[0]
-                    gradients[name] = f"{digest(parameter.grad):016x}"
-        losses = {site: f"{digest(root):016x}" for site, root in self._losses.items()}
+                    gradients[name] = _hex(parameter.grad)
+        losses = {site: _hex(root) for site, root in self._losses.items()}
         return Truth(losses=losses, gradients=gradients, exception=exception)
+
+
+def _hex(tensor: torch.Tensor) -> str:
+    """The digest of a tensor; of the usual kind without the detours that others need."""
+    if (
+        type(tensor) is torch.Tensor
+        and tensor.dtype in (torch.float32, torch.float64)
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    ):
+        name = str(tensor.dtype).removeprefix("torch.")
+        data = tensor.detach().numpy().reshape(-1).view(np.uint8)
+        return f"{digest_bytes(data, name, tensor.shape):016x}"
+    return f"{digest(tensor):016x}"
