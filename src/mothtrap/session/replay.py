@@ -113,7 +113,7 @@ def replay(run: Path, wish: Wish) -> Replayed:
             debug=wish.debug,
             through=wish.through,
             build=wish.build,
-            test_file=wish.test_file,
+            test_file=str(Path(wish.test_file).absolute()) if wish.test_file else None,
         )
         if wish.debug and not snapshot.reason.startswith("exception"):
             place = _place_to_stop(plan, snapshot, wish)

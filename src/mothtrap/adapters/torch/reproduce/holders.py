@@ -35,8 +35,8 @@ class Holders:
             for place, tensor in placed_tensors(value):
                 self._name(tensor, f"{name}[{_key(place)}]" if place else name)
 
-    def called(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """A module is called that no other module calls; says its path."""
+    def called(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A module is called that no other module calls."""
         path = self.path(module)
         for name, weight in module.named_parameters():
             self._name(weight, f"weight {strip_wrappers(name)}")
@@ -46,7 +46,6 @@ class Holders:
             for place, tensor in placed_tensors(value):
                 own = f"{name}[{_key(place)}]" if place else name
                 self._name(tensor, f"argument {own} of {path}")
-        return path
 
     def path(self, module: nn.Module) -> str:
         """The path of a module in its model."""

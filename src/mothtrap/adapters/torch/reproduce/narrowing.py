@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ import torch
 
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.reproduce import as_test
 from mothtrap.adapters.torch.reproduce.operations import Narrowed, Watch
 from mothtrap.adapters.torch.reproduce.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.rows import batch_size, chosen
@@ -120,7 +122,14 @@ class Narrowing:
             for parameter in parameters(optimizer)
         }
         found = watch.raised(error) if error is not None else watch.explain(gradients)
-        return self._with(result, found) if found is not None else result
+        if found is None:
+            return result
+        result = self._with(result, found)
+        if self._plan.test_file and self._rows is None:
+            title = f"Step {self._plan.step}: {found.sentence}."
+            written = as_test.write(Path(self._plan.test_file), found, title)
+            result = msgspec.structs.replace(result, told=(*result.told, written))
+        return result
 
     def _with(self, result: ReplayResult, found: Narrowed) -> ReplayResult:
         return msgspec.structs.replace(

@@ -6,7 +6,7 @@ for granted but the values: whoever wants the very bits of a step does the step 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from mothtrap.adapters.torch.reproduce import usercalls
 from mothtrap.adapters.torch.reproduce.badness import Bad, TensorFacts, facts_of
 from mothtrap.adapters.torch.reproduce.holders import Holders
 from mothtrap.adapters.torch.reproduce.origins import Operation, Origin, Origins
-from mothtrap.adapters.torch.reproduce.usercalls import UserCall, UserCalls
+from mothtrap.adapters.torch.reproduce.usercalls import ModuleCall, UserCall, UserCalls
 
 INPUTS = 8
 """Inputs of an operation that are described. Chosen by hand."""
@@ -85,8 +85,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, book: NameBook | None = None, *, limit: float = float("inf")) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._bad = Bad(limit)
-        self._running: list[tuple[int, str]] = []
-        self._calls = UserCalls(self._running_module, self.loss)
+        self._running: list[ModuleCall] = []
+        self._calls = UserCalls(lambda: tuple(self._running), self.loss)
         self._lost: list[Origin] = []
         self._aside = False
         self._origins = Origins(self._bad, self._context)
@@ -99,11 +99,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return True
 
     def __enter__(self) -> Watch:
-        hooks = torch.nn.modules.module
-        before = hooks.register_module_forward_pre_hook(self._entered)
-        after = hooks.register_module_forward_hook(self._left, always_call=True)
-        self._undo.callback(before.remove)
-        self._undo.callback(after.remove)
+        self._stand_around_modules()
         was = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         self._undo.callback(torch.autograd.set_detect_anomaly, *was)
         torch.autograd.set_detect_anomaly(True, check_nan=False)  # for the places of nodes
@@ -231,6 +227,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call, node = self._calls.current, usercalls.running_node()
         if call is not None or node is None:
             stack = call.stack if call is not None else usercalls.own_stack()
+            if call is not None:
+                call.inside = usercalls.function_call()
             return _Context(call, None, None, stack, self._running_module())
         forward = self._calls.of_node(node)
         if forward is not None:
@@ -238,18 +236,27 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         stack = usercalls.stack_in_backward() or usercalls.node_stack(node)
         return _Context(None, None, usercalls.node_words(node), stack, None)
 
-    def _entered(self, module: nn.Module, args: Any) -> None:
-        outermost = not self._running
-        path = self._holders.called(module, args, {}) if outermost else self._holders.path(module)
-        self._running.append((id(module), path))
+    def _stand_around_modules(self) -> None:
+        """Know which modules run; with keywords, which a global hook does not get."""
+        original: Callable[..., Any] = nn.Module._call_impl
 
-    def _left(self, module: nn.Module, _args: Any, _output: Any) -> None:
-        if (id(module)) in (known for known, _ in self._running):
-            while self._running.pop()[0] != id(module):
-                pass
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if self._aside or torch.compiler.is_compiling():
+                return original(module, *args, **kwargs)
+            path = self._holders.path(module)
+            if not self._running:
+                self._holders.called(module, args, kwargs)
+            self._running.append(ModuleCall(module, path, args, kwargs))
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._running.pop()
+
+        setattr(nn.Module, "_call_impl", call)  # noqa: B010  # for the type checker
+        self._undo.callback(setattr, nn.Module, "_call_impl", original)
 
     def _running_module(self) -> str | None:
-        return self._running[-1][1] if self._running else None
+        return self._running[-1].path if self._running else None
 
 
 def _has_ways_of_its_own(cls: Any) -> bool:

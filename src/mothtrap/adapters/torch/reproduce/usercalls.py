@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import bisect
+import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from mothtrap.adapters.torch import frames
@@ -25,6 +27,24 @@ _APPLYING = {torch.autograd.function.BackwardCFunction.apply.__code__}
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleCall:
+    """A module that runs, and what it was called with."""
+
+    module: nn.Module
+    path: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionCall:
+    """A function of the user's that runs, and what it was called with."""
+
+    function: Any
+    arguments: Mapping[str, Any]
+
+
 @dataclass(slots=True, eq=False)
 class UserCall:
     """A call of a function of torch by code that is not torch's.
@@ -32,7 +52,9 @@ class UserCall:
     Attributes:
         function: in the user's words, e.g. `torch.log`.
         target: what was called.
-        module: path of the module that ran, None outside of all.
+        running: the modules that ran, innermost last.
+        inside: the function of the user's in which it was made, where that was asked for.
+        autocast: device and type, where it is on.
         stack: `file:line` of the user's code, innermost first.
         args, kwargs: what it was called with.
         first_node, end_node: the range of sequence numbers of the nodes of autograd made in it.
@@ -40,19 +62,26 @@ class UserCall:
 
     function: str
     target: Any
-    module: str | None
+    running: tuple[ModuleCall, ...]
     stack: tuple[str, ...]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     first_node: int
-    end_node: int = field(default=0)
+    end_node: int = 0
+    inside: FunctionCall | None = None
+    autocast: tuple[str, torch.dtype] | None = None
+
+    @property
+    def module(self) -> str | None:
+        """Path of the module that ran, None outside of all."""
+        return self.running[-1].path if self.running else None
 
 
 class UserCalls(TorchFunctionMode):
     """Notes every call of a function of torch while it is in force.
 
     Args:
-        module: says the path of the module that runs.
+        running: says which modules run, innermost last.
         loss: told of every tensor whose `backward` is called.
 
     Attributes:
@@ -61,10 +90,12 @@ class UserCalls(TorchFunctionMode):
     """
 
     def __init__(
-        self, module: Callable[[], str | None], loss: Callable[[torch.Tensor], None]
+        self,
+        running: Callable[[], tuple[ModuleCall, ...]],
+        loss: Callable[[torch.Tensor], None],
     ) -> None:
         super().__init__()
-        self._module, self._loss = module, loss
+        self._running, self._loss = running, loss
         self.current: UserCall | None = None
         self.aside = False
         self._with_nodes: list[UserCall] = []
@@ -80,13 +111,15 @@ class UserCalls(TorchFunctionMode):
             return func(*args, **kwargs)
         frame = frames.user_frame()
         call = UserCall(
-            words_of(func), func, self._module(), stack_of(frame), args, kwargs, _nodes_made()
+            words_of(func), func, self._running(), stack_of(frame), args, kwargs, _nodes_made()
         )
+        call.autocast = _autocast()
         self.current = call
         try:
             return func(*args, **kwargs)
         except BaseException as err:
             self._raised = err, call
+            call.inside = function_call()
             raise
         finally:
             self.current = None
@@ -106,6 +139,28 @@ class UserCalls(TorchFunctionMode):
         """The call that an exception came out of."""
         raised = self._raised
         return raised[1] if raised is not None and raised[0] is error else None
+
+
+def function_call() -> FunctionCall | None:
+    """The function at the top of its module, of the user's, that runs; None for any other code."""
+    frame = frames.user_frame()
+    if frame is None:
+        return None
+    code = frame.f_code
+    function = frame.f_globals.get(code.co_name)
+    if getattr(function, "__code__", None) is not code:
+        return None
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_posonlyargcount:
+        return None
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return FunctionCall(function, {name: frame.f_locals.get(name) for name in names})
+
+
+def _autocast() -> tuple[str, torch.dtype] | None:
+    for kind in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(kind):
+            return kind, torch.get_autocast_dtype(kind)
+    return None
 
 
 def _nodes_made() -> int:
