@@ -27,9 +27,9 @@ from mothtrap.core.replays import (
 )
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.session.launch import SITE
+from mothtrap.session.sameness import differences_here
 from mothtrap.session.narrowing import narrowed
 from mothtrap.snapshot.format import Stored, load, stored
-from mothtrap.store import layout
 
 URGENT = ("unsound", "exception")
 """Reasons of snapshots that are meant first where no step is given."""
@@ -161,15 +161,7 @@ def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[Re
 
 def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
     """What may keep the step from being the same here."""
-    found = []
-    info = layout.read_info(layout.attempt_folder(run, snapshot.attempt))
-    began_s = info.created_s if info is not None else snapshot.created_s
-    for word in snapshot.command:
-        script = Path(snapshot.cwd) / word
-        if word.endswith(".py") and script.is_file() and script.stat().st_mtime > began_s:
-            found.append(f"{word} was changed after the run began")
-    if snapshot.python.split(".")[:2] != list(map(str, sys.version_info[:2])):
-        found.append(f"the run used Python {snapshot.python}")
+    found = list(differences_here(run, snapshot))
     if snapshot.note:
         found.append(snapshot.note)
     converted = [name for name in (wish.device, wish.dtype) if name]

@@ -1,0 +1,59 @@
+"""What may keep a recorded step from being the same when it is done again here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.ledger import Ledger
+from mothtrap.core.snapshots import Snapshot
+from mothtrap.session.surroundings import digests_of, installed_versions
+from mothtrap.store import layout
+
+SHOWN = 3
+"""Files that are named."""
+
+
+def differences_here(run: Path, snapshot: Snapshot) -> Iterator[str]:
+    """Yield, in words, what is not as it was in the run: sources, versions.
+
+    Args:
+        run: folder of the run.
+        snapshot: of it.
+    """
+    changed = changed_sources(run, snapshot)
+    if changed:
+        more = f" and {len(changed) - SHOWN} more files" if len(changed) > SHOWN else ""
+        were = "was" if len(changed) == 1 else "were"
+        yield f"{', '.join(changed[:SHOWN])}{more} {were} changed after the run began"
+    if snapshot.python.split(".")[:2] != [str(part) for part in sys.version_info[:2]]:
+        yield f"the run used Python {snapshot.python}"
+    here = installed_versions(snapshot.versions)
+    for name, version in snapshot.versions.items():
+        if here.get(name, version) != version:
+            yield f"the run used {name} {version}, here it is {here[name] or 'not installed'}"
+
+
+def changed_sources(run: Path, snapshot: Snapshot) -> list[str]:
+    """Files of the script that are not as they were, by the ledger, else by their times."""
+    attempt = layout.attempt_folder(run, snapshot.attempt)
+    ledger = _ledger(layout.worker_folder(attempt, snapshot.worker))
+    folder = Path(snapshot.cwd)
+    if ledger is not None and "sources" in ledger.facts:
+        then = ledger.facts["sources"]
+        now = digests_of(then, Path(ledger.cwd))
+        return [name for name, digest in then.items() if now.get(name, digest) != digest]
+    info = layout.read_info(attempt)
+    began_s = info.created_s if info is not None else snapshot.created_s
+    scripts = [word for word in snapshot.command if word.endswith(".py")]
+    there = [word for word in scripts if (folder / word).is_file()]
+    return [word for word in there if (folder / word).stat().st_mtime > began_s]
+
+
+def _ledger(worker: Path) -> Ledger | None:
+    try:
+        return layout.read_ledger(worker)
+    except (OSError, DamagedDataError):
+        return None
