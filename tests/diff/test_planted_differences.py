@@ -16,6 +16,12 @@ from tests.harness.running import environment, observed, run
 from mothtrap.cli import main
 
 PROGRAM = Path(__file__).with_name("training.py")
+BACKWARD = 1 + next(
+    number
+    for number, line in enumerate(PROGRAM.read_text(encoding="utf-8").splitlines())
+    if "loss.backward()" in line
+)
+LOSS = f"loss:training.py:{BACKWARD} AdamW"
 Trained = Callable[..., Path]
 
 
@@ -41,14 +47,22 @@ CASES = [
     Planted(("other-sample",), 13, "batch:loader 1.0", "data", "1 of 60 batches"),
     Planted(("other-label",), 13, "batch:loader 1.1", "data", "1 of 60 batches"),
     Planted(("other-order",), 0, "batch:loader 1.0", "data order", "another order"),
+    Planted(
+        ("--shuffle", "2"),
+        0,
+        "batch:loader 1.0",
+        "data order",
+        "the samplers name other samples",
+        without=("--shuffle", "1"),
+    ),
     Planted(("extra-draw",), 17, "rng.torch", "random numbers", "before that of step 17"),
     Planted(("dropout-seed",), 0, "rng.torch", "random numbers", "another seed"),
     Planted(("ulp",), 0, "weight:3.weight", "initialisation", "1 of 4"),
     Planted(("other-initialisation",), 0, "weight:0.weight", "initialisation", "4 of 4"),
     Planted(("buffer",), 0, "buffer:0.scale", "code", "only the second run"),
     Planted(("rate",), 50, "lr:AdamW", "configuration", "the learning rate is 0.01"),
-    Planted(("loss",), 0, "loss:training.py:79 AdamW", "code", "computed differently"),
-    Planted(("bf16",), 0, "loss:training.py:79 AdamW", "numerics", "bfloat16"),
+    Planted(("loss",), 0, LOSS, "code", "computed differently"),
+    Planted(("bf16",), 0, LOSS, "numerics", "bfloat16"),
     Planted(("bf16",), 0, "activation:0", "numerics", "bfloat16", setting="CAPTURE=everything"),
     Planted(
         ("--augment", "--workers", "2"),

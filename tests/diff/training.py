@@ -4,13 +4,14 @@ import argparse
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 STEPS, ROWS = 60, 16
 
 parser = argparse.ArgumentParser()
 parser.add_argument("change", nargs="?", default="nothing")
 parser.add_argument("--workers", type=int, default=0)
+parser.add_argument("--shuffle", type=int)
 parser.add_argument("--augment", action="store_true")
 change = parser.parse_args().change
 
@@ -68,7 +69,12 @@ def main():
         model.parameters(), lr=1e-2, weight_decay=0.1 if change == "decay" else 0.01
     )
     smoothing = 0.1 if change == "loss" else 0.0
-    for step, (x, y) in enumerate(DataLoader(data, ROWS, num_workers=options.workers)):
+    sampler = None
+    if options.shuffle is not None:
+        seeded = torch.Generator().manual_seed(options.shuffle)
+        sampler = RandomSampler(data, num_samples=(STEPS - 6) * ROWS, generator=seeded)
+    loader = DataLoader(data, ROWS, sampler=sampler, num_workers=options.workers)
+    for step, (x, y) in enumerate(loader):
         if change == "extra-draw" and step == 17:
             torch.rand(1)
         if change == "rate" and step == 50:

@@ -75,20 +75,20 @@ def other_parts(first: Run, second: Run) -> list[str]:
     return [share]
 
 
-def same_samples(first: Run, second: Run, step: int) -> tuple[bool, str]:
+def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
     """Say whether the samplers of both runs named the same samples for a step.
 
     Returns:
-        Whether they did, and that in words; empty where the samples are not known by index
-        or name.
+        Whether they did, and that in words; None and empty where the samples are not known
+        by index or name.
     """
     mine, theirs = (_named(run, step) for run in (first, second))
     if not mine or not theirs:
-        return False, ""
+        return None, ""
     if mine == theirs:
         return True, f"the samples of step {step} are the same by index or name"
     if len(mine) != len(theirs):
-        return False, f"step {step} has {len(mine)} and {len(theirs)} samples"
+        return None, f"step {step} has {len(mine)} and {len(theirs)} samples"
     other = [row for row, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
     row = other[0]
     return False, (

@@ -167,6 +167,12 @@ def _of_batch(case: _Case) -> Cause:
             sentence=f"the loader is set differently ({loaders[0].what})",
             evidence=evidence,
         )
+    if same is False:
+        return Cause(
+            kind="data order",
+            sentence="the samplers name other samples: they draw them in another order",
+            evidence=evidence,
+        )
     if same and not agree_again(case.first, case.second):
         return Cause(
             kind="random numbers",
