@@ -11,7 +11,7 @@ from mothtrap.core.sample_observations import SampleBatch
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.reader.samples import BatchOfSamples, Sample, StepSamples
-from mothtrap.reader.suspects import at_least, bad_losses, rank, steps_of
+from mothtrap.reader.suspects import at_least, outliers, rank, steps_of
 
 
 def series(values: object) -> Series:
@@ -91,22 +91,22 @@ def test_chance_is_that_of_independent_draws(times: int, rate: float) -> None:
 
 def test_losses_far_above_their_neighbours_are_bad() -> None:
     loss_S = noise()
-    assert bad_losses(series(loss_S)) == []
+    assert outliers(series(loss_S)) == []
     loss_S[[30, 200, 399]] += 5.0
     loss_S[100] = np.nan
     loss_S[101] = np.inf
-    assert bad_losses(series(loss_S)) == [30, 100, 101, 200, 399]
+    assert outliers(series(loss_S)) == [30, 100, 101, 200, 399]
 
 
 def test_a_loss_that_falls_or_jumps_once_to_another_level_is_not_bad() -> None:
     falls = 5 * np.exp(-np.arange(400) / 40) + 0.01 * noise()
-    assert bad_losses(series(falls)) == []
-    assert len(bad_losses(series(np.concatenate((noise(200), 3 + noise(200)))))) < 60
+    assert outliers(series(falls)) == []
+    assert len(outliers(series(np.concatenate((noise(200), 3 + noise(200)))))) < 60
 
 
 def test_a_few_losses_are_not_compared() -> None:
-    assert bad_losses(series([1.0, 1.0, 9.0])) == []
-    assert bad_losses(series([1.0, np.nan])) == [1]
+    assert outliers(series([1.0, 1.0, 9.0])) == []
+    assert outliers(series([1.0, np.nan])) == [1]
 
 
 def finding(step: int, last_step: int, count: int) -> Finding:
@@ -122,7 +122,7 @@ def finding(step: int, last_step: int, count: int) -> Finding:
     )
 
 
-def test_a_finding_with_several_steps_brings_the_bad_losses_between() -> None:
+def test_a_finding_with_several_steps_brings_the_outliers_between() -> None:
     loss_S = noise()
     loss_S[[30, 100, 200, 300]] += 5.0
     places = steps_of([finding(100, 300, 3)], [(0, series(loss_S)), (1, series(loss_S))])

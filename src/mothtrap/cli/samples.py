@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "ranks",
     is_flag=True,
     help="Rank samples by how often they sit in bad steps: those of --where and --step, else "
-    "those with a bad loss.",
+    "those whose loss or gradient norm is not finite or far above those around it.",
 )
 @click.option(
     "--limit",
@@ -115,7 +115,7 @@ def _show(form: str, record: object, text: str) -> None:
 def _places(
     run: Run, steps: tuple[int, ...], rules: tuple[str, ...], *, by_loss: bool
 ) -> dict[Place, None]:
-    """Find the steps that are meant: given, of findings, or else those with a bad loss."""
+    """Find the steps that are meant: given, of findings, or else bad ones by their numbers."""
     from mothtrap.core.steps import Mode
     from mothtrap.reader import suspects
 
@@ -136,5 +136,7 @@ def _places(
         places |= suspects.steps_of(found, losses)
     places |= {(worker, step): None for worker in run.workers for step in steps}
     if by_loss and not (rules or steps):
-        places = {(w, step): None for w, each in losses for step in suspects.bad_losses(each)}
+        norms = [(w, s) for w in run.workers for s in run.scalars("gradient_norm", worker=w)]
+        series = [*losses, *norms]
+        places = {(w, step): None for w, each in series for step in suspects.outliers(each)}
     return places

@@ -125,12 +125,12 @@ def at_least(count: int, times: int, rate: float) -> float:
     return min(1.0, math.exp(largest) * sum(math.exp(log - largest) for log in logs))
 
 
-def bad_losses(series: Series) -> list[int]:
-    """Return the steps whose loss is not finite, or far above those around it."""
+def outliers(series: Series) -> list[int]:
+    """Return the steps whose value is not finite, or far above those around it."""
     loss_S, steps_S = series.values_S, series.steps_S
     bad_S: Bools = ~np.isfinite(loss_S)
     finite_S = np.flatnonzero(~bad_S)
-    bad_S[finite_S[_outliers(loss_S[finite_S])]] = True
+    bad_S[finite_S[_far_above(loss_S[finite_S])]] = True
     return [int(step) for step in steps_S[bad_S]]
 
 
@@ -141,7 +141,7 @@ def steps_of(found: Iterable[Finding], series: Iterable[tuple[int, Series]]) -> 
         found: findings.
         series: losses in training, each with the rank of its worker.
     """
-    losses = [(worker, bad_losses(each)) for worker, each in series]
+    losses = [(worker, outliers(each)) for worker, each in series]
     places: dict[Place, None] = {}
     for finding in found:
         last = max(finding.step, finding.last_step)
@@ -152,7 +152,7 @@ def steps_of(found: Iterable[Finding], series: Iterable[tuple[int, Series]]) -> 
     return places
 
 
-def _outliers(loss_S: Floats) -> Bools:
+def _far_above(loss_S: Floats) -> Bools:
     """Say which losses are far above the median of those around them."""
     found = np.zeros(len(loss_S), np.bool_)
     span = min(SPAN, len(loss_S))
