@@ -1,0 +1,241 @@
+"""Snapshots on their way to the disk."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.snapshot import samples
+from tests.store.test_layout import info
+
+from mothtrap.core.config import Config
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.snapshot_observations import SnapshotKept
+from mothtrap.core.snapshots import KeptStep
+from mothtrap.session.snapshots import Snapshots, SnapshotWriter
+from mothtrap.snapshot import format as files
+from mothtrap.snapshot.taken import Taken, TakenState, Wish
+from mothtrap.store import layout
+
+
+def taken(step: int, reason: str = "request", **changes: Any) -> Taken:
+    values: dict[str, Any] = {
+        "wish": Wish(reason=reason, request="x"),
+        "step": step,
+        "state_step": step,
+        "note": "",
+        "steps": (
+            KeptStep(recorded=samples.recorded(step), arrays={f"{step}/0": samples.array([step])}),
+        ),
+        "truth": None,
+        "state": TakenState(
+            make=lambda: (samples.snapshot().state, ("a thing",)), arrays=samples.STATE
+        ),
+    }
+    return Taken(**(values | changes))
+
+
+class Writing:
+    def __init__(self, tmp_path: Path, **settings: Any) -> None:
+        self.attempt = layout.create_run(tmp_path / "runs" / "x", info(config={}))
+        self.run = self.attempt.parent
+        self.said: list[str] = []
+        self.told: list[SnapshotKept] = []
+        self.errors: list[BaseException] = []
+        self.writer = SnapshotWriter(
+            self.attempt,
+            0,
+            Config(**settings),
+            "torch",
+            {"torch": "2"},
+            self.said.append,
+            self.told.append,
+            self.errors.append,
+        )
+
+    def put(self, *every: Taken) -> None:
+        for each in every:
+            self.writer.put(each)
+        assert self.writer.close()
+
+    @property
+    def steps(self) -> list[int]:
+        return [each.step for each in files.stored(self.run)]
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Callable[..., Writing]]:
+    made: list[Writing] = []
+
+    def make(**settings: Any) -> Writing:
+        made.append(Writing(tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.writer.close()
+        assert each.errors == []
+
+
+def test_a_snapshot_is_written_and_told(writing: Callable[..., Writing]) -> None:
+    own = writing()
+    own.put(taken(7))
+    loaded = files.load(files.folder_of(own.run, 7, 0))
+    about = loaded.snapshot
+    assert (about.run, about.attempt, about.step, about.reason) == ("x", 1, 7, "request")
+    assert about.command == ("python", "train.py")
+    assert about.note == "not kept: a thing"
+    assert list(loaded.steps) == ["7/0"]
+    (told,) = own.told
+    assert (told.step, told.folder, told.request) == (7, "snapshots/00000007/w0", "x")
+    (said,) = own.said
+    assert said.startswith("mothtrap: step 7 kept: mothtrap replay ")
+    assert said.endswith("--step 7")
+
+
+def test_memory_is_given_back(writing: Callable[..., Writing]) -> None:
+    given: list[int] = []
+    state = TakenState(
+        make=lambda: (None, ()), arrays=samples.STATE, give_back=lambda: given.append(1)
+    )
+    own = writing()
+    own.put(taken(1, state=state))
+    assert given == [1]
+    assert own.writer.has_room()
+
+
+def test_so_many_are_kept_and_few_are_said(writing: Callable[..., Writing]) -> None:
+    own = writing(snapshots=3)
+    own.put(*(taken(step) for step in range(6)))
+    assert own.steps == [3, 4, 5]
+    assert len(own.said) == 3
+
+
+def test_they_take_so_much_and_no_more(writing: Callable[..., Writing]) -> None:
+    own = writing(snapshots=100, snapshot_mb=0.1)
+    array = samples.array(np.zeros(30_000, np.uint8))
+    state = TakenState(make=lambda: (None, ()), arrays={"a": array})
+    own.put(*(taken(step, state=state) for step in range(6)))
+    assert own.steps == [3, 4, 5]
+
+
+def test_the_state_of_a_base_serves_later_steps_and_goes_with_the_next(
+    writing: Callable[..., Writing],
+) -> None:
+    own = writing()
+    own.put(
+        taken(4, "base"),
+        taken(6, state=None, state_step=4, steps=taken(6).steps),
+        taken(8, "base"),
+    )
+    assert own.writer.base_step == 8
+    assert own.steps == [6, 8]
+    loaded = files.load(files.folder_of(own.run, 6, 0))
+    assert loaded.snapshot.state_step == 4
+    assert loaded.snapshot.state == samples.snapshot().state
+    assert bytes(loaded.state["weight:w"].data) == bytes(samples.STATE["weight:w"].data)
+    assert len(own.said) == 1  # bases are not worth a line
+
+
+def test_a_full_disk_is_said_once_and_leaves_nothing(
+    writing: Callable[..., Writing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "sync_file", full)
+    own = writing()
+    own.put(*(taken(s, wish=Wish(reason="unsound step: x")) for s in range(3)))
+    assert own.said == [
+        "mothtrap: no snapshot of step 0 (unsound step: x): No space left on device; "
+        "training goes on"
+    ]
+    assert [told.error for told in own.told] == ["No space left on device; training goes on"] * 3
+    assert list((own.run / "snapshots").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_no_end(writing: Callable[..., Writing]) -> None:
+    own = writing()
+    (own.run / "snapshots").write_text("a file in the way")
+    own.put(taken(1))
+    assert own.told[0].error
+    assert (own.run / "snapshots").read_text() == "a file in the way"
+
+
+class Taking:
+    active = True
+
+    def __init__(self, full: bool = False) -> None:
+        self.wishes: list[Wish] = []
+        self.full = full
+
+    def wish(self, wish: Wish) -> bool:
+        self.wishes.append(wish)
+        return not self.full
+
+    def connect(self, sink: Any) -> None:
+        raise AssertionError("nothing to write to")
+
+
+class Adapter:
+    FRAMEWORK = "torch"
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+
+def finding(code: str, severity: Severity, step: int = 5) -> Finding:
+    return Finding(
+        code=code, name="n", severity=severity, step=step, detected_step=step, message="m"
+    )
+
+
+def test_the_first_finding_of_an_error_is_worth_one() -> None:
+    told: list[SnapshotKept] = []
+    own = Snapshots(Config(), Adapter(), told.append, print, print)
+    own.found(finding("LOS101", Severity.ERROR))  # nobody takes any yet
+    own.taking = taking = Taking()
+    for code, severity in (
+        ("GRD101", Severity.ERROR),
+        ("GRD101", Severity.ERROR),
+        ("GRD102", Severity.WARNING),
+        ("GRD103", Severity.INFO),
+    ):
+        own.found(finding(code, severity))
+    assert [(wish.reason, wish.step) for wish in taking.wishes] == [("finding GRD101", 5)]
+    assert told == []
+
+
+def test_a_request_that_cannot_be_done_is_answered() -> None:
+    from mothtrap.core.control import CaptureRequest, SnapshotRequest
+
+    told: list[SnapshotKept] = []
+    others: list[CaptureRequest] = []
+    own = Snapshots(Config(), Adapter(), told.append, print, print)
+    own.taking = Taking(full=True)
+    own.ask(SnapshotRequest(id="x", attempt=1), others.append)
+    own.ask(CaptureRequest(id="y", attempt=1), others.append)
+    assert [(answer.request, bool(answer.error)) for answer in told] == [("x", True)]
+    assert [request.id for request in others] == ["y"]
+
+
+def test_a_thread_that_writes_is_no_reason_to_wait(writing: Callable[..., Writing]) -> None:
+    own = writing()
+    gate = threading.Event()
+
+    def make() -> tuple[None, tuple[str, ...]]:
+        assert gate.wait(30)
+        return None, ()
+
+    slow = TakenState(make=make, arrays={})
+    own.writer.put(taken(1, state=slow))
+    own.writer.put(taken(2, state=slow))
+    assert not own.writer.has_room()
+    gate.set()
+    assert own.writer.close()
+    assert own.writer.has_room()
