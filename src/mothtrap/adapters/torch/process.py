@@ -283,6 +283,7 @@ class ProcessWitness:
                     drop_own_frame(err)
                     if isinstance(err, StopIteration):
                         contain(part, "loaders", loaders.ended, self)
+                        contain(part, "snapshots", recording.pass_ended, self)
                     raise
                 contain(part, "loaders", loaders.loaded, self, batch)
                 contain(part, "snapshots", recording.batch_handed, self, batch)

@@ -137,3 +137,44 @@ def test_frames_that_cannot_be_read_are_told(monkeypatch: Any) -> None:
     watch = ChangedVariables()
     assert unread() == set()
     assert watch.unread == {"unread"}
+
+
+class Trainer:
+    """Keeps what it needs in itself."""
+
+    def __init__(self) -> None:
+        self.step, self.size = 0, 3
+        self.model = torch.nn.Linear(2, 2)
+        self.hidden = torch.zeros(LARGE)
+
+    def train(self, watch: ChangedVariables) -> set[str]:
+        self.step += 1
+        names = _names(watch)
+        self.hidden = self.hidden + 1
+        return names
+
+
+def test_attributes_of_the_object_whose_method_it_is_are_variables_too() -> None:
+    watch, trainer = ChangedVariables(), Trainer()
+    found = [
+        trainer.train(watch) & {"self.step", "self.size", "self.model", "self.hidden"}
+        for _ in range(3)
+    ]
+    assert found == [set(), {"self.step", "self.hidden"}, {"self.step", "self.hidden"}]
+
+
+class Net(torch.nn.Module):
+    """Calls another module from one of its own methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def train_on(self, watch: ChangedVariables) -> set[str]:
+        self.seen += 1
+        return _names(watch)
+
+
+def test_attributes_of_a_model_belong_to_its_state() -> None:
+    watch, net = ChangedVariables(), Net()
+    assert not any("self" in name for _ in range(2) for name in net.train_on(watch))

@@ -77,6 +77,11 @@ def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = 
     names = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
     changed, others = [], {}
     for name, value in recorded.items():
+        owner, _, attribute = name.rpartition(".")
+        if owner:
+            if _set_attribute(local.get(owner), attribute, value):
+                changed.append(name)
+            continue
         if own and name not in local:
             continue
         if in_function and name not in names:
@@ -90,6 +95,12 @@ def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = 
         return changed + set_variables(outer, others)
     # What a function's code names besides its own variables is of the module.
     return changed + [name for name, value in others.items() if _set(frame.f_globals, name, value)]
+
+
+def _set_attribute(owner: Any, name: str, recorded: Any) -> bool:
+    """Set an attribute that an object has, past what it does when that is done."""
+    found = getattr(owner, "__dict__", {})
+    return name in found and _set(found, name, recorded)
 
 
 def _set(names: Any, name: str, recorded: Any) -> bool:

@@ -156,6 +156,10 @@ class Recording:
         number = self._loader_of.get(iterator) if self.active else None
         if number is None or self._is_elsewhere():
             return
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            self._note_batch(number, batch)
+
+    def _note_batch(self, number: int, batch: object) -> None:
         site = frames.location(frames.user_frame()) or ""
         notes = self._notes()
         self._drop_evaluated(number)
@@ -163,9 +167,14 @@ class Recording:
             return
         what = f"the batch of loader {number} at {site}"
         value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
-        event = BatchHanded(loader=number, site=site, value=value, rng=self._rng())
-        self._add(notes, event)
+        self._add(notes, BatchHanded(loader=number, site=site, value=value, rng=self._rng()))
         self._needs_rng = False
+
+    def pass_ended(self, iterator: object) -> None:
+        """An iterator has no more: its last batch was evaluated, if it was not trained on."""
+        number = self._loader_of.get(iterator) if self.active else None
+        if number is not None and not self._is_elsewhere():
+            self._drop_evaluated(number)
 
     def forward_called(
         self, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any], trains: bool
@@ -174,18 +183,21 @@ class Recording:
         if not self.active:
             return
         notes = self._notes()
-        if not trains:
-            _mark_batches(notes, evaluated=True)
-            return
-        self.buffers.before_forward(module)
-        _mark_batches(notes, used=True)
-        inputs = (*args, *kwargs.values())
-        if self._is_full(notes):
-            return
+        _mark_batches(notes, evaluated=not trains, used=trains)
+        if trains:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                self.buffers.before_forward(module)
+                if not self._is_full(notes):
+                    self._note_forward(notes, module, root, args, kwargs)
+
+    def _note_forward(
+        self, notes: _Notes, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any]
+    ) -> None:
         frame = frames.user_frame()
         site = frames.location(frame) or ""
         rng = self._rng() if self._needs_rng else None
         self._needs_rng = False
+        inputs = (*args, *kwargs.values())
         notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
         event = ForwardCalled(
             root=root,
@@ -195,16 +207,17 @@ class Recording:
             variables=self._changed_variables(frame),
             rng=rng,
         )
-        del frame
         self._add(notes, event)
 
     def loss_called(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """A loss is called, or was: by the name of its function, or of its module's class."""
         if not self.active:
             return
-        given = (*args, *kwargs.values())
-        if not any(t.requires_grad for t in tensors_in(given)):
-            return
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if any(t.requires_grad for t in tensors_in((*args, *kwargs.values()))):
+                self._note_loss(function, args, kwargs)
+
+    def _note_loss(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         notes = self._notes()
         if self._is_full(notes):
             return
@@ -311,7 +324,7 @@ class Recording:
         found: list[Any] = []
         most = self._limit_bytes / VARIABLE_SHARE
         for name, value in self._variables.of(frame):
-            if self._redacted is not None and self._redacted(name):
+            if self._redacted is not None and self._redacted(name.rpartition(".")[2]):
                 tree = redaction(value)
             else:
                 tree = self._copies.tree(value, f"the variable {name}", most, MAX_IN_VARIABLE)

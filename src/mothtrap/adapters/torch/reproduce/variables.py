@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import sys
 import types
 import weakref
 from collections import UserDict
@@ -31,7 +32,9 @@ MAX_VALUES = 64
 """Values in a container: longer ones are histories, or data. Chosen by hand."""
 MAX_DEPTH = 4
 """Containers in containers."""
-MAX_CODES = 64
+OWNER = "self"
+"""The variable whose attributes are looked at, too; a model's have their own place in a state."""
+MAX_CODES = 128
 """Places that call models and are told apart."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
@@ -50,12 +53,15 @@ class ChangedVariables:
     """Remembers how variables were when a piece of code first called a model."""
 
     def __init__(self) -> None:
-        self._seen: dict[CodeType, dict[str, Any]] = {}
+        self._seen: dict[tuple[CodeType, str], dict[str, Any]] = {}
         self._kinds: dict[type, int] = {}
+        self._owner: object = None
         self.unread: set[str] = set()
 
     def of(self, frame: FrameType | None) -> Iterator[tuple[str, Any]]:
         """Yield name and value of the variables of a frame that have changed.
+
+        Of a method also attributes of its object, as `self.name`.
 
         Args:
             frame: that calls a model; of a comprehension also the function around it.
@@ -67,27 +73,37 @@ class ChangedVariables:
                 self.unread.add(code.co_name)
             else:
                 yield from self._changed(code, named)
+                yield from self._attributes(code)
             if code.co_name not in _UNNAMED_SCOPES:
                 return
             outer = frame.f_back
             same_file = outer is not None and outer.f_code.co_filename == code.co_filename
             frame = outer if same_file else None
 
+    def _attributes(self, code: CodeType) -> Iterator[tuple[str, Any]]:
+        """Of the object whose method was looked at last, if it is one of the script's own."""
+        owner, self._owner = self._owner, None
+        if owner is not None and type(owner).__module__ not in sys.stdlib_module_names:
+            named = list(getattr(owner, "__dict__", {}).items())
+            yield from self._changed(code, iter(named), f"{OWNER}.")
+
     def _changed(
-        self, code: CodeType, named: Iterator[tuple[str, Any]]
+        self, code: CodeType, named: Iterator[tuple[str, Any]], prefix: str = ""
     ) -> Iterator[tuple[str, Any]]:
-        seen = self._seen.get(code)
+        seen = self._seen.get((code, prefix))
         first = seen is None
         if seen is None:
             if len(self._seen) >= MAX_CODES:
                 del self._seen[next(iter(self._seen))]
-            seen = self._seen[code] = {}
+            seen = self._seen[code, prefix] = {}
         kinds, small = self._kinds, 0
         for name, value in named:
             kind = kinds.get(type(value))
             if kind is None:
                 kind = kinds[type(value)] = _kind_of(type(value))
             if kind == _SKIPPED or name[:2] == "__" or name[:1] == ".":
+                if kind == _SKIPPED and name == OWNER and not prefix:
+                    self._owner = None if isinstance(value, nn.Module) else value
                 continue
             if kind == _VALUE:
                 before = seen.get(name, _NEW)
@@ -96,7 +112,7 @@ class ChangedVariables:
                 if first:
                     seen[name] = value
                 elif type(before) is not type(value) or before != value:
-                    yield name, value
+                    yield prefix + name, value
                 continue
             mark = _state_of(value) if kind == _GENERATOR else _safe_mark(value, kind, kinds)
             if mark is None:
@@ -104,9 +120,9 @@ class ChangedVariables:
             size = _small_size(value, kind)
             if size and small + size <= SMALL_TOTAL:
                 small += size
-                yield name, value
+                yield prefix + name, value
             elif not first and not _is_same(seen.get(name), mark):
-                yield name, value
+                yield prefix + name, value
             if first:
                 seen[name] = mark
 
