@@ -17,7 +17,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from mothtrap.adapters.torch.data import provenance
+from mothtrap.adapters.torch.data import loaders, provenance
 from mothtrap.core.packed import unpack
 from mothtrap.core.sample_observations import (
     DataSeen,
@@ -297,6 +297,15 @@ def test_names_of_files_are_told_once_for_each_sample() -> None:
     assert sum(len(told.names) for told in seen.observed(SamplesNamed)) == 32
     [data] = seen.observed(DataSeen)
     assert (data.names_in, data.root, data.sorted_names) == ("samples", "/pictures/", False)
+
+
+def test_a_loader_made_anew_for_every_step_is_followed_to_the_end() -> None:
+    data = Numbered()
+    with watched() as seen:
+        loop = Loop()
+        for _ in range(loaders.LOADERS + 10):
+            loop.step(next(iter(DataLoader(data, batch_size=8, shuffle=True))))
+    assert indices(seen) == loop.rows
 
 
 def test_a_step_costs_hundreds_of_bytes() -> None:

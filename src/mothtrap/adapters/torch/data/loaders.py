@@ -51,7 +51,8 @@ TOLD = 16
 COMPARED = 4
 """Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
 LOADERS = 64
-"""Loaders that are followed: who makes one an iteration is not."""
+"""Loaders that are followed: who makes one an iteration is not, but for the samples."""
+FURTHER = "a further loader"
 
 
 @dataclass(slots=True, eq=False)
@@ -164,21 +165,13 @@ class LoaderWatch:
             return
         drawn = known.drawn.popleft() if known.drawn else None
         source = known.source
-        if source is None:
-            return
         known.batches += 1
         tensors = [(place, t) for place, t in placed_tensors(batch) if is_plain(t)]
-        self._job.contain_part(
-            "samples",
-            self.provenance.loaded,
-            iterator,
-            source.label,
-            batch,
-            tensors,
-            drawn,
-            source.passes,
-            known.batches - 1,
-        )
+        label, passes = (source.label, source.passes) if source is not None else (FURTHER, 0)
+        given = batch, tensors, drawn, passes, known.batches - 1
+        self._job.contain_part("samples", self.provenance.loaded, iterator, label, *given)
+        if source is None:
+            return
         held = [(place, weakref.ref(t)) for place, t in tensors]
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
         self._job.contain_part("digests", self._digests.loaded, source.label, tensors)
