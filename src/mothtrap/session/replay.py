@@ -27,8 +27,8 @@ from mothtrap.core.replays import (
 )
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.session.launch import SITE
-from mothtrap.session.sameness import differences_here
 from mothtrap.session.narrowing import narrowed
+from mothtrap.session.sameness import differences_here
 from mothtrap.snapshot.format import Stored, load, stored
 
 URGENT = ("unsound", "exception")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +34,32 @@ def begin(plan: ReplayPlan, rank: int | None) -> None:
         plan: what is asked.
         rank: of this process; None where it has none, as yet.
     """
-    number = rank if rank in plan.workers else min(plan.workers)
     tracer = _tracer()
     witness = ProcessWitness(tracer)
     atexit.register(lambda: witness)  # for as long as the process lives
+    if rank is None and len(plan.workers) > 1:
+        _wait_for_rank(lambda: _play(plan, tracer, torch.distributed.get_rank()))
+    else:
+        _play(plan, tracer, rank)
+
+
+def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> None:
+    number = rank if rank in plan.workers else min(plan.workers)
     loaded = load(Path(plan.workers[number]))
     truth = StepTruth(tracer.optimizers)
     Replaying(plan, loaded, tracer, truth, Outcome(plan, number)).install()
+
+
+def _wait_for_rank(act: Callable[[], None]) -> None:
+    """Do something once this process knows which of several it is; most never come to it."""
+    original = torch.distributed.init_process_group
+
+    @functools.wraps(original)
+    def initialize(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        act()
+
+    setattr(torch.distributed, "init_process_group", initialize)  # noqa: B010
 
 
 def begin_built(plan: ReplayPlan, name: str) -> None:
