@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
-from mothtrap.snapshot.rows import MAX_TRIALS, Guilty, guilty, listed
+from mothtrap.core.replays import ReplayResult
+from mothtrap.snapshot.rows import (
+    MAX_TRIALS,
+    Guilty,
+    guilty,
+    has_rows_to_blame,
+    listed,
+    went_wrong,
+)
 
 
 def search(
@@ -88,3 +97,39 @@ def test_rows_are_listed_as_people_do() -> None:
         "rows 4 and 6",
         "rows 1, 4 and 6",
     ]
+
+
+NAN = ReplayResult(reached=True, nonfinite=True, operation="torch.log", location="a.py:3")
+RAISED = ReplayResult(reached=True, exception="IndexError: of 7", raised_at="a.py:3")
+
+
+@pytest.mark.parametrize(
+    ("trial", "watched", "answer"),
+    [
+        (NAN, NAN, True),
+        (replace(NAN, nonfinite=False), NAN, False),
+        (replace(NAN, operation="torch.std"), NAN, None),
+        (replace(NAN, location="a.py:9"), NAN, None),
+        (RAISED, NAN, None),
+        (replace(NAN, reached=False), NAN, None),
+        (replace(RAISED, exception="IndexError: of 3"), RAISED, True),
+        (replace(RAISED, exception="RuntimeError: size"), RAISED, None),
+        (replace(RAISED, raised_at="a.py:4"), RAISED, None),
+        (NAN, RAISED, None),
+        (ReplayResult(reached=True), RAISED, False),
+    ],
+)
+def test_a_trial_counts_that_goes_wrong_in_the_same_way(
+    trial: ReplayResult, watched: ReplayResult, answer: bool | None
+) -> None:
+    assert went_wrong(trial, watched, closely=True) is answer
+
+
+def test_without_a_watch_any_value_that_is_not_finite_counts() -> None:
+    assert went_wrong(replace(NAN, operation=None), NAN, closely=False) is True
+
+
+def test_rows_are_not_to_blame_for_weights() -> None:
+    assert has_rows_to_blame(replace(NAN, batch_rows=8))
+    assert not has_rows_to_blame(replace(NAN, batch_rows=1))
+    assert not has_rows_to_blame(replace(NAN, batch_rows=8, holder="weight fc.weight"))

@@ -67,7 +67,9 @@ def built(cls, training, values, parameters, buffers, modules):
     torch.nn.Module.__init__(module)
     vars(module).update(values)
     for name, parameter in parameters.items():
-        module.register_parameter(name, parameter and torch.nn.Parameter(parameter))
+        trained = parameter.requires_grad if parameter is not None else False
+        weight = None if parameter is None else torch.nn.Parameter(parameter.detach(), trained)
+        module.register_parameter(name, weight)
     for name, buffer in buffers.items():
         module.register_buffer(name, buffer)
     for name, part in modules.items():
