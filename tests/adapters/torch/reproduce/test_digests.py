@@ -168,6 +168,15 @@ def test_bare_parameters_are_told_before_the_first_step() -> None:
     assert values(seen, "weight:SGD.parameters[0]") == [as_scalar(arithmetic.digest(torch.ones(3)))]
 
 
+def test_parameters_that_the_first_forward_makes_are_told_before_the_first_step() -> None:
+    model = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Linear(4, 3))
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(2):
+            step(model, optimizer, *batch())
+    assert len(values(seen, "weight:2.weight")) == len(values(seen, "weight:0.weight")) == 1
+
+
 def test_a_tensor_that_was_changed_in_place_is_told_anew() -> None:
     model, (x, y) = classifier(), batch()
     with watched() as seen:

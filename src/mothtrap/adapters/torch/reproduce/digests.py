@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
@@ -207,13 +208,15 @@ class DigestWatch:
         return False
 
     def _state(self, root: Root, module: nn.Module) -> Iterator[Placed]:
-        for name, parameter in module.named_parameters():
+        made = ((n, p) for n, p in module.named_parameters() if not is_lazy(p))
+        for name, parameter in made:  # the others are told of before the first step
             own = strip_wrappers(name)
             kind = "bias" if own.rpartition(".")[2].startswith("bias") else "weight"
             self._stated[parameter] = self._job.grouper.step
             yield f"{kind}:{root.prefix}{own}", parameter
         for name, buffer in module.named_buffers():
-            yield f"buffer:{root.prefix}{strip_wrappers(name)}", buffer
+            if not is_lazy(buffer):
+                yield f"buffer:{root.prefix}{strip_wrappers(name)}", buffer
 
     def _tell_state(self, placed: Sequence[Placed]) -> None:
         size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
@@ -229,7 +232,7 @@ class DigestWatch:
         there: list[Placed] = []
         for owner, tensor in placed:
             values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
-            if values.device.type == "meta":
+            if not is_plain(values):  # of no values, or of a type with ways of its own
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
                 self._recorder.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))
