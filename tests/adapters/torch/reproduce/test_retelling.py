@@ -72,7 +72,7 @@ def test_what_cannot_be_written_is_refused(value: object) -> None:
     ("source", "safe"),
     [
         (
-            "import torch\nLIMIT = 3\ndef f(x):\n    return x\nif __name__ == '__main__':\n    f(1)\n",
+            "import torch\nLIMIT = 3\nif __name__ == '__main__':\n    train(LIMIT)\n",
             True,
         ),
         (
