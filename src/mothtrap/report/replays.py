@@ -84,6 +84,8 @@ def as_text(
         lines.append(f"  rows of the batch: {ranges(shown.rows)}")
     if converted:
         lines.append(f"  {_precision(snapshot, shown, converted)}")
+    if all_match(results) and not converted:
+        warnings = ()  # whatever differs, it changed nothing
     for note in dict.fromkeys((*warnings, *(note for r in results for note in r.notes))):
         lines.append(f"  = note: {style.safe(note)}")
     return "\n".join(lines)

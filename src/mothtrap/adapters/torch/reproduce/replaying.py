@@ -109,6 +109,7 @@ class Replaying:
         self._came_on(event)
         [batch] = self.narrowing.picked([self.values.made(event.value)])
         self.narrowing.handed(batch)
+        self._restore_state()  # there may be no model whose call could be waited for
         self._restore_rng(event.rng)
         self._anticipation.start()
         if isinstance(batch, Opaque):
@@ -192,6 +193,8 @@ class Replaying:
 
     def step_ended(self) -> None:
         """An optimizer has applied them."""
+        if not self.cues.begun:
+            self._truth.new_step()
         if self.cues.begun and self.cues.is_under_way and not self.cues.is_last:
             self._safely(self._next_step)
 
@@ -231,7 +234,7 @@ class Replaying:
 
     def _came_on(self, event: BatchHanded | ForwardCalled) -> None:
         """An event was matched."""
-        if self.cues.is_last:
+        if self.cues.is_last or self.loaded.snapshot.steps[-1].carried:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
             self.narrowing.begin(lambda: self.values.made_together(*trees))
             if self.plan.stop_at is not None and not self._stops:
@@ -246,12 +249,21 @@ class Replaying:
         self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
+        result = self.comparison.result(error=error)
+        if not result.match:
+            self._note_why()
+        self.outcome.finish(self.narrowing.completed(result, self.tracer.optimizers, error))
+
+    def _note_why(self) -> None:
+        """Say what may be the reason that the step is not the same."""
         for note in self._state.notes if self._state is not None else ():
             self.outcome.note(note)
+        for missing in self._state.missing if self._state is not None else ():
+            self.outcome.note(f"{missing} was not there to be restored")
+        if not any(isinstance(event, ForwardCalled) for event in self.cues.step.events):
+            self.outcome.note("no model was called in the step: variables were not recorded")
         for missing in self.cues.step.missing:
             self.outcome.note(f"not kept in the run: {missing}")
-        result = self.comparison.result(error=error)
-        self.outcome.finish(self.narrowing.completed(result, self.tracer.optimizers, error))
 
     def _not_there_yet(self, optimizer: Optimizer) -> None:
         if self.plan.through:
