@@ -75,6 +75,7 @@ class Outcome:
             location=found.location,
             told=(*whole.told, *found.told),
             rows=found.rows,
+            holder=found.holder,
             notes=tuple(dict.fromkeys((*notes, *found.notes))),
         )
 
