@@ -122,3 +122,10 @@ def test_weights_come_before_batches_and_digests_before_numbers() -> None:
     phases = [order(phase, "digests") for phase in Phase]
     assert phases == sorted(phases)
     assert order(Phase.STATE, "digests") < order(Phase.STATE, "l2") < order(Phase.BATCH, "digests")
+
+
+def test_what_is_zero_but_for_rounding_is_hardly_apart() -> None:
+    found = told(table([[1e-9, 4.0]]), table([[3e-9, 4.0]]))
+    assert found is not None
+    assert found.relative == pytest.approx(2 / 3)
+    assert found.apart == pytest.approx(5e-10)

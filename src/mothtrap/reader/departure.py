@@ -26,7 +26,8 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     `phase` is the part of the step, `what` a tensor, scalar or generator, `also` what else
     of the same sort differs at that moment (`count` of `of`). `first` and `second` are the
     values in words; `method` says how they were compared, `relative` by how much numbers
-    differ, of the larger one. `missing`: only one of the runs has it. `micro_batch` counts from 0.
+    differ, of the larger one, `apart` by how much any that differs does, of the largest value
+    of its sort: a gradient that is 0 but for rounding can differ by all of itself. `missing`: only one of the runs has it. `micro_batch` counts from 0.
     """
 
     step: int
@@ -39,6 +40,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     of: int = 1
     relative: float | None = None
+    apart: float | None = None
     missing: bool = False
     micro_batch: int = 0
     worker: int | None = None
@@ -158,6 +160,7 @@ def _told(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> Depa
         count=len(columns),
         of=len(joined.names),
         relative=None if is_digest else _relative(first, second),
+        apart=None if is_digest else _apart(joined.first_KT[row], joined.second_KT[row], columns),
         missing=bool(joined.gone_KT[row, column]),
         micro_batch=place if place < MICRO_BATCHES - 1 else 0,
         worker=pair.worker,
@@ -169,6 +172,13 @@ def _value(value: float, is_digest: bool) -> str:
     if np.isnan(value) and is_digest:
         return "nothing"
     return f"{int(value):014x}" if is_digest else repr(value)
+
+
+def _apart(first_T: Floats, second_T: Floats, columns: Sequence[int]) -> float | None:
+    largest = float(np.nanmax(np.maximum(np.abs(first_T), np.abs(second_T))))
+    with np.errstate(invalid="ignore"):
+        most = float(np.max(np.abs(first_T[columns] - second_T[columns])))
+    return most / largest if np.isfinite(largest) and np.isfinite(most) and largest else None
 
 
 def _relative(first: float, second: float) -> float | None:

@@ -237,7 +237,7 @@ _SETTINGS = {
 
 
 def _of_results(case: _Case) -> Cause:
-    what, relative = case.departure.what, case.departure.relative
+    what, relative = case.departure.what, case.departure.apart
     if relative is None:
         relative = _apart(case)
     types = [c for c in case.conditions if c.what.startswith("element types")]
@@ -262,20 +262,25 @@ def _of_results(case: _Case) -> Cause:
             evidence=tuple(agrees),
         )
     much = "otherwise" if relative is None else f"{relative:.1e} apart"
+    edited = any(c.what.startswith("sources: ") for c in case.conditions)
     return Cause(
         kind="numerics",
         sentence=f"from the same inputs {what} comes out {much}: rounding, as of another library, "
-        "device, number of threads, or an algorithm that is not deterministic",
+        "device, number of threads, or an algorithm that is not deterministic"
+        + (", if it is not the change in the sources" if edited else ""),
         evidence=tuple(agrees),
     )
 
 
 def _apart(case: _Case) -> float | None:
-    """By how much the norms of a tensor differ whose digests do; None where they are not known."""
+    """By how much the norms of a tensor differ whose digests do, of the largest norm of its kind.
+
+    None where they are not known.
+    """
     kind, _, name = case.departure.what.partition(":")
     if kind not in KINDS:
         return None
-    norms = []
+    norms, largest = [], 0.0
     for run in (case.first, case.second):
         found = run.range(case.departure.step, case.departure.step + 1).stats(
             cast(Kind, kind), worker=case.departure.worker
@@ -284,8 +289,9 @@ def _apart(case: _Case) -> float | None:
         if not columns or not len(found):
             return None
         norms.append(float(found.values_ST[0, columns[0]]))
-    size = max(map(abs, norms))
-    return abs(norms[0] - norms[1]) / size if size and np.isfinite(size) else None
+        largest = max(largest, float(np.nanmax(np.abs(found.values_ST[0]))))
+    apart = abs(norms[0] - norms[1])
+    return apart / largest if largest and np.isfinite(apart) and np.isfinite(largest) else None
 
 
 def _compares_weights(case: _Case) -> bool:
