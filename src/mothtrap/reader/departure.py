@@ -27,7 +27,8 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     of the same sort differs at that moment (`count` of `of`). `first` and `second` are the
     values in words; `method` says how they were compared, `relative` by how much numbers
     differ, of the larger one, `apart` by how much any that differs does, of the largest value
-    of its sort: a gradient that is 0 but for rounding can differ by all of itself. `missing`: only one of the runs has it. `micro_batch` counts from 0.
+    of its sort: a gradient that is 0 but for rounding can differ by all of itself.
+    `missing`: only one of the runs has it. `micro_batch` counts from 0.
     """
 
     step: int
