@@ -296,11 +296,22 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if not 0 < config.upload_every_s < float("inf"):
         given = f"{config.upload_every_s:g}"
         raise fault(where, f"upload_every_s must be more than 0 seconds and finite, not {given}")
+    _check_snapshots(config, where)
     for name, collection in config.collections.items():
         found = complaint(name, collection)
         if found:
             raise fault(where, f"collections.{name}.{found}")
     return config
+
+
+def _check_snapshots(config: Config, where: str) -> None:
+    for key in ("snapshots", "snapshot_every", "ring_mb", "snapshot_mb"):
+        value = getattr(config, key)
+        if not 0 <= value < float("inf"):
+            raise fault(where, f"{key} must be 0 or more and finite, not {value:g}")
+    for step in config.snapshot_at:
+        if step < 0:
+            raise fault(where, f"snapshot_at names steps, which are counted from 0, not {step}")
 
 
 def plain(config: Config) -> dict[str, object]:

@@ -10,8 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
 
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest, Request
@@ -84,6 +87,10 @@ class Snapshots:
         self._codes: set[str] = set()
         self._writer: SnapshotWriter | None = None
 
+    def watch(self, handle: object) -> None:
+        """An adapter has begun to watch: what it holds of snapshots is told from here on."""
+        self.taking = getattr(getattr(handle, "tracer", None), "snapshots", None)
+
     def found(self, finding: Finding) -> None:
         """A finding is new or became worse: the first one of an error is worth a snapshot."""
         if finding.severity is Severity.ERROR and finding.code not in self._codes:
@@ -119,6 +126,11 @@ class Snapshots:
             )
             self.taking.connect(self._writer)
 
+    def keep_first(self, attempt: Path, rank: int) -> None:
+        """Write what was taken in a job that ended before its first step."""
+        self.open(attempt, rank)
+        self.close()
+
     def close(self) -> None:
         """Write what is still waiting."""
         if self._writer is not None and not self._writer.close():
@@ -152,7 +164,7 @@ class SnapshotWriter:
     ) -> None:
         self._run, self._attempt, self._worker = attempt.parent, attempt, worker
         self._config, self._framework = config, framework
-        self._versions = dict(versions)
+        self._versions = {**versions, "numpy": np.__version__, "mothtrap": version("mothtrap")}
         self._say, self._tell, self._on_error = say, tell, on_error
         self._said = self._pending = 0
         self._complained = False

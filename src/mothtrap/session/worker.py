@@ -142,7 +142,7 @@ class Worker:
     def holds(self, handle: Handle) -> None:
         """Take over a handle of the adapter; it is detached at the end."""
         self._handle = handle
-        self._snapshots.taking = getattr(getattr(handle, "tracer", None), "snapshots", None)
+        self._snapshots.watch(handle)
 
     def afterwards(self, act: Callable[[], object]) -> None:
         """Have something done when everything is closed and the last word is said."""
@@ -203,8 +203,8 @@ class Worker:
         reasons = (*self._containment.failures, *self.recorder.unstepped)
         attempt = self._folder = self._attempt() if reasons else None
         if attempt is not None:
-            rank, _ = self._adapter.ranks()
-            store_reasons(attempt, rank, reasons, ending)
+            store_reasons(attempt, self._adapter.ranks()[0], reasons, ending)
+            self._snapshots.keep_first(attempt, self._adapter.ranks()[0] or 0)
 
     def _close_part(self, part: str) -> None:
         if part not in self._parts:
