@@ -68,6 +68,7 @@ class Interception:
     def __init__(self, player: Player) -> None:
         self._player = player
         self._depth = self._backward_depth = 0
+        self._losses: list[str] = []
         self._thread = threading.get_ident()
         self._loaders = LoaderNumbers()
         self._hook_loaders()
@@ -124,17 +125,21 @@ class Interception:
 
     def _answered(self, original: Function, name: str) -> Function:
         is_compiling, answer = torch.compiler.is_compiling, self._player.loss_called
-        drop = drop_own_frame  # in the closure: the globals are not ours
+        drop, inside = drop_own_frame, self._losses  # in the closure: the globals are not ours
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            # A mode of functions calls the replacement once more within the original.
+            if is_compiling() or inside:
                 return original(*args, **kwargs)
             args, kwargs = answer(name, args, kwargs)
+            inside.append(name)
             try:
                 return original(*args, **kwargs)
             except BaseException as err:
                 drop(err)
                 raise
+            finally:
+                inside.pop()
 
         # With the globals of the module it stays a function that can be scripted.
         scope = torch.nn.functional.__dict__
