@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,8 +39,7 @@ class BuffersBefore:
     """Keeps a copy of the buffers that forwards change, one of each."""
 
     def __init__(self) -> None:
-        self._known: ByIdentity[nn.Module, list[_Known]] = ByIdentity()
-        self._looked: ByIdentity[nn.Module, int] = ByIdentity()
+        self._known: ByIdentity[nn.Module, tuple[int, list[_Known]]] = ByIdentity()
         self._places: dict[tuple[int, str], _Known] = {}
         self._done: set[int] = set()
         self._steps = 0
@@ -55,12 +54,13 @@ class BuffersBefore:
         if id(model) in self._done:
             return
         self._done.add(id(model))
-        looked = self._looked.get(model)
-        if looked is None or self._steps >= looked + LOOK_EVERY:
-            self._looked[model] = self._steps
-            self._look(model)
+        own = self._known.get(model)
+        if own is None or self._steps >= own[0] + LOOK_EVERY:
+            own = self._known[model] = self._steps, self._look(model, own[1] if own else ())
+        if not own[1]:
+            return
         stale: list[_Known] = []
-        for known in self._known.get(model) or ():
+        for known in own[1]:
             tensor = _current(known)
             if tensor is None or tensor.is_inference():
                 known.copy = None
@@ -83,7 +83,7 @@ class BuffersBefore:
         return tuple(
             sorted(
                 known.name
-                for _, every in self._known.items()
+                for _, (_, every) in self._known.items()
                 for known in every
                 if known.copy is None and self._has_changed(known)
             )
@@ -93,7 +93,7 @@ class BuffersBefore:
         """Memory of all copies."""
         return sum(
             int(known.copy.nbytes)
-            for _, every in self._known.items()
+            for _, (_, every) in self._known.items()
             for known in every
             if known.copy is not None
         )
@@ -108,8 +108,8 @@ class BuffersBefore:
         found = self._places.get((id(module), name))
         return found if found is not None and found.module() is module else None
 
-    def _look(self, model: nn.Module) -> None:
-        before = {(id(k.module()), k.name): k for k in self._known.get(model) or ()}
+    def _look(self, model: nn.Module, known_before: Sequence[_Known]) -> list[_Known]:
+        before = {(id(known.module()), known.name): known for known in known_before}
         found, left = [], SMALL_BYTES
         for module, name, tensor in _buffers(model):
             known = before.get((id(module), name))
@@ -120,7 +120,7 @@ class BuffersBefore:
                 known = _Known(weakref.ref(module), name, reference, version, always)
             found.append(known)
             self._places[id(module), name] = known
-        self._known[model] = found
+        return found
 
 
 def _buffers(model: nn.Module) -> Iterator[tuple[nn.Module, str, torch.Tensor]]:

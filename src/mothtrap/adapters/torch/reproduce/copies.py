@@ -46,6 +46,7 @@ _PARTS = {
 }
 """What a sparse tensor consists of, by name, and how it is asked for it."""
 
+_CPU = torch.device("cpu")
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
 
@@ -209,14 +210,14 @@ class Copies:
             return {"opaque": reason or "a tensor with a graph, or a parameter"}
         known = self._lookup(tensor)
         if known is not None:
-            return tensor_tree(tensor, self._use(known))
+            return _tree(tensor, self._use(known))
         size = tensor.numel() * tensor.element_size()
         if size > self._most_bytes:
             self.missing[f"{self._what}: {described(tensor)} is too large"] = None
             return {"opaque": f"{described(tensor)}, too large to be kept"}
         made = self._copied(tensor, size)
         self._remember(tensor, made)
-        return tensor_tree(tensor, self._use(made))
+        return _tree(tensor, self._use(made))
 
     def _sparse(self, tensor: torch.Tensor) -> Tree:
         fields: dict[str, Any] = {
@@ -374,6 +375,12 @@ def _why_not(tensor: torch.Tensor) -> str | None:
     if not is_readable(tensor):
         return f"a {tensor.device.type} tensor whose values do not exist"
     return None if tensor.dtype in _DTYPES else f"a tensor of {tensor.dtype}"
+
+
+def _tree(tensor: torch.Tensor, key: str) -> Tree:
+    if tensor.is_contiguous() and not tensor.requires_grad and tensor.device == _CPU:
+        return {"tensor": key}  # as most are: the same, sooner
+    return tensor_tree(tensor, key)
 
 
 def _mark(tensor: torch.Tensor, owner: torch.Tensor) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+Mark = tuple[int, ...]
 _WORDS = 624
 _CPU_BYTES, _HEAD = 5056, 6
 """Of the state of the framework's own generator; words (of 32 bits) before those of the twister."""
@@ -33,8 +34,8 @@ class RandomStates:
     """Reads the states of Python's, numpy's and the framework's global generators."""
 
     def __init__(self) -> None:
-        self._python: tuple[bytes, float | None, dict[str, Any]] | None = None
-        self._numpy: tuple[bytes, dict[str, Any]] | None = None
+        self._python: tuple[tuple[Mark, float | None], dict[str, Any]] | None = None
+        self._numpy: tuple[Mark, dict[str, Any]] | None = None
         self._devices: dict[str, tuple[bytes, npt.NDArray[Any]]] = {}
 
     def read(self) -> Iterator[tuple[str, Any]]:
@@ -53,20 +54,20 @@ class RandomStates:
             yield name, known[1]
 
     def _of_python(self) -> dict[str, Any]:
-        raw, known = _raw_python(), self._python
-        if known is None or known[0] != raw or known[1] != _PYTHON.gauss_next:
+        mark, known = _python_mark(), self._python
+        if known is None or not mark or known[0] != (mark, _PYTHON.gauss_next):
             version, words, gauss = random.getstate()
             packed = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint32)
             state = {"version": version, "words": packed, "gauss": gauss}
-            known = self._python = (raw or packed.tobytes(), gauss, state)
-        return known[2]
+            known = self._python = ((mark, gauss), state)
+        return known[1]
 
     def _of_numpy(self) -> dict[str, Any]:
-        raw, known = _raw_numpy(), self._numpy
+        mark, known = _numpy_mark(), self._numpy
         # A number that was drawn in a pair waits outside of what was compared.
-        if known is None or not raw or known[0] != raw or known[1].get("has_gauss"):
+        if known is None or not mark or known[0] != mark or known[1].get("has_gauss"):
             state: Any = np.random.get_state(legacy=False)
-            known = self._numpy = (raw, dict(state))
+            known = self._numpy = (mark, dict(state))
         return known[1]
 
 
@@ -118,10 +119,9 @@ def _unpacked(state: Any) -> npt.NDArray[np.uint8]:
 
 def _device_states() -> Iterator[tuple[str, torch.Tensor]]:
     yield "cpu", torch.default_generator.get_state()
-    for kind in ACCELERATORS:
-        module: Any = getattr(torch, kind, None)
+    for kind, module in _accelerators():
         # Asking a device that is not in use would start it.
-        if module is None or not module.is_initialized() or _is_capturing(kind):
+        if not module.is_initialized() or _is_capturing(kind):
             continue
         for place, generator in enumerate(module.default_generators):
             yield f"{kind}:{place}", generator.get_state()
@@ -131,6 +131,13 @@ def _device_states() -> Iterator[tuple[str, torch.Tensor]]:
 
 def _is_capturing(kind: str) -> bool:
     return kind == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+@functools.cache
+def _accelerators() -> tuple[tuple[str, Any], ...]:
+    """Those that this build of the framework knows; says nothing of what the machine has."""
+    modules = ((kind, getattr(torch, kind, None)) for kind in ACCELERATORS)
+    return tuple((k, m) for k, m in modules if m is not None and m._is_compiled())
 
 
 @functools.cache
@@ -149,14 +156,24 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
         module.default_generators[device.index or 0].set_state(state)
 
 
-def _raw_python() -> bytes:
-    """Position and words of Python's generator where they lie; empty where that is unknown.
+def _python_mark() -> Mark:
+    """What tells a state of Python's generator from another; empty where that is unknown.
 
-    Asking for them makes 625 objects, at thirty times the price.
+    Asking for all of it makes 625 objects, at thirty times the price.
     """
-    if not _lies_as_known():
-        return b""
-    return ctypes.string_at(id(_PYTHON) + object.__basicsize__, 4 + 4 * _WORDS)
+    return _mark(id(_PYTHON) + object.__basicsize__, 0, 1) if _lies_as_known() else ()
+
+
+def _mark(address: int, position: int, words: int) -> Mark:
+    """The position in a twister's words, and a few of these: all are made anew together.
+
+    Args:
+        address: of the state.
+        position: where that is in it, counted in words.
+        words: where these begin.
+    """
+    state = _memory(address)
+    return state[position], state[words], state[words + 1], state[words + _WORDS - 1]
 
 
 @functools.cache
@@ -172,14 +189,13 @@ def _lies_as_known() -> bool:
     return bool((*others, position) == words)
 
 
-def _raw_numpy() -> bytes:
-    """Words and position of numpy's generator, empty where it is not of the usual kind."""
+def _numpy_mark() -> Mark:
     generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
     if type(generator).__name__ != _TWISTER:
-        return b""
-    return bytes(_memory(generator.ctypes.state_address))
+        return ()
+    return _mark(generator.ctypes.state_address, _WORDS, 0)
 
 
-@functools.lru_cache(maxsize=4)
-def _memory(address: int) -> ctypes.Array[ctypes.c_uint8]:
-    return (ctypes.c_uint8 * (4 * _WORDS + 4)).from_address(address)
+@functools.lru_cache(maxsize=8)
+def _memory(address: int) -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * (_WORDS + 1)).from_address(address)
