@@ -12,6 +12,7 @@ from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.reader.difference import Comparison, compare
 from mothtrap.reader.likely_cause import Cause, likely_cause
 from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.windows import WindowBuilder
 from mothtrap.store import layout
 
 STEPS = 12
@@ -236,3 +237,15 @@ def test_runs_without_anything_in_common_compare_nothing(tmp_path: Path) -> None
     write_worker(empty, closing(0))
     found = compare(stored(tmp_path, "first"), open_run(tmp_path / "empty"))
     assert (found.first, found.compared, found.steps) == (None, (), 0)
+
+
+def test_digests_are_shown_where_asked_for_by_name_alone(tmp_path: Path) -> None:
+    run = stored(tmp_path, "first")
+    assert {s.name for s in run.scalars()} == {"loss", "lr"}
+    assert {s.of for s in run.scalars("digest:rng.*")} == {"rng.python", "rng.torch"}
+
+
+def test_no_window_of_a_rule_holds_them() -> None:
+    builder = WindowBuilder(())
+    builder.feed(of(0, scalars(0)))
+    assert {s.name for s in builder.window(0.0).series} == {"loss", "lr"}
