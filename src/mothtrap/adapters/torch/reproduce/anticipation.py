@@ -68,22 +68,28 @@ class Anticipation:
         place = self._expected() if event == "line" else None
         if place is not None and self._concerns(frame):
             line = int(place.rpartition(":")[2])
-            if frame.f_lineno == statement_line(frame.f_code.co_filename, line):
+            # Its lines need not come in order: the first may be that of the assignment.
+            if frame.f_lineno in statement_lines(frame.f_code.co_filename, line):
                 self._begins(frame)
         return self._line
 
 
 @functools.lru_cache(maxsize=64)
-def statement_line(filename: str, line: int) -> int:
-    """The first line of the innermost statement that holds a line; the line itself for none."""
+def statement_lines(filename: str, line: int) -> range:
+    """The lines of the innermost statement that holds a line, of a block those of its head."""
     try:
         with open(filename, "rb") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
-        return line
+        return range(line, line + 1)
     holding = [
-        node.lineno
+        node
         for node in ast.walk(tree)
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
     ]
-    return max(holding, default=line)
+    if not holding:
+        return range(line, line + 1)
+    innermost = max(holding, key=lambda node: node.lineno)
+    body = getattr(innermost, "body", None)
+    last = body[0].lineno - 1 if body else innermost.end_lineno or line
+    return range(innermost.lineno, max(last, line) + 1)

@@ -1,0 +1,95 @@
+"""What a replay came to is said in words and as JSON."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from mothtrap.core import jsonable
+from mothtrap.core.replays import Difference, ReplayResult
+from mothtrap.core.snapshots import RecordedStep, Snapshot
+from mothtrap.report.replays import all_match, as_json, as_text, worst
+
+SNAPSHOT = Snapshot(
+    run="seen",
+    attempt=1,
+    worker=0,
+    step=4771,
+    state_step=4771,
+    reason="unsound step: the loss is NaN",
+    created_s=0.0,
+    command=("python", "train.py"),
+    cwd="/",
+    python="3.11.7",
+    framework="torch",
+    versions={},
+    steps=(RecordedStep(step=4771, events=(), losses=(math.nan,)),),
+    state=None,
+)
+BAD = ReplayResult(
+    reached=True,
+    match=True,
+    compared=5,
+    losses=(math.nan,),
+    nonfinite=True,
+    nonfinite_gradients=("a", "b", "c", "d", "e"),
+    operation="torch.log",
+    module="head",
+    location="train.py:26",
+    told=("row 11 alone reproduces it",),
+    rows=(11,),
+)
+
+
+def test_a_match_says_operation_place_and_rows() -> None:
+    text = as_text(SNAPSHOT, [BAD], "seen", warnings=["train.py was changed"])
+    assert text.splitlines() == [
+        "step 4771 of seen, done again: the same to the last bit (5 digests)",
+        "  loss: nan",
+        "  not finite: gradient of a, b, c, d and 1 more",
+        "  first bad: torch.log in head",
+        "  --> train.py:26",
+        "  row 11 alone reproduces it",
+    ]
+
+
+def test_a_difference_is_named_with_what_may_be_the_reason() -> None:
+    difference = Difference(kind="gradient", name="w", found="1", expected="2")
+    other = ReplayResult(reached=True, match=False, difference=difference, losses=(1.0,))
+    text = as_text(SNAPSHOT, [other], "seen", warnings=["train.py was changed"])
+    assert "not the same: the gradient of w differs first" in text
+    assert "  = note: train.py was changed" in text
+
+
+@pytest.mark.parametrize(
+    ("nonfinite", "words"),
+    [(True, "the mathematics is to blame"), (False, "the precision is to blame")],
+)
+def test_another_type_says_whether_precision_is_to_blame(nonfinite: bool, words: str) -> None:
+    result = ReplayResult(reached=True, match=False, nonfinite=nonfinite)
+    text = as_text(SNAPSHOT, [result], "seen", converted="float64")
+    assert text.startswith("step 4771 of seen, done again: in float64")
+    assert words in text
+
+
+def test_names_of_a_run_cannot_steer_the_terminal() -> None:
+    result = msgspec.structs.replace(BAD, module="a\x1b[2J")
+    assert "\x1b" not in as_text(SNAPSHOT, [result], "seen\x1b[2J")
+
+
+def test_json_has_numbers_that_are_not_finite_as_words() -> None:
+    found = msgspec.json.decode(jsonable.encode(as_json(SNAPSHOT, [BAD])))
+    assert found["loss"] == "NaN"
+    assert (found["step"], found["match"], found["rows"]) == (4771, True, [11])
+    assert (found["module"], found["operation"]) == ("head", "torch.log")
+
+
+def test_of_several_workers_the_one_that_tells_most_is_shown() -> None:
+    plain = ReplayResult(reached=True, match=True, rank=0)
+    bad = msgspec.structs.replace(BAD, rank=1)
+    assert worst([plain, bad]).rank == 1
+    assert all_match([plain, bad]) is True
+    assert all_match([plain, msgspec.structs.replace(bad, match=False)]) is False
+    assert all_match([plain, msgspec.structs.replace(bad, match=None)]) is None

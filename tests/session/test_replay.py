@@ -1,0 +1,92 @@
+"""A snapshot is chosen, and whoever cannot play it is told why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavailableError
+from mothtrap.core.snapshots import RecordedStep, Snapshot
+from mothtrap.session.replay import Wish, choose, replay
+from mothtrap.session.sameness import changed_sources, differences_here
+from mothtrap.snapshot import format as files
+
+STATE = {"dict": []}
+
+
+def snapshot(step: int, reason: str = "step", **parts: object) -> Snapshot:
+    plain = Snapshot(
+        run="seen",
+        attempt=1,
+        worker=0,
+        step=step,
+        state_step=step,
+        reason=reason,
+        created_s=0.0,
+        command=("/absent/program", "train.py"),
+        cwd="/",
+        python="3.11.7",
+        framework="torch",
+        versions={},
+        steps=(RecordedStep(step=step, events=()),),
+        state=STATE,
+    )
+    return msgspec.structs.replace(plain, **parts)
+
+
+def keep(run: Path, *snapshots: Snapshot) -> None:
+    for one in snapshots:
+        files.write(files.folder_of(run, one.step, one.worker), one, {}, {})
+
+
+def test_the_first_bad_step_is_meant_unless_another_is_named(tmp_path: Path) -> None:
+    bad = "unsound step: the loss is NaN"
+    keep(tmp_path, snapshot(4, "base"), snapshot(7, bad), snapshot(9, bad), snapshot(11))
+    assert [one.step for one in choose(tmp_path, None)] == [7]
+    assert [one.step for one in choose(tmp_path, 11)] == [11]
+    with pytest.raises(StepUnavailableError, match="no snapshot of step 5; there are: 4, 7, 9, 11"):
+        choose(tmp_path, 5)
+
+
+def test_the_last_one_is_meant_where_none_is_bad(tmp_path: Path) -> None:
+    keep(tmp_path, snapshot(3), snapshot(6), snapshot(8, "base"))
+    assert [one.step for one in choose(tmp_path, None)] == [6]
+
+
+def test_all_workers_of_a_step_are_played(tmp_path: Path) -> None:
+    keep(tmp_path, snapshot(3), snapshot(3, worker=1))
+    assert [one.worker for one in choose(tmp_path, 3)] == [0, 1]
+
+
+def test_a_run_without_snapshots_says_when_they_are_taken(tmp_path: Path) -> None:
+    with pytest.raises(StepUnavailableError, match="mothtrap snapshot RUN"):
+        choose(tmp_path, None)
+
+
+def test_a_damaged_snapshot_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    keep(tmp_path, snapshot(3))
+    (files.folder_of(tmp_path, 3, 0) / files.STATE).write_bytes(b"torn")
+    with pytest.raises(DamagedSnapshotError, match="cannot be used"):
+        replay(tmp_path, Wish(step=3))
+
+
+def test_a_command_that_cannot_be_started_says_what_to_do(tmp_path: Path) -> None:
+    keep(tmp_path, snapshot(3))
+    with pytest.raises(ReplayError, match=r"cannot start .*mothtrap replay RUN -- COMMAND"):
+        replay(tmp_path, Wish(step=3))
+
+
+def test_a_program_that_ends_without_the_step_is_told_of(tmp_path: Path) -> None:
+    keep(tmp_path, snapshot(3))
+    with pytest.raises(ReplayError, match=r"never came to step 3: it ended with exit code 0"):
+        replay(tmp_path, Wish(step=3, command=("true",)))
+
+
+def test_a_script_that_is_younger_than_the_run_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("pass")
+    one = snapshot(3, cwd=str(tmp_path), python="2.7.18")
+    assert changed_sources(tmp_path / "run", one) == ["train.py"]
+    told = list(differences_here(tmp_path / "run", one))
+    assert told == ["train.py was changed after the run began", "the run used Python 2.7.18"]
