@@ -38,6 +38,7 @@ MODES = {
     },
     "default": {},
     "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
+    "guarded": {"MOTHTRAP_ON_NONFINITE": "skip", "MOTHTRAP_MAX_GRADIENT_NORM": "1e9"},
 }
 SAMPLED = {"gan", "encoder_eval_fast_path", "jit_script"}
 WHOLE = SAMPLED | {
@@ -50,6 +51,7 @@ CHOSEN = {
     "everything": PROGRAMS.keys() - WHOLE,  # which take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
+    "guarded": {"torchrun_ddp", "fp16_scaler", "lbfgs", "optimizer_in_backward", "sam_closure"},
 }
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [

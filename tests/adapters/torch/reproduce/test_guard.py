@@ -267,3 +267,18 @@ def test_under_a_scaler_only_a_loss_that_is_bad_by_itself_is_an_onset(fused: boo
     assert len(taken) == 1
     assert taken[0].startswith("the loss is NaN")
     assert seen.scalars("skipped") == [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_a_closure_that_returns_nothing_is_judged_by_its_backward() -> None:
+    model = network()
+    with watched(config=SKIP) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+
+            def closure(bad: bool = step == 1) -> None:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1])
+                (loss + (math.inf if bad else 0.0)).backward()
+
+            optimizer.step(closure)  # type: ignore[arg-type]
+    assert skipped(seen) == [1]

@@ -185,7 +185,9 @@ class Guard:
         """Why what a closure has just computed must not be applied, if so."""
         self._looks.clear()
         value = _number(loss)
-        if value is not None and not math.isfinite(value):
+        if value is None:
+            return self._agreed(self._judge([optimizer]))
+        if not math.isfinite(value):
             return self._agreed(self._loss_fault(value, self._place(), [optimizer]))
         return self._agreed(self._gradient_fault([optimizer], value))
 
