@@ -145,7 +145,7 @@ def test_changed_and_missing_sources_are_said() -> None:
     )
     assert [(each.state, each.what) for each in found] == [
         ("will", "1 file changed since the run: b.py"),
-        ("cannot tell", "1 file of the run cannot be read here: c.py"),
+        ("cannot tell", "whether files changed since that cannot be read here: c.py"),
     ]
 
 

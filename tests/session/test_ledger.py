@@ -90,7 +90,7 @@ def test_a_run_has_a_ledger(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["doctor", str(path)])
     assert found.exit_code == 0
     assert "do not match its checksum" in found.output
-    assert "the run has no ledger" in found.output
+    assert "seeds, switches and versions: the run has no ledger" in found.output
 
 
 def test_a_ledger_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:

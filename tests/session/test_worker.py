@@ -27,6 +27,7 @@ class Adapter:
 
     FRAMEWORK = "fake"
     REDUCER = "numpy"
+    surroundings = Mock(return_value=None)
 
     def __init__(self, rank: int | None = None) -> None:
         self._rank = rank
@@ -36,9 +37,6 @@ class Adapter:
 
     def versions(self) -> dict[str, str]:
         return {"fake": "1.0"}
-
-    def surroundings(self, handle: object) -> None:
-        return None
 
 
 class Hooks:

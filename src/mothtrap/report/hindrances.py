@@ -60,7 +60,7 @@ def hindrances(
     if ledger is None:
         yield Hindrance(
             state="cannot tell",
-            what="the run has no ledger: seeds, switches and versions are not known",
+            what="seeds, switches and versions: the run has no ledger",
             fix="run it again with this version of mothtrap; a run without a step has none",
         )
     else:
@@ -125,7 +125,7 @@ def changed_sources(then: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterat
     if gone:
         yield Hindrance(
             state="cannot tell",
-            what=f"{count_of(len(gone), 'file')} of the run cannot be read here: {_named(gone)}",
+            what=f"whether files changed since that cannot be read here: {_named(gone)}",
         )
 
 
@@ -167,7 +167,7 @@ def _seeds(random: Mapping[str, Fact]) -> Iterator[Hindrance]:
             what = f"the seed {random.get(f'seed.{name}')} of {called} is the time of the start"
             yield Hindrance(state="will", what=what, fix=f"a fixed number: {fix}")
         elif start in (Start.UNKNOWN, None):
-            what = f"whether {called} was given a fixed seed is not known"
+            what = f"whether {called} was given a fixed seed"
             yield Hindrance(state="cannot tell", what=what, fix=fix)
 
 
@@ -235,15 +235,15 @@ def _of_loader(loader: LoaderBegan) -> Hindrance | None:
     if loader.sampler == "own":
         return Hindrance(
             state="cannot tell",
-            what="the script's own sampler decides on the order of samples",
+            what="in which order the script's own sampler takes samples",
             where=where,
             fix="give it a generator with a fixed seed",
         )
     if loader.sampler == "iterable" and loader.workers:
         return Hindrance(
             state="cannot tell",
-            what=f"the data set itself decides on the order in each of {loader.workers} processes; "
-            "with another number of them it is another",
+            what=f"whether the data set has a fixed order in each of {loader.workers} processes; "
+            "with another number of them it is another one",
             where=where,
         )
     return None
@@ -262,8 +262,8 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Hindrance]:
         if seen.generators:
             yield Hindrance(
                 state="cannot tell",
-                what="the data set draws from a generator of its own; each process of a loader "
-                "has a copy of it",
+                what="what the data set draws from a generator of its own; each process of a "
+                "loader has a copy of it",
                 where=f"{kind}.{seen.generators[0]}",
                 fix="give it a fixed seed, and in worker_init_fn another one for each process",
             )
@@ -272,9 +272,7 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Hindrance]:
 def _source(source: Source | None) -> Iterator[Hindrance]:
     if source is None or source.error:
         reason = f": {source.error}" if source is not None else ""
-        yield Hindrance(
-            state="cannot tell", what=f"which commit ran is not known{reason}", fix="git commit"
-        )
+        yield Hindrance(state="cannot tell", what=f"which commit ran{reason}", fix="git commit")
     elif source.changed_count:
         kept = "only the beginning of them was kept" if source.cut else "they are in source.json"
         yield Hindrance(
