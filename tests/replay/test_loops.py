@@ -11,6 +11,7 @@ from tests.harness.preloaded import Preloaded
 from tests.harness.running import MOTHTRAP, Outcome, environment, observed, run
 
 LOOPS = Path(__file__).parent / "loops"
+PROGRAMS = Path(__file__).parent / "programs"
 STEPS = {
     "loader_epochs": 4,  # the last, smaller batch of the first epoch
     "loader_workers": 7,
@@ -131,3 +132,41 @@ def test_a_step_that_a_rule_finds_late_is_played_from_the_base_before_it(
     path = kept(target, preloaded, tmp_path, step=None, MOTHTRAP_SNAPSHOT_EVERY="4")
     again = told(path)
     assert (again["step"], again["match"], again["reason"]) == (12, True, "base"), again
+
+
+def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    path = kept([*preloaded.python, "phases.py"], preloaded, tmp_path, step=8)
+    outcome = done_again(path)
+    assert outcome.returncode == 2
+    assert "a step of SGD" in outcome.stderr
+    again = told(path, "--through")
+    assert (again["step"], again["match"]) == (8, True), again
+
+
+def test_a_debugger_opens_before_the_line_of_the_first_bad_operation(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    target = [*preloaded.python, str(PROGRAMS / "log_of_zero.py")]
+    path = kept(target, preloaded, tmp_path, step=None)
+    words = [*MOTHTRAP, "replay", path, "--pdb"]
+    outcome = run(words, cwd=path, text="p 'rows', tuple(x.shape)\nc\n")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "the debugger opens before" in outcome.stderr
+    assert "('rows', (16, 8))" in outcome.stdout
+    assert "done again: the same to the last bit" in outcome.stdout
+
+
+def test_a_debugger_opens_where_an_exception_was_raised(
+    preloaded: Preloaded, tmp_path: Path
+) -> None:
+    target = [*preloaded.python, str(PROGRAMS / "shape_of_last_batch.py")]
+    words = observed(["--", *target], runs_dir=tmp_path, name="seen", python=preloaded.python)
+    assert run(words, cwd=LOOPS).returncode == 1
+    words = [*MOTHTRAP, "replay", tmp_path / "seen", "--pdb"]
+    outcome = run(words, cwd=tmp_path, text="p 'shape', tuple(x.shape)\nq\n")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "the debugger opens where it was raised" in outcome.stderr
+    assert "('shape', (7, 3, 4))" in outcome.stdout
+    assert "done again: the same exception" in outcome.stdout
