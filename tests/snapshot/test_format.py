@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import builtins
+import importlib
 import math
 import os
 import random
 import shutil
+import subprocess
 from pathlib import Path
 
 import ml_dtypes
@@ -15,7 +18,7 @@ from tests.snapshot import samples
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Array
 from mothtrap.snapshot import format as form
-from mothtrap.snapshot.tree import values_of
+from mothtrap.snapshot.tree import value_of, values_of
 
 
 @pytest.fixture
@@ -125,3 +128,29 @@ def test_a_list_names_all_and_says_which_are_damaged(folder: Path, tmp_path: Pat
     form.remove(folder)
     assert os.listdir(tmp_path / "snapshots") != []
     assert [s.step for s in form.stored(tmp_path)] == [12]
+
+
+def test_loading_executes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever could make code of bytes raises, and so does whatever the snapshot names."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("code was run")
+
+    trap = {"named": "subprocess.Popen", "fields": {"args": {"list": ["false"]}}}
+    absent = {"named": "this_module_does_not_exist.Trap", "fields": {}}
+    state = {"dict": [["trap", trap], ["absent", absent], ["w", {"array": "weight:w"}]]}
+    form.write(folder, samples.snapshot(state=state), samples.STATE, samples.STEPS)
+    form.load(folder)  # once: msgspec reads the types of our own classes
+    with monkeypatch.context() as patch:
+        for name in ("pickle.loads", "pickle.load", "pickle.Unpickler", "marshal.loads"):
+            patch.setattr(name, forbidden)
+        patch.setattr(os, "system", forbidden)
+        patch.setattr(subprocess.Popen, "__init__", forbidden)
+        patch.setattr(importlib, "import_module", forbidden)
+        for name in ("exec", "eval", "compile", "__import__"):
+            patch.setattr(builtins, name, forbidden)
+        loaded = form.load(folder)
+        found = value_of(loaded.snapshot.state, loaded.state, forbidden)
+    assert found["trap"] == {"args": ["false"]}
+    assert found["absent"] == {}
+    np.testing.assert_array_equal(found["w"], np.arange(6).reshape(2, 3))
