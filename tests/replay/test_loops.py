@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.harness.preloaded import Preloaded
 from tests.harness.running import MOTHTRAP, Outcome, environment, observed, run
+
+from mothtrap.snapshot.format import folder_of, load, write
 
 LOOPS = Path(__file__).parent / "loops"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -125,13 +128,28 @@ def test_in_another_type_no_match_is_expected(preloaded: Preloaded, tmp_path: Pa
     assert again["losses"]
 
 
-def test_a_step_that_a_rule_finds_late_is_played_from_the_base_before_it(
+def test_steps_are_played_one_after_the_other_from_an_earlier_state(
     preloaded: Preloaded, tmp_path: Path
 ) -> None:
-    target = [*preloaded.python, "accumulation.py"]
-    path = kept(target, preloaded, tmp_path, step=None, MOTHTRAP_SNAPSHOT_EVERY="4")
+    steps = (5, 6, 7)
+    loaded = []
+    for step in steps:  # a deterministic script names its arrays alike in every run
+        folder = tmp_path / str(step)
+        path = kept([*preloaded.python, "autocast.py"], preloaded, folder, step=step)
+        loaded.append(load(folder_of(path, step, 0)))
+    joined = msgspec.structs.replace(
+        loaded[-1].snapshot,
+        state_step=steps[0],
+        state=loaded[0].snapshot.state,
+        steps=tuple(one.snapshot.steps[-1] for one in loaded),
+    )
+    arrays = {key: array for one in loaded for key, array in one.steps.items()}
+    write(loaded[-1].folder, joined, loaded[0].state, arrays)
     again = told(path)
-    assert (again["step"], again["match"], again["reason"]) == (12, True, "base"), again
+    assert (again["step"], again["match"]) == (7, True), again
+    without_one = msgspec.structs.replace(joined, steps=joined.steps[::2])
+    write(loaded[-1].folder, without_one, loaded[0].state, arrays)
+    assert told(path)["match"] is False
 
 
 def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(
