@@ -22,7 +22,7 @@ from mothtrap.session.surroundings import (
 
 def test_versions_are_those_of_what_was_imported() -> None:
     found = versions(dict(sys.modules))
-    assert found["numpy"] == sys.modules["numpy"].__version__
+    assert found["psutil"] == sys.modules["psutil"].__version__
     assert found["pytest"] == sys.modules["pytest"].__version__
     assert not {"os", "re", "mothtrap"} & set(found)
 
@@ -53,6 +53,10 @@ def test_sources_are_the_scripts_own_files(tmp_path: Path) -> None:
     assert digests_of([str(script), "nobody.py"], tmp_path) == {str(script): found[str(script)]}
 
 
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    assert digests_of(["/dev/zero", "a\0b", str(tmp_path)], tmp_path) == {}
+
+
 def test_only_variables_of_the_list_are_kept() -> None:
     given = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "x" * 999, "HF_TOKEN": "hf_secret"}
     found = environment(given)
@@ -74,8 +78,8 @@ def test_secrets_of_the_command_line_are_masked(given: list[str], kept: tuple[st
 
 
 def test_versions_here_are_those_that_are_installed() -> None:
-    found = installed_versions(["numpy", "nobody_has_this", "os"])
-    assert found["numpy"] == sys.modules["numpy"].__version__
+    found = installed_versions(["psutil", "nobody_has_this", "os"])
+    assert found["psutil"] == sys.modules["psutil"].__version__
     assert found["nobody_has_this"] is None
     assert "os" not in found
 

@@ -209,6 +209,9 @@ def test_a_watched_model_is_sent_by_a_thread(s3_url: str, tmp_path: Path) -> Non
     found = open_run(f"{s3_url}/watched")
     assert (found.state, found.steps, found.damage) == ("finished", 20, ())
     assert losses_of(found) == [float(line) for line in outcome.stdout.split()]
+    ledger = found.ledger()
+    assert ledger is not None
+    assert ledger.facts["versions"]["torch"]
     assert f"mothtrap show {s3_url}/watched" in outcome.stderr
     assert not list((cache_folder() / "spool").glob("*/watched"))
 

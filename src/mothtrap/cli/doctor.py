@@ -72,20 +72,23 @@ def _hindrances(argument: str, runs_dir: str | None) -> tuple[list[Hindrance], s
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     run = open_run(argument, config.runs_dir)
-    found: list[Hindrance] = []
-    try:
-        ledger, source = run.ledger(), run.source
-    except DamagedDataError as err:
-        click.echo(f"warning: {err}", err=True)
-        ledger = source = None
-    loaders = run.observations(LoaderBegan)
-    found += report.hindrances(ledger, source, loaders, run.samples.data())
-    if ledger is not None:
-        here = surroundings.installed_versions(ledger.facts.get("versions", {}))
-        found += report.differences_here(ledger, here, surroundings.hardware())
-        then = ledger.facts.get("sources", {})
-        found += report.changed_sources(then, surroundings.digests_of(then, Path(ledger.cwd)))
-    return found, run.id
+    loaders, data = run.observations(LoaderBegan), run.samples.data()
+    found: dict[tuple[str, str], Hindrance] = {}
+    for worker in run.workers or (0,):
+        try:
+            ledger, source = run.ledger(worker), run.source
+        except DamagedDataError as err:
+            click.echo(f"warning: {err}", err=True)
+            ledger = source = None
+        told = [*report.hindrances(ledger, source, loaders, data)]
+        if ledger is not None:
+            here = surroundings.installed_versions(ledger.facts.get("versions", {}))
+            told += report.differences_here(ledger, here, surroundings.hardware())
+            then = ledger.facts.get("sources", {})
+            told += report.changed_sources(then, surroundings.digests_of(then, Path(ledger.cwd)))
+        # Most workers of a job are alike: each reason is said once.
+        found |= {(each.state, each.what): each for each in told}
+    return list(found.values()), run.id
 
 
 def _show_hindrances(found: list[Hindrance], name: str, form: str) -> None:

@@ -150,7 +150,8 @@ def verdict(found: Sequence[Hindrance]) -> str:
     if counts["may"]:
         return f"may give other numbers, for {count_of(counts['may'], 'reason')}"
     if counts["cannot tell"]:
-        return f"nothing known speaks against it; {counts['cannot tell']} things cannot be told"
+        unknown = count_of(counts["cannot tell"], "thing")
+        return f"nothing known speaks against it; {unknown} cannot be told"
     return "nothing that is known keeps it from giving the same numbers again"
 
 

@@ -97,11 +97,9 @@ def sources(modules: Mapping[str, object]) -> dict[str, Fact]:
         whole = os.path.abspath(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue
-        try:
-            if os.path.getsize(whole) <= MAX_SOURCE_BYTES:
-                found[_shown(whole)] = xxhash.xxh3_64_hexdigest(Path(whole).read_bytes())
-        except OSError:
-            continue
+        digest = _digest(Path(whole))
+        if digest is not None:
+            found[_shown(whole)] = digest
     return dict(sorted(found.items()))
 
 
@@ -129,10 +127,9 @@ def digests_of(paths: Iterable[str], folder: Path) -> dict[str, Fact]:
     """Return digests of files as `sources` does, of those that can be read."""
     found: dict[str, Fact] = {}
     for path in paths:
-        try:
-            found[path] = xxhash.xxh3_64_hexdigest((folder / path).read_bytes())
-        except OSError:
-            continue
+        digest = _digest(folder / path)
+        if digest is not None:
+            found[path] = digest
     return found
 
 
@@ -149,6 +146,19 @@ def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
             found.append(MASKED if masks and not argument.startswith("-") else argument)
         masks = is_name and not sign
     return tuple(found)
+
+
+def _digest(path: Path) -> str | None:
+    """The digest of a file; None of what is none, or too large, or cannot be read.
+
+    Paths may come from a ledger of somebody else: a device would never end.
+    """
+    try:
+        if path.is_file() and path.stat().st_size <= MAX_SOURCE_BYTES:
+            return xxhash.xxh3_64_hexdigest(path.read_bytes())
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        pass
+    return None
 
 
 def _held(module: object) -> Mapping[str, object]:
