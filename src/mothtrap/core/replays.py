@@ -67,7 +67,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     not finite. `instead` says what was reached where the step was not. `module`,
     `operation`, `location` and `rows` are what was narrowed down, in words: `told`. `suspects`
     are rows whose results were bad, `holder` what was bad when it came in: `weight fc.weight`,
-    `batch_rows` the size of the batch. `uncopied`: nothing was narrowed down, since the process
+    `batch_rows` the size of the batch, `samples` what each of the rows is in the data, where
+    that is known. `uncopied`: nothing was narrowed down, since the process
     cannot be copied.
     """
 
@@ -90,6 +91,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[int, ...] = ()
     holder: str = ""
     batch_rows: int = 0
+    samples: tuple[str, ...] = ()
     uncopied: bool = False
     rows: tuple[int, ...] = ()
     seconds: float = 0.0

@@ -28,6 +28,7 @@ def as_json(
         "operation": shown.operation,
         "location": shown.location,
         "rows": list(shown.rows),
+        "samples": list(shown.samples),
         "holder": shown.holder or None,
         "exception": shown.exception,
         "raised_at": shown.raised_at,

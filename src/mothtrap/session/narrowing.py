@@ -46,6 +46,7 @@ def _with(result: ReplayResult, found: ReplayResult) -> ReplayResult:
         location=found.location,
         told=(*result.told, *found.told),
         holder=found.holder,
+        batch_rows=found.batch_rows,
         rows=found.rows,
     )
 

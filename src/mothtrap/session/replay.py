@@ -26,6 +26,7 @@ from mothtrap.core.replays import (
     ReplayResult,
 )
 from mothtrap.core.snapshots import Snapshot
+from mothtrap.session.blamed import with_samples
 from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
 from mothtrap.session.sameness import differences_here
@@ -120,6 +121,7 @@ def replay(run: Path, wish: Wish) -> Replayed:
             plan = msgspec.structs.replace(plan, stop_at=place)
         results, output = _play(plan, snapshot, wish)
         results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
+        results = with_samples(run, snapshot, results)
     return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
 
 

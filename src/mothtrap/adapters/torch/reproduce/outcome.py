@@ -76,6 +76,7 @@ class Outcome:
             told=(*whole.told, *found.told),
             rows=found.rows,
             holder=found.holder,
+            batch_rows=found.batch_rows,
             notes=tuple(dict.fromkeys((*notes, *found.notes))),
         )
 

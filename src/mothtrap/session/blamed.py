@@ -1,0 +1,57 @@
+"""Says which samples the rows are that make a step go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.errors import MothtrapError
+from mothtrap.core.replays import ReplayResult
+from mothtrap.core.snapshots import Snapshot
+from mothtrap.reader.run import open_run
+from mothtrap.reader.samples import Sample, StepSamples
+
+
+def with_samples(
+    run: Path, snapshot: Snapshot, results: Sequence[ReplayResult]
+) -> tuple[ReplayResult, ...]:
+    """Add to results what their rows are in the data, as far as the run knows.
+
+    Args:
+        run: folder of the run.
+        snapshot: of the step.
+        results: of its workers.
+    """
+    if not any(result.rows for result in results):
+        return tuple(results)
+    try:
+        steps = list(open_run(run).samples.at(snapshot.step))
+    except (MothtrapError, OSError, ValueError):  # what is damaged there is told elsewhere
+        return tuple(results)
+    return tuple(_named(result, snapshot.attempt, steps) for result in results)
+
+
+def _named(result: ReplayResult, attempt: int, steps: Sequence[StepSamples]) -> ReplayResult:
+    own = [one for one in steps if (one.worker, one.attempt) == (result.rank, attempt)]
+    names = tuple(" or ".join(_names(row, result.batch_rows, own)) for row in result.rows)
+    if not any(names):
+        return result
+    known = zip(result.rows, names, strict=True)
+    told = tuple(f"row {row} is sample {name} of the data" for row, name in known if name)
+    return msgspec.structs.replace(result, samples=names, told=(*result.told, *told))
+
+
+def _names(row: int, rows: int, steps: Sequence[StepSamples]) -> Iterator[str]:
+    """What a row is in each batch of the size: those of one step can be several."""
+    for step in steps:
+        for batch in step.batches:
+            if batch.told.rows == rows and row < len(batch.samples):
+                yield _words(batch.samples[row])
+
+
+def _words(sample: Sample) -> str:
+    if sample.index >= 0:
+        return f"{sample.index} ({sample.name})" if sample.name else str(sample.index)
+    return sample.name or f"with digest {sample.digest}"
