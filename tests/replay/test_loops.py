@@ -128,14 +128,16 @@ def test_in_another_type_no_match_is_expected(preloaded: Preloaded, tmp_path: Pa
     assert again["losses"]
 
 
+@pytest.mark.parametrize(
+    ("name", "steps"), [("autocast", (5, 6, 7)), ("rate_of_epochs", (3, 4, 5))]
+)
 def test_steps_are_played_one_after_the_other_from_an_earlier_state(
-    preloaded: Preloaded, tmp_path: Path
+    name: str, steps: tuple[int, ...], preloaded: Preloaded, tmp_path: Path
 ) -> None:
-    steps = (5, 6, 7)
     loaded = []
     for step in steps:  # a deterministic script names its arrays alike in every run
         folder = tmp_path / str(step)
-        path = kept([*preloaded.python, "autocast.py"], preloaded, folder, step=step)
+        path = kept([*preloaded.python, f"{name}.py"], preloaded, folder, step=step)
         loaded.append(load(folder_of(path, step, 0)))
     joined = msgspec.structs.replace(
         loaded[-1].snapshot,
@@ -146,7 +148,7 @@ def test_steps_are_played_one_after_the_other_from_an_earlier_state(
     arrays = {key: array for one in loaded for key, array in one.steps.items()}
     write(loaded[-1].folder, joined, loaded[0].state, arrays)
     again = told(path)
-    assert (again["step"], again["match"]) == (7, True), again
+    assert (again["step"], again["match"]) == (steps[-1], True), again
     without_one = msgspec.structs.replace(joined, steps=joined.steps[::2])
     write(loaded[-1].folder, without_one, loaded[0].state, arrays)
     assert told(path)["match"] is False

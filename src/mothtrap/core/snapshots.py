@@ -108,7 +108,8 @@ RecordedEvent = BatchHanded | ForwardCalled | LossCalled
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """What the script fed into one step, in order.
 
-    `losses` are those of its backwards, in order. `carried`: an input has a graph of an
+    `losses` are those of its backwards, in order. `rates` are the learning rates that were
+    applied, by optimizer and group. `carried`: an input has a graph of an
     earlier step, so that doing it again begins there. `missing`: what was not kept, and why.
     """
 
@@ -117,6 +118,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     optimizers: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
     carried: bool = False
+    rates: dict[str, tuple[float, ...]] = {}
     missing: tuple[str, ...] = ()
 
 

@@ -74,6 +74,7 @@ class _Notes:
 
     events: list[_Noted] = field(default_factory=list)
     missing: dict[str, None] = field(default_factory=dict)
+    rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
     carried: bool = False
 
 
@@ -239,6 +240,12 @@ class Recording:
         """A backward was entered: what comes next is another micro-batch."""
         self._needs_rng = True
 
+    def stepping(self, name: str, groups: Sequence[Mapping[str, Any]]) -> None:
+        """An optimizer is about to step with the options of its groups."""
+        rates = [group.get("lr") for group in groups]
+        if self.active and all(isinstance(rate, float) for rate in rates):
+            self._now.rates[name] = tuple(rate for rate in rates if rate is not None)
+
     def applied(self) -> None:
         """An optimizer has stepped, or a scaler has decided that it does not."""
         if self.active:
@@ -363,6 +370,7 @@ class Recording:
             optimizers=optimizers,
             losses=losses,
             carried=notes.carried,
+            rates=notes.rates,
             missing=(*self.blind, *unread, *notes.missing),
         )
         return _Entry(recorded, copies)

@@ -190,6 +190,13 @@ class Replaying:
             self._arrived()
         else:
             self._restore_state()
+            self._set_rates(optimizer)
+
+    def _set_rates(self, optimizer: Optimizer) -> None:
+        """What the script does between epochs, it does not do when steps are played."""
+        rates = self.cues.step.rates.get(self.tracer.optimizers.add(optimizer).name, ())
+        for group, rate in zip(optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate
 
     def step_ended(self) -> None:
         """An optimizer has applied them."""
@@ -293,6 +300,8 @@ class Replaying:
             self._state = Restoring(
                 loaded.snapshot.state, loaded.state, self.tracer.known, self.plan.device
             )
+            if self.outcome.pipe is not None:  # of a copy's threads only one came along
+                torch.set_num_threads(1)
         self._state.apply()
 
     def _restore_rng(self, rng: Tree) -> None:
