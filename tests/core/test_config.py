@@ -91,6 +91,7 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
         ("max_gradient_norm = -1", r"max_gradient_norm must be 0 \(no limit\) or more, not -1"),
         ("max_gradient_norm = inf", "max_gradient_norm must be 0"),
         ('on_nonfinite = "ignore"', "on_nonfinite"),
+        ('on_nonfinite = "skip"\nworkers = "rank0"', "all workers must agree on a step"),
         ("snapshots = -1", "snapshots must be 0 or more"),
         ("snapshot_mb = inf", "snapshot_mb must be 0 or more and finite"),
         ("snapshot_every = -5", "snapshot_every must be 0 or more"),

@@ -290,6 +290,12 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         )
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
+    if config.workers == "rank0" and config.on_nonfinite != "report":
+        raise fault(
+            where,
+            f"on_nonfinite = {config.on_nonfinite!r} cannot go with workers = 'rank0': all "
+            "workers must agree on a step; leave workers at 'all'",
+        )
     if not 0 <= config.max_gradient_norm < float("inf"):
         given = f"{config.max_gradient_norm:g}"
         raise fault(where, f"max_gradient_norm must be 0 (no limit) or more, not {given}")
