@@ -11,7 +11,8 @@ class BadStep:
 
     `operation` is None where what went into the step was bad already, `holder` is then what
     held it. `rows` are those of which each alone makes the step bad; `rows` None: no single
-    row does. `exception` is the type of the exception that ends the program there. The line
+    row does. `sample` is what the first of them is in the data set, where there is one to
+    name. `exception` is the type of the exception that ends the program there. The line
     to name is the one marked `# <- here`.
     """
 
@@ -20,16 +21,24 @@ class BadStep:
     operation: str | None
     module: str | None = None
     rows: tuple[int, ...] | None = None
+    sample: int | None = None
     exception: str | None = None
     holder: str = ""
     worker: int = 0
 
 
 BAD_STEPS = (
-    BadStep("log_of_zero", 157, "torch.log", rows=(11,)),
+    BadStep("log_of_zero", 157, "torch.log", rows=(11,), sample=2523),
     BadStep("zero_standard_deviation", 140, "torch.div", "scale", rows=(17,)),
     BadStep("zero_deviation_over_batch", 133, "torch.div"),
-    BadStep("half_precision_overflow", 121, "conversion to torch.float16", "encode", rows=(8,)),
+    BadStep(
+        "half_precision_overflow",
+        121,
+        "conversion to torch.float16",
+        "encode",
+        rows=(8,),
+        sample=877,
+    ),
     BadStep("exp_overflow_in_attention", 128, "torch.exp", "blocks.1.attention", rows=(3,)),
     BadStep("negative_label", 150, "torch.sqrt", rows=(9,)),
     BadStep(
@@ -40,11 +49,11 @@ BAD_STEPS = (
         rows=(6,),
         exception="IndexError",
     ),
-    BadStep("nan_in_a_file", 112, None, rows=(4,), holder="batch"),
+    BadStep("nan_in_a_file", 112, None, rows=(4,), sample=1124, holder="batch"),
     BadStep("exploding_rnn", 105, "torch.nn.functional.linear", "recur", rows=(2,)),
     BadStep("shape_of_last_batch", 125, "torch.reshape", "fold", exception="RuntimeError"),
     BadStep("sqrt_of_zero_in_backward", 144, "backward of torch.sqrt", rows=(13,)),
-    BadStep("empty_sequence", 131, "torch.div", "pool", rows=(7,)),
+    BadStep("empty_sequence", 131, "torch.div", "pool", rows=(7,), sample=1186),
     BadStep(
         "token_out_of_range",
         119,

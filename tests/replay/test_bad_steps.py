@@ -79,6 +79,8 @@ def test_the_step_is_done_again_and_narrowed_down(
     assert bad.holder in (again["holder"] or ""), told
     assert tuple(again["rows"]) == (bad.rows or ()), told
     assert again["worker"] == bad.worker, told
+    if bad.sample is not None:
+        assert again["samples"][0].split()[0] == str(bad.sample), told
     assert (again["exception"] or "").partition(":")[0] == (bad.exception or ""), told
 
 
