@@ -43,7 +43,7 @@ WARM_UP = 3
 class Sink:
     """Keeps the last one."""
 
-    base_step = None
+    base_steps = ()
 
     def __init__(self) -> None:
         self.taken: Taken | None = None

@@ -131,10 +131,10 @@ def test_the_state_of_a_base_serves_later_steps_and_goes_with_the_next(
     own.put(
         taken(4, "base"),
         taken(6, state=None, state_step=4, steps=taken(6).steps),
-        taken(8, "base"),
+        *(taken(step, "base") for step in (8, 12, 16, 20)),
     )
-    assert own.writer.base_step == 8
-    assert own.steps == [6, 8]
+    assert own.writer.base_steps == (8, 12, 16, 20)
+    assert own.steps == [6, 8, 12, 16, 20]
     loaded = files.load(files.folder_of(own.run, 6, 0))
     assert loaded.snapshot.state_step == 4
     assert loaded.snapshot.state == samples.snapshot().state

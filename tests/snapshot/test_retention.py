@@ -39,9 +39,10 @@ def test_the_only_one_of_an_onset_never_goes(onset: str) -> None:
 
 
 def test_a_base_gives_way_to_the_next_one_and_counts_for_nothing() -> None:
-    there = [kept("a", "base"), kept("b", "step")]
-    assert names(there, kept("c", "base"), most=1) == ["a"]
-    assert names(there, kept("c", "request"), most=2) == []
+    there = [*(kept(name, "base") for name in "abcd"), kept("e", "step")]
+    assert names(there, kept("f", "base"), most=1) == ["a"]
+    assert names(there, kept("f", "request"), most=2) == []
+    assert names(there, kept("f", "request"), most_bytes=30) == ["a", "b", "c"]
 
 
 def test_one_of_the_same_place_is_replaced_by_itself() -> None:

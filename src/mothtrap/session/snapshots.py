@@ -24,7 +24,7 @@ from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import Array, Snapshot, Tree
 from mothtrap.snapshot import format as files
-from mothtrap.snapshot.retention import BASE, Kept, superfluous
+from mothtrap.snapshot.retention import BASE, BASES, Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
 from mothtrap.store.layout import read_info
 
@@ -168,16 +168,16 @@ class SnapshotWriter:
         self._say, self._tell, self._on_error = say, tell, on_error
         self._said = self._pending = 0
         self._complained = False
-        self._base_step: int | None = None
+        self._bases: tuple[int, ...] = ()
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mothtrap-snapshots", daemon=True)
         self._thread.start()
 
     @property
-    def base_step(self) -> int | None:
-        """The step of the latest base that lies on the disk."""
-        return self._base_step
+    def base_steps(self) -> tuple[int, ...]:
+        """The steps of the bases that lie on the disk, ascending."""
+        return self._bases
 
     def has_room(self) -> bool:
         """Whether another one can wait for the disk."""
@@ -241,7 +241,7 @@ class SnapshotWriter:
         arrays = taken.state.arrays if taken.state is not None else base
         files.write(folder, snapshot, arrays if arrays is not None else {}, steps)
         if taken.wish.reason == BASE:
-            self._base_step = taken.step
+            self._bases = (*self._bases, taken.step)[-BASES:]
         for path in replaced:
             files.remove(path)
         self._tell(

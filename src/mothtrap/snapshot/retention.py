@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BASE = "base"
-"""The reason of a state that is kept for steps that may turn out bad; the latest one stays."""
+"""The reason of a state that is kept for steps that may turn out bad."""
+BASES = 4
+"""Bases that are kept: a step is found bad up to some hundred steps later."""
 ONSETS = ("unsound step", "exception")
 """Reasons whose only snapshot never goes."""
 
@@ -34,14 +36,15 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
         most_bytes: how large all may be together.
     """
     left = sorted((k for k in there if k.name != coming.name), key=lambda kept: kept.created_s)
-    gone = [k for k in left if k.reason == BASE and coming.reason == BASE]
+    bases = [k for k in left if k.reason == BASE]
+    gone = bases[: max(0, len(bases) - BASES + (coming.reason == BASE))]
     left = [k for k in left if k not in gone]
     while left:
         counted = sum(k.reason != BASE for k in (*left, coming))
         size = sum(k.size_bytes for k in (*left, coming))
         if counted <= most and size <= most_bytes:
             break
-        chosen = _least(left, coming)
+        chosen = _least(left, coming, bases=counted <= most)
         if chosen is None:
             break
         left.remove(chosen)
@@ -54,8 +57,11 @@ def kind_of(reason: str) -> str:
     return reason.partition(":")[0].partition(" (")[0]
 
 
-def _least(left: Sequence[Kept], coming: Kept) -> Kept | None:
-    """The one that is missed least; None where none may go."""
+def _least(left: Sequence[Kept], coming: Kept, *, bases: bool) -> Kept | None:
+    """The one that is missed least; None where none may go. The latest base never does."""
+    older = [kept for kept in left if kept.reason == BASE][:-1]
+    if bases and older:
+        return older[0]
     kinds = Counter(kind_of(k.reason) for k in (*left, coming))
     for kept in left:
         if kept.reason != BASE and kinds[kind_of(kept.reason)] > 1:

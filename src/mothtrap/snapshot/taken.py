@@ -69,8 +69,8 @@ class SnapshotSink(Protocol):
     """Takes snapshots in and writes them, beside the training."""
 
     @property
-    def base_step(self) -> int | None:
-        """The step of the latest base that lies on the disk."""
+    def base_steps(self) -> tuple[int, ...]:
+        """The steps of the bases that lie on the disk, ascending."""
 
     def has_room(self) -> bool:
         """Whether another one can wait for the disk."""

@@ -20,7 +20,8 @@ class Sink:
     def __init__(self, room: bool = True) -> None:
         self.taken: list[Taken] = []
         self.why: list[str] = []
-        self.room, self.base_step = room, None
+        self.room = room
+        self.base_steps: tuple[int, ...] = ()
 
     def has_room(self) -> bool:
         return self.room
@@ -133,7 +134,7 @@ def test_with_a_base_it_is_exact() -> None:
     with taking(snapshot_every=4) as (own, sink):
         loop = Loop()
         loop.run(6)
-        sink.base_step = 4  # type: ignore[assignment]  # as once it is written
+        sink.base_steps = (0, 4)  # as once they are written
         own.wish(Wish(reason="finding LOS101", step=5))
         loop.run(1)
     taken = sink.taken[-1]

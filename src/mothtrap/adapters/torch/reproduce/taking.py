@@ -186,8 +186,9 @@ class SnapshotTaking:
 
     def _from_base(self, wish: Wish, step: int) -> bool:
         """Take an earlier step exactly: state of the base, and all steps from there on."""
-        base = self._sink.base_step if self._sink is not None else None
-        if base is None or base > step:
+        bases = self._sink.base_steps if self._sink is not None else ()
+        base = max((base for base in bases if base <= step), default=None)
+        if base is None:
             return False
         found = [self._tracer.recording.kept(number) for number in range(base, step + 1)]
         steps = tuple(kept for kept in found if kept is not None)
