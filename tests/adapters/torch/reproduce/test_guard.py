@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 from tests.adapters.torch.reproduce.guarded_loops import (
+    BAD,
     LOOPS,
+    STEPS,
     Trained,
     batch,
     finite,
@@ -282,3 +284,38 @@ def test_a_closure_that_returns_nothing_is_judged_by_its_backward() -> None:
 
             optimizer.step(closure)  # type: ignore[arg-type]
     assert skipped(seen) == [1]
+
+
+def test_in_the_very_first_step_too_all_optimizers_step_or_none() -> None:
+    model = network()
+    with watched(config=SKIP) as seen:
+        both = [optim.SGD([p], lr=0.1) for p in (model[0].weight, model[2].weight)]
+        before = [p.detach().clone() for p in model.parameters()]
+        x, y = batch(False)
+        nn.functional.cross_entropy(model(x), y).backward()
+        model[2].weight.grad[0, 0] = math.nan
+        for optimizer in both:
+            optimizer.step()
+    assert all(map(torch.equal, before, model.parameters()))
+    assert skipped(seen) == [0]
+    assert seen.observed(StepGuarded)[0].optimizers == ("SGD", "SGD#1")
+    assert not seen.observed(StepGuarded)[0].applied
+
+
+def test_a_script_that_catches_the_error_goes_on_as_if_the_step_had_been_left_out() -> None:
+    model = network()
+    with watched(config=Config(on_nonfinite="raise")) as seen:
+        optimizer = optim.Adam(model.parameters(), lr=0.01)
+        raised = []
+        for step in range(STEPS):
+            x, y = batch(step in BAD)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            try:
+                optimizer.step()
+            except FloatingPointError as error:
+                raised.append(str(error).split()[1])
+    assert raised == [str(step) for step in BAD]
+    assert skipped(seen) == list(BAD)
+    assert finite(Trained(model))
+    assert optimizer.state[model[0].weight]["step"] == STEPS - len(BAD)
