@@ -283,8 +283,7 @@ class Tracer(Job):
                 )
         self.feed(StepBegan(known.name))
         self.contain_part("gradients", self.optimizers.rates, optimizer)
-        groups = optimizer.param_groups
-        self.contain_part("snapshots", self.recording.stepping, known.name, groups)
+        self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
         self.contain_part("updates", self._updates.step_began, optimizer)
         self.contain_part("rounding", self._rounding.step_began, optimizer)
         if not closure:

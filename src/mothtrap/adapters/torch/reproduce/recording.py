@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch import frames
@@ -240,9 +241,9 @@ class Recording:
         """A backward was entered: what comes next is another micro-batch."""
         self._needs_rng = True
 
-    def stepping(self, name: str, groups: Sequence[Mapping[str, Any]]) -> None:
-        """An optimizer is about to step with the options of its groups."""
-        rates = [group.get("lr") for group in groups]
+    def stepping(self, name: str, optimizer: Optimizer) -> None:
+        """An optimizer is about to step."""
+        rates = [group.get("lr") for group in optimizer.param_groups]
         if self.active and all(isinstance(rate, float) for rate in rates):
             self._now.rates[name] = tuple(rate for rate in rates if rate is not None)
 
