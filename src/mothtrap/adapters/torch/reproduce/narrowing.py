@@ -175,7 +175,7 @@ class Narrowing:
         return guilty(trial, count, watched.suspects)
 
     def _become_watched(self) -> None:
-        self._watch = Watch(self._book)
+        self._watch = Watch(self._book, keep=bool(self._plan.test_file))
         self._watch.__enter__()
         self._pause()
 

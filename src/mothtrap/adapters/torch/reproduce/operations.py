@@ -78,15 +78,19 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Args:
         book: names modules; one of its own where there is none.
         limit: finite values of a larger magnitude are bad, too.
+        keep: remember what every call was called with, for a test of what goes wrong in
+            the backward; takes the memory of all intermediate results.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, book: NameBook | None = None, *, limit: float = float("inf")) -> None:
+    def __init__(
+        self, book: NameBook | None = None, *, limit: float = float("inf"), keep: bool = False
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._bad = Bad(limit)
         self._running: list[ModuleCall] = []
-        self._calls = UserCalls(lambda: tuple(self._running), self.loss)
+        self._calls = UserCalls(lambda: tuple(self._running), self.loss, keep=keep)
         self._lost: list[Origin] = []
         self._aside = False
         self._origins = Origins(self._bad, self._context)
@@ -228,6 +232,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if call is not None or node is None:
             stack = call.stack if call is not None else usercalls.own_stack()
             if call is not None:
+                call.kept = True
                 call.inside = usercalls.function_call()
             return _Context(call, None, None, stack, self._running_module())
         forward = self._calls.of_node(node)

@@ -51,17 +51,18 @@ class UserCall:
 
     Attributes:
         function: in the user's words, e.g. `torch.log`.
-        target: what was called.
+        module: path of the module that ran, None outside of all.
         running: the modules that ran, innermost last.
         inside: the function of the user's in which it was made, where that was asked for.
         autocast: device and type, where it is on.
         stack: `file:line` of the user's code, innermost first.
         args, kwargs: what it was called with.
+        kept: it is of interest: what it was called with is still there when it is over.
         first_node, end_node: the range of sequence numbers of the nodes of autograd made in it.
     """
 
     function: str
-    target: Any
+    module: str | None
     running: tuple[ModuleCall, ...]
     stack: tuple[str, ...]
     args: tuple[Any, ...]
@@ -70,11 +71,7 @@ class UserCall:
     end_node: int = 0
     inside: FunctionCall | None = None
     autocast: tuple[str, torch.dtype] | None = None
-
-    @property
-    def module(self) -> str | None:
-        """Path of the module that ran, None outside of all."""
-        return self.running[-1].path if self.running else None
+    kept: bool = False
 
 
 class UserCalls(TorchFunctionMode):
@@ -83,6 +80,7 @@ class UserCalls(TorchFunctionMode):
     Args:
         running: says which modules run, innermost last.
         loss: told of every tensor whose `backward` is called.
+        keep: what every call was called with, also where nothing goes wrong in it.
 
     Attributes:
         current: the call that runs, None between calls and in the backward of torch's own.
@@ -93,8 +91,11 @@ class UserCalls(TorchFunctionMode):
         self,
         running: Callable[[], tuple[ModuleCall, ...]],
         loss: Callable[[torch.Tensor], None],
+        *,
+        keep: bool = False,
     ) -> None:
         super().__init__()
+        self._keep = keep
         self._running, self._loss = running, loss
         self.current: UserCall | None = None
         self.aside = False
@@ -109,16 +110,12 @@ class UserCalls(TorchFunctionMode):
             self._loss(args[0])
         if self.aside or self.current is not None or _is_no_operation(func):
             return func(*args, **kwargs)
-        frame = frames.user_frame()
-        call = UserCall(
-            words_of(func), func, self._running(), stack_of(frame), args, kwargs, _nodes_made()
-        )
-        call.autocast = _autocast()
-        self.current = call
+        self.current = call = self._began(func, args, kwargs)
         try:
             return func(*args, **kwargs)
         except BaseException as err:
             self._raised = err, call
+            call.kept = True
             call.inside = function_call()
             raise
         finally:
@@ -126,6 +123,21 @@ class UserCalls(TorchFunctionMode):
             call.end_node = _nodes_made()
             if call.end_node > call.first_node:
                 self._with_nodes.append(call)
+            if not (call.kept or self._keep):
+                call.args, call.kwargs, call.running = (), {}, ()
+
+    def _began(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> UserCall:
+        running = self._running()
+        return UserCall(
+            function=words_of(func),
+            module=running[-1].path if running else None,
+            running=running,
+            stack=stack_of(frames.user_frame()),
+            args=args,
+            kwargs=kwargs,
+            first_node=_nodes_made(),
+            autocast=_autocast(),
+        )
 
     def of_node(self, node: Any) -> UserCall | None:
         """The call in which a node of the graph was made."""
