@@ -49,6 +49,7 @@ class Loop:
         self.optimizer = sgd(self.model)
         self.weights: list[int] = []
         self.means: list[list[float]] = []
+        self.losses: list[str] = []
         self.step = 0
 
     def run(self, steps: int, bad: int = -1) -> None:
@@ -59,7 +60,9 @@ class Loop:
             self.optimizer.zero_grad()
             self.weights.append(digest(self.model[1][0].weight))  # type: ignore[index, arg-type]
             self.means.append(self.model[0].running_mean.tolist())  # type: ignore[union-attr, operator]
-            nn.functional.cross_entropy(self.model(x), y).backward()
+            loss = nn.functional.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.losses.append(f"{digest(loss):016x}")
             self.optimizer.step()
             self.step += 1
 
@@ -140,6 +143,8 @@ def test_with_a_base_it_is_exact() -> None:
     taken = sink.taken[-1]
     assert (taken.step, taken.state_step, taken.state, taken.note) == (5, 4, None, "")
     assert [kept.recorded.step for kept in taken.steps] == [4, 5]
+    assert taken.truth is not None
+    assert list(taken.truth.losses.values()) == [loop.losses[5]]
 
 
 def test_a_step_that_is_forgotten_gives_the_present_one_and_says_so() -> None:

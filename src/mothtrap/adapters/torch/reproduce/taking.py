@@ -113,9 +113,9 @@ class SnapshotTaking:
         if self._wishes and self._has_room():
             self._grant(self._wishes.popleft(), step)
 
-    def close(self, _: ClosedStep) -> None:
+    def close(self, closed: ClosedStep) -> None:
         """A step is over."""
-        self.truth.new_step()
+        self.truth.close(closed.step)
 
     def ended(self, error: BaseException | None) -> None:
         """Nothing more will come; `error` is the uncaught one that ended the script."""
@@ -201,7 +201,7 @@ class SnapshotTaking:
                 state_step=base,
                 note="",
                 steps=steps,
-                truth=None,
+                truth=self.truth.told(step),
                 state=None,
             )
         )

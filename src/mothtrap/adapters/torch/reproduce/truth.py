@@ -16,6 +16,9 @@ from mothtrap.statistics.torch.raw import digest
 MAX_LOSSES = 256
 """Losses of a step that are kept: micro-batches of accumulation; chosen by hand."""
 
+PAST_STEPS = 256
+"""Steps whose losses are remembered, as many as a ring holds of them at most."""
+
 
 class StepTruth:
     """Keeps the losses of the step in progress, and tells what it comes to.
@@ -28,6 +31,7 @@ class StepTruth:
         self._optimizers = optimizers
         self._losses: dict[str, torch.Tensor] = {}
         self._calls: dict[str, int] = {}
+        self._past: dict[int, dict[str, str]] = {}
 
     def loss(self, site: str, root: torch.Tensor) -> None:
         """Note what a backward begins with; as it was handed over, a scaler's factor in it.
@@ -48,6 +52,22 @@ class StepTruth:
         """Forget the step that closed."""
         self._losses.clear()
         self._calls.clear()
+
+    def close(self, step: int) -> None:
+        """Forget the step that closed, but for the digests of its losses.
+
+        Of losses on an accelerator these are not taken: each would be waited for.
+        """
+        if self._losses and all(root.is_cpu for root in self._losses.values()):
+            self._past[step] = {site: _hex(root) for site, root in self._losses.items()}
+            if len(self._past) > PAST_STEPS:
+                del self._past[next(iter(self._past))]
+        self.new_step()
+
+    def told(self, step: int) -> Truth | None:
+        """What an earlier step came to, so far as it is still known: its losses."""
+        losses = self._past.get(step)
+        return Truth(losses=losses) if losses is not None else None
 
     def tell(self, optimizers: Iterable[Optimizer], exception: str | None = None) -> Truth:
         """Return what the step in progress comes to.
