@@ -42,7 +42,10 @@ def _events(kept: KeptStep, kind: type) -> list[Any]:
 
 def _kinds(kept: KeptStep) -> list[str]:
     names = {BatchHanded: "batch", ForwardCalled: "forward", LossCalled: "loss"}
-    return [names[type(event)] for event in kept.recorded.events]
+    return [
+        "evaluation" if getattr(event, "trains", True) is False else names[type(event)]
+        for event in kept.recorded.events
+    ]
 
 
 def _loader(rows: int = 12, **options: Any) -> DataLoader[Any]:
@@ -294,7 +297,7 @@ def test_a_teacher_that_sees_the_batch_first_does_not_lose_it() -> None:
             functional.mse_loss(model(x), wanted).backward()
             optimizer.step()
     for step in range(3):
-        assert _kinds(_kept(seen, step)) == ["batch", "forward", "loss"]
+        assert _kinds(_kept(seen, step)) == ["batch", "evaluation", "forward", "loss"]
 
 
 def test_nothing_of_the_scripts_is_kept_alive() -> None:

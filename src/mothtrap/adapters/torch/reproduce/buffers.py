@@ -22,9 +22,9 @@ LOOK_EVERY = 64
 class _Known:
     """One buffer.
 
-    `version` is that of the tensor when it was looked at last, before a step's first forward.
-    `copy`: None until it was seen to change. `always`: copied in every step, small ones and
-    running statistics: a batch norm of PyTorch's writes to these without a new version.
+    `version` is that of the tensor when it was looked at last, before the first forward of
+    `step`. `copy`: None until it was seen to change. `always`: copied in every step, small
+    ones and running statistics: a batch norm of PyTorch's writes to these without a new version.
     """
 
     module: weakref.ref[nn.Module]
@@ -32,6 +32,7 @@ class _Known:
     tensor: weakref.ref[torch.Tensor]
     version: int
     always: bool
+    step: int = -1
     copy: torch.Tensor | None = None
 
 
@@ -69,6 +70,7 @@ class BuffersBefore:
             if known.always or replaced or tensor._version != known.version:
                 known.tensor, known.version = weakref.ref(tensor), tensor._version
                 stale.append(known)
+            known.step = self._steps
         _copy(stale)
 
     def of(self, module: nn.Module, name: str) -> torch.Tensor | None:
@@ -100,7 +102,7 @@ class BuffersBefore:
 
     def _has_changed(self, known: _Known) -> bool:
         tensor = _current(known)
-        if tensor is None:
+        if tensor is None or known.step != self._steps:  # its model was not called
             return False
         return known.always or known.tensor() is not tensor or tensor._version != known.version
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,13 @@ from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.reproduce.buffers import BuffersBefore
 from mothtrap.adapters.torch.reproduce.copies import Copies, Copy, redaction
+from mothtrap.adapters.torch.reproduce.notes import (
+    Entry,
+    Noted,
+    Notes,
+    latest_evaluations,
+    mark_batches,
+)
 from mothtrap.adapters.torch.reproduce.randomness import RandomStates
 from mothtrap.adapters.torch.reproduce.variables import ChangedVariables
 from mothtrap.core.snapshots import (
@@ -44,49 +50,14 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 512
 """Events of a step that are noted; a process that calls models and never steps has no end."""
+MAX_EVALUATIONS = 4
+"""Forwards without autograd in a row that are noted: a teacher's, an evaluation's first ones."""
 MAX_IN_VARIABLE = 256
 """Values in one variable, but for numbers and texts: more of them are no input of a step."""
 EVENT_BYTES = 1500
 """What an event takes beside its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """One part in so many of the memory of the ring that one array may take, and one of a variable."""
-
-
-@dataclass(slots=True, eq=False)
-class _Noted:
-    """An event and the copies that it names; `evaluated`: a model was called without autograd
-    after a batch; `used`: one that trains."""
-
-    event: RecordedEvent
-    copies: dict[str, Copy]
-    tree_bytes: int
-    evaluated: bool = False
-    used: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the event and the copies."""
-        return self.tree_bytes + sum(copy.nbytes for copy in self.copies.values())
-
-
-@dataclass(slots=True, eq=False)
-class _Notes:
-    """What is known so far of a step."""
-
-    events: list[_Noted] = field(default_factory=list)
-    missing: dict[str, None] = field(default_factory=dict)
-    rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    carried: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Entry:
-    recorded: RecordedStep
-    copies: Mapping[str, Copy]
-
-    def kept(self) -> KeptStep:
-        arrays = {key: copy.array() for key, copy in self.copies.items()}
-        return KeptStep(recorded=self.recorded, arrays=arrays)
 
 
 class Recording:
@@ -110,15 +81,15 @@ class Recording:
         redacted = _matcher(patterns) if patterns else None
         self._redacted = redacted
         self._copies = Copies(limit_bytes, redacted)
-        self._ring: Ring[_Entry] = Ring(limit_bytes)
+        self._ring: Ring[Entry] = Ring(limit_bytes)
         self._random = RandomStates()
         self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
         self._variables = ChangedVariables()
         self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
         self._loaders_begun = 0
         self._loader_of: ByIdentity[object, int] = ByIdentity()
-        self._now, self._later = _Notes(), _Notes()
-        self._needs_rng = True
+        self._now, self._later = Notes(), Notes()
+        self._needs_rng, self._begun = True, False
         self._sequence = self._bytes = 0
 
     # What was kept
@@ -185,20 +156,31 @@ class Recording:
         if not self.active:
             return
         notes = self._notes()
-        _mark_batches(notes, evaluated=not trains, used=trains)
-        if trains:
-            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                self.buffers.before_forward(module)
-                if not self._is_full(notes):
-                    self._note_forward(notes, module, root, args, kwargs)
+        mark_batches(notes, evaluated=not trains, used=trains)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if notes is self._later and not self._begun:
+                self.buffers.new_step()
+                self._begun = True
+            self.buffers.before_forward(module)
+            latest = latest_evaluations(notes)
+            if not trains and len(latest) >= MAX_EVALUATIONS:
+                return
+            if not self._is_full(notes):
+                self._note_forward(notes, module, root, args, kwargs, trains)
 
     def _note_forward(
-        self, notes: _Notes, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any]
+        self,
+        notes: Notes,
+        module: nn.Module,
+        root: str,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        trains: bool,
     ) -> None:
         frame = frames.user_frame()
         site = frames.location(frame) or ""
-        rng = self._rng() if self._needs_rng else None
-        self._needs_rng = False
+        rng = self._rng() if self._needs_rng and trains else None
+        self._needs_rng = self._needs_rng and not trains
         inputs = (*args, *kwargs.values())
         notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
         event = ForwardCalled(
@@ -208,6 +190,7 @@ class Recording:
             kwargs={"dict": [[k, self._value(k, v, site)] for k, v in kwargs.items()]},
             variables=self._changed_variables(frame),
             rng=rng,
+            trains=trains,
         )
         self._add(notes, event)
 
@@ -263,22 +246,24 @@ class Recording:
         sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
         sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
         self._ring.push(closed.step, entry, sizes)
-        self._now, self._later = self._later, _Notes()
+        self._now, self._later = self._later, Notes()
         self._bytes = sum(noted.nbytes for noted in self._now.events)
-        self.buffers.new_step()
+        if not self._begun:
+            self.buffers.new_step()
+        self._begun = False
 
     # How
 
     def _is_elsewhere(self) -> bool:
         return threading.get_ident() != self._thread()
 
-    def _notes(self) -> _Notes:
+    def _notes(self) -> Notes:
         """Of the step that what happens belongs to."""
         return self._later if self._job.grouper.between_steps else self._now
 
-    def _add(self, notes: _Notes, event: RecordedEvent) -> None:
+    def _add(self, notes: Notes, event: RecordedEvent) -> None:
         copies, tree_bytes = self._copies.take()
-        noted = _Noted(event, copies, EVENT_BYTES + tree_bytes)
+        noted = Noted(event, copies, EVENT_BYTES + tree_bytes)
         notes.events.append(noted)
         self._bytes += noted.nbytes
         if self._copies.missing:
@@ -287,7 +272,7 @@ class Recording:
         if self._bytes > self._limit_bytes:
             self._make_room()
 
-    def _is_full(self, notes: _Notes) -> bool:
+    def _is_full(self, notes: Notes) -> bool:
         if len(notes.events) < MAX_EVENTS and self._bytes <= self._limit_bytes:
             return False
         notes.missing["what came after as much as the memory for it holds (ring_mb)"] = None
@@ -303,7 +288,7 @@ class Recording:
                 if self._bytes <= self._limit_bytes / 2:
                     return
 
-    def _forget(self, notes: _Notes, noted: _Noted) -> None:
+    def _forget(self, notes: Notes, noted: Noted) -> None:
         notes.events.remove(noted)
         self._bytes -= noted.nbytes
 
@@ -313,7 +298,8 @@ class Recording:
             for noted in reversed(notes.events):
                 if isinstance(noted.event, BatchHanded) and noted.event.loader == number:
                     if noted.evaluated and not noted.used:
-                        self._forget(notes, noted)
+                        for other in (noted, *latest_evaluations(notes)):
+                            self._forget(notes, other)
                     break
 
     def _arguments(self, module: nn.Module, args: Sequence[Any], site: str) -> list[Tree]:
@@ -356,11 +342,11 @@ class Recording:
 
     def _entry(
         self,
-        notes: _Notes,
+        notes: Notes,
         step: int,
         optimizers: tuple[str, ...],
         losses: tuple[float, ...],
-    ) -> _Entry:
+    ) -> Entry:
         copies: dict[str, Copy] = {}
         for noted in notes.events:
             copies |= noted.copies
@@ -374,14 +360,7 @@ class Recording:
             rates=notes.rates,
             missing=(*self.blind, *unread, *notes.missing),
         )
-        return _Entry(recorded, copies)
-
-
-def _mark_batches(notes: _Notes, *, evaluated: bool = False, used: bool = False) -> None:
-    for noted in notes.events:
-        if isinstance(noted.event, BatchHanded):
-            noted.evaluated = noted.evaluated or evaluated
-            noted.used = noted.used or used
+        return Entry(recorded, copies)
 
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
