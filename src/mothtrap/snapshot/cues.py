@@ -16,8 +16,8 @@ from mothtrap.core.snapshots import (
     LossCalled,
     RecordedEvent,
     RecordedStep,
+    Tree,
 )
-from mothtrap.core.snapshots import Tree as Tree
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
@@ -55,18 +55,9 @@ class Cues:
         return self._at == len(self._steps) - 1
 
     @property
-    def is_first(self) -> bool:
-        """Whether that is the step with which the replay begins."""
-        return self._at == 0
-
-    @property
     def is_under_way(self) -> bool:
         """Whether the step has come so far that an optimizer's step would end it."""
         return self._matched > 0 or not self._cued()
-
-    def first_places(self) -> list[str]:
-        """Where the script must come for the replay to begin, in words."""
-        return [_words(event) for event in self.step.events if not isinstance(event, LossCalled)]
 
     def expected(self) -> ForwardCalled | None:
         """The call of a model that comes next; None where a batch comes first."""
@@ -153,11 +144,3 @@ class Cues:
     def _note(self, what: str) -> None:
         if not self.begun and what not in self.reached and len(self.reached) < MAX_REACHED:
             self.reached.append(what)
-
-
-def _words(event: RecordedEvent) -> str:
-    if isinstance(event, BatchHanded):
-        return f"a batch of loader {event.loader} at {event.site}"
-    if isinstance(event, ForwardCalled):
-        return f"a call of {event.root} at {event.site}"
-    return f"{event.function} at {event.site}"
