@@ -88,10 +88,6 @@ def test_what_was_reached_instead_is_told() -> None:
     cues.forward("Other", "train.py:3", trains=True)
     cues.batch(0, "train.py:2")
     assert cues.reached == ["a call of Other at train.py:3", "a batch of loader 0 at train.py:2"]
-    assert cues.first_places() == [
-        "a batch of loader 0 at train.py:9",
-        "a call of Net at train.py:10",
-    ]
 
 
 def test_no_steps_are_refused() -> None:
