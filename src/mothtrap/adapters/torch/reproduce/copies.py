@@ -32,6 +32,8 @@ IDLE_SHARE = 8
 VALUE_BYTES = 250
 """What a value takes in a tree, about: measured."""
 _BIG = 2**63
+MAX_TOLD = 3
+"""Parts of one value that could not be kept, which are told."""
 MAX_KNOWN = 512
 """Values that are told apart by identity before those that are gone are forgotten."""
 
@@ -176,7 +178,7 @@ class Copies:
         maker = _Maker(self._of_framework, self._array, self._redacted, most_values)
         tree = maker.tree(value)
         self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
-        for text in maker.opaque:
+        for text in list(maker.opaque)[:MAX_TOLD]:
             self.missing[f"{what}: {text}"] = None
         return tree
 
