@@ -178,7 +178,6 @@ class Worker:
             self._requests.close()
         if self._handle is not None:
             self._contained("closing", self._handle.detach)
-            self._contained("snapshots", self._snapshots.close)
             self._handle = None
         # Before the queues run dry: that is no training time.
         ending = self._contained("closing", self._ending)
@@ -186,6 +185,7 @@ class Worker:
             self._contained("run folder", lambda: self._store_reasons(ending))
         self._contained("closing", self.recorder.hand_on_facts)
         self._close_part("rules")  # what fails there is still told in the last record
+        self._contained("snapshots", self._snapshots.close)
         if ending is not None:
             self._contained("closing", lambda: self.recorder.finish(ending))
         self._close_part("writer")

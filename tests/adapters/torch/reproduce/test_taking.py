@@ -266,3 +266,13 @@ def test_a_snapshot_restores() -> None:
         assert state is not None
         Restoring(state.make()[0], state.arrays, seen.tracer.known).apply()
         assert digest(loop.model[1][0].weight) == loop.weights[2]  # type: ignore[index, arg-type]
+
+
+def test_what_rules_find_at_the_end_is_taken_then() -> None:
+    with taking(snapshot_every=4) as (own, sink):
+        Loop().run(7)
+        sink.base_steps = (0, 4)
+    own.wish(Wish(reason="finding LOS101", step=5))
+    own.wish(Wish(reason="finding LOS102", step=300))
+    assert (sink.taken[-1].step, sink.taken[-1].state_step) == (5, 4)
+    assert sink.why == ["the job ended before another step"]

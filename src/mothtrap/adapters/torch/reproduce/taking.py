@@ -48,6 +48,7 @@ class SnapshotTaking:
         self._automatic = 2 * config.snapshots
         self._taker = StateTaker(tracer.known, keeps_memory=config.snapshot_every > 0)
         self._wishes: deque[Wish] = deque()
+        self._ended = False
         self._sink: SnapshotSink | None = None
         self._waiting: list[Taken] = []
         self._joined: list[weakref.ref[Optimizer]] = []
@@ -62,6 +63,9 @@ class SnapshotTaking:
         """
         if not self.active or len(self._wishes) >= MAX_WISHES:
             return False
+        if self._ended:
+            self._tracer.contain_part("snapshots", self._grant_afterwards, wish)
+            return True
         self._wishes.append(wish)
         return True
 
@@ -127,8 +131,9 @@ class SnapshotTaking:
             text = f"{type(error).__name__}: {error}"
             truth = self.truth.tell((), exception=text)
             self._take_now(Wish(reason="exception"), truth=truth)
+        self._ended = True
         while self._wishes:
-            self._refuse(self._wishes.popleft(), "the job ended before another step")
+            self._grant_afterwards(self._wishes.popleft())
 
     # How
 
@@ -153,6 +158,18 @@ class SnapshotTaking:
                 self._take_now(wish)
         elif not self._from_base(wish, wish.step):
             self._take_late(wish, wish.step, step)
+
+    def _grant_afterwards(self, wish: Wish) -> None:
+        """Take an earlier step when there will be none any more: rules judge a last time."""
+        step, now = wish.step, self._tracer.grouper.step
+        if step is None or self._tracer.recording.kept(step) is None:
+            self._refuse(wish, "the job ended before another step")
+            return
+        worth = step != self._taken and self._tracer.guard.unsound_step < now - 1
+        if worth and self._automatic > 0 and self._has_room():
+            self._automatic -= 1
+            if not self._from_base(wish, step):
+                self._take_late(wish, step, now)
 
     def _take_now(self, wish: Wish, *, truth: Truth | None = None) -> None:
         """Take the step in progress."""
