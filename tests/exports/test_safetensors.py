@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from tests.exports.stored import Array, block, gradient, info, train_step, weight
 
-from mothtrap.core.errors import MissingExtraError, UnknownNameError
+from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports import Choice, export_run
 from mothtrap.exports.safetensors import FOREIGN
@@ -103,11 +102,3 @@ def test_damage_costs_the_tensor_alone_and_is_said(tmp_path: Path) -> None:
 def test_a_run_without_whole_tensors_is_an_error(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="no tensors or files of tensors that match 'x'"):
         export_run(run, "safetensors", tmp_path / "out", Choice(tensors="x"))
-
-
-def test_without_safetensors_the_extra_is_named(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)  # type: ignore[arg-type]
-    with pytest.raises(MissingExtraError, match=r"pip install 'mothtrap\[safetensors\]'"):
-        export_run(run, "safetensors", tmp_path / "out")

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.numpy import save_file
 
-from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import Whole, wholes
@@ -26,15 +27,7 @@ FOREIGN = frozenset({"complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11
 
 
 def write(run: Run, target: Path, choice: Choice) -> Written:
-    """Write the files; see `mothtrap.exports`.
-
-    Raises:
-        MissingExtraError: the package `safetensors` is not installed.
-    """
-    try:
-        from safetensors.numpy import save_file
-    except ImportError as err:
-        raise MissingExtraError("export to safetensors", "safetensors", "safetensors") from err
+    """Write the files; see `mothtrap.exports`."""
     left_out: dict[str, None] = {}
     files = tensors = 0
     for worker in run.workers:
