@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -107,7 +108,7 @@ def and_back(value: Any) -> Any:
         *(Item("a", {"b": 1}), Slotted(3), Batch([1]), Counter("aab"), UserDict({"a": 1})),
         Ordered([("b", 1), ("a", 2)]),
     ],
-    ids=repr,
+    ids=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_a_value_comes_back_as_it_was(value: Any) -> None:
     found = and_back(value)
@@ -128,7 +129,7 @@ def test_what_is_no_number_stays_none() -> None:
         *(np.array(["a", "bcd"]), np.array([[b"x"]]), np.array([1, "a", None], dtype=object)),
         np.float32(1.5),
     ],
-    ids=repr,
+    ids=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_arrays_come_back_as_they_were(value: Any) -> None:
     found = and_back(value)
@@ -202,7 +203,7 @@ class Guarded:
         {"named": "collections.Counter"},
         {"slice": [1, 2, 3, 4]},
     ],
-    ids=repr,
+    ids=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_forms_that_do_not_exist_are_refused(tree: Any) -> None:
     with pytest.raises(DamagedSnapshotError):

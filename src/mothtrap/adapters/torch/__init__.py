@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
-from mothtrap.adapters.torch.reproduce.seeding import RandomStart
-from mothtrap.adapters.torch.reproduce.surroundings import Surroundings
+from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
+from mothtrap.adapters.torch.reproduce.comparing_runs.surroundings import Surroundings
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
@@ -56,7 +56,7 @@ def surroundings(handle: Handle) -> Surroundings:
 
 def attach_replay(plan: ReplayPlan) -> None:
     """Let this process do a recorded step again (`session.replay`)."""
-    from mothtrap.adapters.torch.reproduce.beginning import begin, begin_built
+    from mothtrap.adapters.torch.reproduce.replaying.beginning import begin, begin_built
 
     if plan.build:
         begin_built(plan, plan.build)

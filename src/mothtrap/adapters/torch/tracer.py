@@ -33,12 +33,12 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
-from mothtrap.adapters.torch.reproduce.failures import explain
-from mothtrap.adapters.torch.reproduce.guard import Guard
-from mothtrap.adapters.torch.reproduce.guardedsteps import GuardedSteps
-from mothtrap.adapters.torch.reproduce.known import KnownObjects
-from mothtrap.adapters.torch.reproduce.seeding import RandomStart
-from mothtrap.adapters.torch.reproduce.taking import SnapshotTaking
+from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
+from mothtrap.adapters.torch.reproduce.explaining.failures import explain
+from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
+from mothtrap.adapters.torch.reproduce.guarding.guardedsteps import GuardedSteps
+from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,

@@ -24,7 +24,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.adapters.torch.reproduce.digests import DigestWatch
+from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
 from mothtrap.core.data_observations import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic

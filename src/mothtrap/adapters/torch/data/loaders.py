@@ -37,7 +37,7 @@ from mothtrap.statistics.torch.row_digests import row_digests
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.reproduce.digests import DigestWatch
+    from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
 
 PASSES = 3
 """Passes of a loader whose batches are compared."""

@@ -27,9 +27,9 @@ from mothtrap.adapters.torch.naming import Root, unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
-from mothtrap.adapters.torch.reproduce.attributes import Attributes
-from mothtrap.adapters.torch.reproduce.known import KnownObjects
-from mothtrap.adapters.torch.reproduce.recording import Recording
+from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
+from mothtrap.adapters.torch.reproduce.recording.recording import Recording
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.adapters.torch.watched import watched
 
-from mothtrap.adapters.torch.reproduce.failures import explain
+from mothtrap.adapters.torch.reproduce.explaining.failures import explain
 from mothtrap.core.observations import ScriptFailed
 
 

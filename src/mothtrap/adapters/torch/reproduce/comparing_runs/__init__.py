@@ -1,0 +1,1 @@
+"""What two runs are compared by: digests, and what their numbers depend on."""

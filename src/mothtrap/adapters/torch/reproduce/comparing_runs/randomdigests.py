@@ -1,0 +1,49 @@
+"""Digests of the states of random number generators; nothing is drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+
+
+class RandomDigests:
+    """The digests of all global generators, worked out anew where a state has changed."""
+
+    def __init__(self) -> None:
+        self._states = RandomStates()
+        self._known: dict[str, tuple[Any, int]] = {}
+
+    def read(self) -> Iterator[tuple[str, int]]:
+        """Yield the name of every generator, `rng.python` or `rng.cuda:0`, and its digest.
+
+        `rng.torch` is the framework's own, on the host. Devices that are not in use are
+        left alone.
+        """
+        for name, state in self._states.read():
+            known = self._known.get(name)
+            if known is None or known[0] is not state:
+                hashed = xxhash.xxh3_64()
+                _update(hashed, state)
+                known = self._known[name] = state, hashed.intdigest()
+            yield "rng.torch" if name == "cpu" else f"rng.{name}", known[1]
+
+
+def _update(hashed: xxhash.xxh3_64, state: Any) -> None:
+    if isinstance(state, Mapping):
+        for key in sorted(state):
+            hashed.update(key.encode())
+            _update(hashed, state[key])
+    elif isinstance(state, np.ndarray):
+        hashed.update(state.tobytes())
+    else:
+        hashed.update(repr(state).encode())
+
+
+def random_digests() -> Iterator[tuple[str, int]]:
+    """Yield once what `RandomDigests.read` does."""
+    return RandomDigests().read()

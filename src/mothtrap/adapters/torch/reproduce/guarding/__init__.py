@@ -1,0 +1,1 @@
+"""Keeps steps that are not sound from being applied."""

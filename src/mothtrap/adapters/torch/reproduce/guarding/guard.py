@@ -1,0 +1,312 @@
+"""Knows, before an optimizer applies a step, whether it is sound, and what then is done.
+
+Under `on_nonfinite = "report"` nothing is: the onset is told to whoever keeps snapshots.
+Under the other policies `guardedsteps` asks before every step, and cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.optimization.optimizers import parameters
+from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
+from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, nonfinite_among
+from mothtrap.capture.gradientlook import GradientLook
+from mothtrap.capture.grouper import ClosedStep
+from mothtrap.core.observations import StepGuarded
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+
+NAMED = 4
+"""Parameters that are named of those concerned."""
+MOST_PARTNERS = 8
+"""Optimizers that step together and are judged together: more are one per parameter."""
+SAID = 3
+"""Steps left out that are said as they happen; the verdict counts all."""
+
+ACTIONS: dict[str, Literal["reported", "skipped", "stopped", "raised"]] = {
+    "report": "reported",
+    "skip": "skipped",
+    "stop": "stopped",
+    "raise": "raised",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a step is not sound; `reason` in words.
+
+    Attributes:
+        loss: the value concerned, or the last one seen.
+        parameters: those whose gradients are concerned, nearest to the loss first, a few.
+        concerned: how many there are.
+        location: `file:line` of the loss.
+    """
+
+    kind: Literal["loss", "gradient", "norm", "worker"]
+    reason: str
+    loss: float | None = None
+    parameters: tuple[str, ...] = ()
+    concerned: int = 0
+    location: str | None = None
+
+
+class Guard:
+    """Judges the steps of one job.
+
+    Attributes:
+        policy: what becomes of an unsound step.
+        acts: whether anything is done with one but telling.
+        own_hooks: hooks of ours that an optimizer bears itself.
+        stopped: the fault for which the job was stopped.
+        unsound_step: the latest step that was not sound.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self.policy = tracer.config.on_nonfinite
+        self.limit = tracer.config.max_gradient_norm or math.inf
+        self.acts = self.policy != "report"
+        self.own_hooks = 0
+        self.stopped: Fault | None = None
+        self._agreement = Agreement(tracer)
+        self._partners: dict[str, frozenset[str]] = {}
+        self._joint: dict[str, Fault | None] = {}
+        self._judged: set[str] = set()
+        self._losses_used = 0
+        self._looks: dict[str, GradientLook] = {}
+        self._in_backward: Fault | None = None
+        self._told: list[tuple[Fault, str]] = []
+        self.unsound_step = -2
+        self._said = 0
+
+    # What the tracer tells
+
+    def looked(self, optimizer: Optimizer, look: GradientLook) -> None:
+        """Capture has looked at the gradients of an optimizer that is about to step."""
+        self._looks[self._name(optimizer)] = look
+
+    def step_begins(self, optimizer: Optimizer) -> None:
+        """An optimizer steps; its gradients were read. Tells the onset, and changes nothing."""
+        if self.acts:
+            return
+        look = self._looks.get(self._name(optimizer))
+        bounded = math.isfinite(self.limit)
+        if bounded or (look is not None and look.nonfinite) or self._tracer.losses.nonfinite():
+            fault = self._judge([optimizer])
+            if fault is not None:
+                self._take_snapshot(fault)
+                if fault.kind == "norm":
+                    self._told.append((fault, self._name(optimizer)))
+
+    def backward_ended(self) -> None:
+        """The outermost backward returned or raised."""
+        self._in_backward = None
+
+    def scaler_skipped(self, optimizer: Optimizer) -> None:
+        """A gradient scaler has left a step out, or the guard has while one was in charge.
+
+        Scalers try larger scales until gradients overflow: only a loss that is not finite
+        by itself is an onset.
+        """
+        if any(name == self._name(optimizer) for _, name in self._told):
+            return
+        if self.acts:
+            self._agreement.worst(True)  # the other workers hear of it
+        for value, place in self._tracer.losses.of(self._tracer.grouper.losses):
+            if not math.isfinite(value):
+                self._take_snapshot(self._loss_fault(value, place, [optimizer]))
+                return
+
+    def close(self, closed: ClosedStep) -> None:
+        """A step is over: learn who steps together, and tell what was done."""
+        self._in_backward = None
+        if 1 < len(closed.optimizers) <= MOST_PARTNERS:
+            together = frozenset(closed.optimizers)
+            self._partners.update(dict.fromkeys(closed.optimizers, together))
+        if self._told:
+            fault = self._told[0][0]
+            concerned = tuple(dict.fromkeys(name for _, name in self._told))
+            others = [name for name in closed.optimizers if name not in concerned]
+            self._tracer.recorder.observe(
+                StepGuarded(
+                    step=closed.step,
+                    action=ACTIONS[self.policy],
+                    fault=fault.kind,
+                    reason=fault.reason,
+                    optimizers=concerned[:MOST_PARTNERS],
+                    applied=tuple(others[:MOST_PARTNERS]) if self.acts else (),
+                    parameters=fault.parameters,
+                    concerned=fault.concerned,
+                    location=fault.location,
+                )
+            )
+        self._told.clear()
+        self._joint.clear()
+        self._judged.clear()
+        self._looks.clear()
+        self._losses_used = 0
+
+    def close_agreement(self) -> None:
+        """The job has ended: the other workers are asked no more."""
+        self._agreement.close()
+
+    # What is asked before a step
+
+    def decide(self, optimizer: Optimizer, in_backward: bool) -> Fault | None:
+        """Why the step that an optimizer is about to make must not be applied, if so."""
+        name = self._name(optimizer)
+        if in_backward:
+            if self._in_backward is None:
+                self._in_backward = self._agreed(self._judge([optimizer]))
+            return self._in_backward
+        if name in self._joint:
+            return self._joint.pop(name)
+        if name in self._judged:  # a step more, without a backward that could be seen
+            self._judged.clear()
+            self._losses_used = len(self._tracer.grouper.losses)
+        partners = self._steps_with(optimizer)
+        fault = self._agreed(self._judge([optimizer, *partners]))
+        self._judged.add(name)
+        for partner in partners:
+            self._judged.add(self._name(partner))
+            self._joint[self._name(partner)] = fault
+        return fault
+
+    def decide_evaluation(self, optimizer: Optimizer, loss: object) -> Fault | None:
+        """Why what a closure has just computed must not be applied, if so."""
+        self._looks.clear()
+        value = _number(loss)
+        if value is None:
+            return self._agreed(self._judge([optimizer]))
+        if not math.isfinite(value):
+            return self._agreed(self._loss_fault(value, self._place(), [optimizer]))
+        return self._agreed(self._gradient_fault([optimizer], value))
+
+    def cancelled(self, optimizer: Optimizer, fault: Fault) -> None:
+        """The step of an optimizer was not applied, or was undone."""
+        self._told.append((fault, self._name(optimizer)))
+
+    def ends(self, fault: Fault) -> None:
+        """Everything is as it was before the step: say what becomes of the job."""
+        first = self._take_snapshot(fault)
+        step = self._tracer.grouper.step
+        if self.policy == "stop":
+            self.stopped = fault
+            self._say(
+                f"stopped at step {step} (on_nonfinite = stop): {fault.reason}; nothing of this "
+                "step was applied"
+            )
+        elif self.policy == "skip" and first and self._said < SAID and fault.kind != "worker":
+            self._said += 1
+            last = "; further ones are counted in the verdict" if self._said == SAID else ""
+            self._say(f"step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}")
+
+    # How it judges
+
+    def _judge(self, optimizers: Sequence[Optimizer]) -> Fault | None:
+        tracer = self._tracer
+        losses = tracer.losses.of(tracer.grouper.losses[self._losses_used :])
+        for value, place in losses:
+            if not math.isfinite(value):
+                return self._loss_fault(value, place, optimizers)
+        return self._gradient_fault(optimizers, losses[-1][0] if losses else None)
+
+    def _loss_fault(
+        self, value: float, place: str | None, optimizers: Sequence[Optimizer]
+    ) -> Fault:
+        names = self._nonfinite_names(optimizers)
+        where = f" ({place})" if place else ""
+        return Fault(
+            "loss", f"the loss is {_word(value)}{where}", value, names[:NAMED], len(names), place
+        )
+
+    def _gradient_fault(self, optimizers: Sequence[Optimizer], loss: float | None) -> Fault | None:
+        looks = [self._look(optimizer) for optimizer in optimizers]
+        norm = math.hypot(*(look.norm for look in looks))
+        place = self._place()
+        if any(look.nonfinite for look in looks):
+            names = self._nonfinite_names(optimizers)
+            count = sum(1 for o in optimizers for p in parameters(o) if p.grad is not None)
+            nearest = f"; nearest to the loss is that of {names[0]}" if names else ""
+            reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
+            return Fault("gradient", reason, loss, names[:NAMED], len(names), place)
+        if norm > self.limit:
+            reason = f"the gradient norm is {norm:.4g} (max_gradient_norm = {self.limit:g})"
+            return Fault("norm", reason, loss, location=place)
+        return None
+
+    def _look(self, optimizer: Optimizer) -> GradientLook:
+        """What is known of the gradients, or is found by looking once more."""
+        look = self._looks.pop(self._name(optimizer), None)
+        gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
+        hooked = len(getattr(optimizer, "_optimizer_step_pre_hooks", ())) > self.own_hooks
+        if look is not None and look.tensors == len(gradients) and not (self.acts and hooked):
+            return look
+        return look_at(gradients, getattr(optimizer, "grad_scale", None))
+
+    def _nonfinite_names(self, optimizers: Sequence[Optimizer]) -> tuple[str, ...]:
+        own = [p for optimizer in optimizers for p in parameters(optimizer)]
+        places = nonfinite_among([p.grad for p in own])
+        named = self._tracer.optimizers.name_of
+        return tuple(strip_wrappers(named(own[place])[0]) for place in reversed(places))
+
+    def _place(self) -> str | None:
+        losses = self._tracer.grouper.losses
+        return self._tracer.losses.of(losses[-1:])[0][1] if losses else None
+
+    def _steps_with(self, optimizer: Optimizer) -> list[Optimizer]:
+        """Optimizers that will step without a backward between, as far as can be known.
+
+        Those that did so before, and those that never stepped so far: in the first step
+        whatever has gradients may be part of it.
+        """
+        together = self._partners.get(self._name(optimizer), frozenset())
+        return [
+            other
+            for known, other in self._tracer.optimizers.alive()
+            if other is not optimizer
+            and known.name not in self._judged
+            and (known.name in together or not (known.steps or together))
+            and any(p.grad is not None for p in parameters(other))
+        ]
+
+    def _agreed(self, fault: Fault | None) -> Fault | None:
+        if not self._agreement.worst(fault is not None):
+            return None
+        return fault or Fault("worker", "the step of another worker is not sound")
+
+    def _take_snapshot(self, fault: Fault) -> bool:
+        """Keep the state at an onset; what stays unsound has one origin. Whether it is one."""
+        before, self.unsound_step = self.unsound_step, self._tracer.grouper.step
+        if self.unsound_step <= before + 1:
+            return self.unsound_step > before
+        self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)
+        return True
+
+    def _say(self, line: str) -> None:
+        self._tracer.recorder.containment.say(f"mothtrap: {line}")
+
+    def _name(self, optimizer: Optimizer) -> str:
+        return self._tracer.optimizers.add(optimizer).name
+
+
+def _number(loss: object) -> float | None:
+    """The value of what a closure returned; None where it is no number."""
+    if isinstance(loss, torch.Tensor):
+        return float(loss.detach()) if loss.numel() == 1 else None
+    return float(loss) if isinstance(loss, int | float) else None
+
+
+def _word(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "infinite" if value > 0 else "minus infinity"

@@ -1,0 +1,224 @@
+"""Stands around `optimizer.step`, under a policy that acts, and cancels what is not sound.
+
+No hook of PyTorch can cancel a step. The last of the hooks that run before it raises, and
+what stands around the step catches: neither the step nor the hooks after it run. A step
+with a closure is cancelled by the closure, and what the optimizer has changed is put back.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.optimization.optimizers import applies_nothing, has_closure
+from mothtrap.adapters.torch.reproduce.guarding.guard import Fault, Guard
+from mothtrap.adapters.torch.reproduce.guarding.undoing import Kept, evaluates_once
+from mothtrap.core.errors import NonFiniteStepError
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+
+Function = Callable[..., Any]
+PART = "guard"
+STOPPED = 3
+"""Exit code of a job that was stopped because somebody asked for it."""
+
+
+class StepCancelled(BaseException):
+    """Leaves a step; never seen by user code that catches `Exception`."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
+class GuardedSteps:
+    """Every guarded step of a job, those inside others included."""
+
+    def __init__(self, tracer: Tracer, guard: Guard) -> None:
+        self._tracer, self._guard = tracer, guard
+        self._undo = ExitStack()
+        self._wrapped: set[type] = set()
+        self._running: list[Optimizer] = []
+        self._kept: list[tuple[Optimizer, Kept]] = []
+        self._value: Any = None
+        self._outcome: Any = None
+
+    def detach(self) -> None:
+        """Leave all classes and objects as they were."""
+        self._undo.close()
+        with suppress(RuntimeError, ValueError):  # the job has ended: there is nobody to tell
+            self._guard.close_agreement()
+
+    def guard_class(self, kind: type[Optimizer]) -> None:
+        """Stand around the `step` that the optimizers of a class have."""
+        owner = next(base for base in kind.__mro__ if "step" in vars(base))
+        step = vars(owner)["step"]
+        if owner in self._wrapped or not isinstance(step, FunctionType):
+            return
+        self._wrapped.add(owner)
+        run, is_compiling = self._run, torch.compiler.is_compiling
+
+        @functools.wraps(step)
+        def guarded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return step(self, *args, **kwargs)
+            try:
+                return run(self, functools.partial(step, self, *args, **kwargs))
+            except BaseException as err:
+                _drop_own_frames(err)
+                raise
+
+        cast(Any, owner).step = guarded
+        self._undo.callback(setattr, owner, "step", step)
+
+    def guard_object(self, optimizer: Optimizer) -> None:
+        """Stand around the `step` of one optimizer."""
+        step, own = optimizer.step, vars(optimizer).get("step")
+        run = self._run
+
+        @functools.wraps(step)
+        def guarded(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return run(self, functools.partial(step, *args, **kwargs))
+            except BaseException as err:
+                _drop_own_frames(err)
+                raise
+
+        method = optimizer.step = MethodType(guarded, optimizer)  # type: ignore[method-assign]
+
+        def restore() -> None:
+            if vars(optimizer).get("step") is method:
+                del vars(optimizer)["step"]
+                if own is not None:
+                    optimizer.step = own  # type: ignore[method-assign]
+
+        self._undo.callback(restore)
+
+    def backward_ended(self) -> None:
+        """The outermost backward is over: what was applied inside it stays."""
+        self._guard.backward_ended()
+        if not self._running:
+            self._kept.clear()
+
+    # One step
+
+    def _run(self, optimizer: Optimizer, step: Function) -> Any:
+        tracer, guard = self._tracer, self._guard
+        if not tracer.live or tracer.recorder.containment.is_off(PART):
+            return step()
+        if guard.stopped is not None:  # the first one was caught, or there are threads
+            raise SystemExit(STOPPED)
+        outermost = not self._running
+        self._running.append(optimizer)
+        handle = optimizer.register_step_pre_hook(self._last_hook(lambda: handle.remove()))
+        try:
+            return step()
+        except StepCancelled as cancelled:
+            fault = cancelled.fault
+            self._contained(self._cancelled, optimizer, fault)
+            if not outermost:
+                raise
+        finally:
+            handle.remove()
+            self._running.pop()
+            if outermost and not tracer.in_backward:
+                self._kept.clear()
+        value, self._value = self._value, None
+        return self._end(fault, value)
+
+    def _last_hook(self, remove: Function) -> Function:
+        """The hook that runs after all others of the step."""
+
+        def last(optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+            remove()  # an override that calls its parent's `step` comes here once
+            self._outcome = None
+            self._contained(self._before, optimizer, args, kwargs)
+            outcome, self._outcome = self._outcome, None
+            if isinstance(outcome, Fault):
+                raise StepCancelled(outcome)
+            return outcome
+
+        return last
+
+    def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if applies_nothing(optimizer):
+            return
+        in_backward = self._tracer.in_backward
+        if has_closure(args, kwargs):
+            if not evaluates_once(optimizer) or len(self._running) > 1:
+                self._kept.append((optimizer, Kept(optimizer)))
+            self._outcome = self._with_closure(optimizer, args, kwargs)
+            return
+        self._outcome = self._guard.decide(optimizer, in_backward)
+        if self._outcome is None and (in_backward or self._kept):
+            self._kept.append((optimizer, Kept(optimizer)))
+
+    def _with_closure(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        closure = args[1] if len(args) > 1 else kwargs["closure"]
+
+        @functools.wraps(closure)
+        def judged(*given: Any, **named: Any) -> Any:
+            loss = closure(*given, **named)
+            self._outcome = None
+            self._contained(self._evaluated, optimizer, loss)
+            outcome, self._outcome = self._outcome, None
+            if isinstance(outcome, Fault):
+                self._value = loss
+                raise StepCancelled(outcome)
+            return loss
+
+        if len(args) > 1:
+            return (args[0], judged, *args[2:]), kwargs
+        return args, {**kwargs, "closure": judged}
+
+    def _evaluated(self, optimizer: Optimizer, loss: Any) -> None:
+        self._outcome = self._guard.decide_evaluation(optimizer, loss)
+
+    def _cancelled(self, optimizer: Optimizer, fault: Fault) -> None:
+        if len(self._running) == 1:
+            while self._kept:
+                changed, before = self._kept.pop()
+                before.restore()
+                self._tracer.step_cancelled(changed)
+                self._guard.cancelled(changed, fault)
+        self._tracer.step_cancelled(optimizer)
+        self._guard.cancelled(optimizer, fault)
+
+    def _end(self, fault: Fault, value: Any) -> Any:
+        self._contained(self._guard.ends, fault)
+        if self._guard.policy == "stop":
+            raise SystemExit(STOPPED)
+        if self._guard.policy == "raise":
+            step = self._tracer.grouper.step
+            named = ", ".join(fault.parameters)
+            more = f" and {fault.concerned - len(fault.parameters)} more" * (
+                fault.concerned > len(fault.parameters)
+            )
+            raise NonFiniteStepError(
+                f"step {step} was not applied: {fault.reason}"
+                + (f"; parameters concerned: {named}{more}" if named else "")
+                + "; the policy is on_nonfinite = raise",
+                step=step,
+                loss=fault.loss,
+                parameters=fault.parameters,
+                location=fault.location,
+            )
+        return value
+
+    def _contained(self, act: Function, *args: Any) -> None:
+        self._tracer.contain(self._tracer.contain_part, PART, act, *args)
+
+
+def _drop_own_frames(err: BaseException) -> None:
+    """Take what stands around the step out of a traceback; a bare `raise` does not add it."""
+    trace = err.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    err.__traceback__ = trace

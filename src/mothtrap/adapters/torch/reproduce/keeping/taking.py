@@ -1,0 +1,319 @@
+"""Takes snapshots: when one is due, state, recorded steps and truth are put together.
+
+All of it happens just before an optimizer applies a step, when the state is still that before
+the step: at the onset of something unsound, or when somebody has wished for one meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
+from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.core.snapshots import ForwardCalled, KeptStep, Truth
+from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.capture.grouper import ClosedStep
+
+BASE = "base"
+"""The reason of a state that is kept for steps that may turn out bad."""
+MAX_WISHES = 16
+"""Wishes that wait for a step; further ones are refused."""
+MAX_CARRIED = 8
+"""Steps before that are added because each one's inputs have a graph of the one before it."""
+
+
+class SnapshotTaking:
+    """Called by the witnesses of a job, on the thread that trains.
+
+    Attributes:
+        truth: what the step in progress comes to.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        config = tracer.config
+        self.active = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
+        self.truth = StepTruth(tracer.optimizers)
+        self._tracer = tracer
+        self._every, self._at = config.snapshot_every, frozenset(config.snapshot_at)
+        self._limit_bytes = config.snapshot_mb * 2**20
+        self._automatic = 2 * config.snapshots
+        self._taker = StateTaker(tracer.known, keeps_memory=config.snapshot_every > 0)
+        self._wishes: deque[Wish] = deque()
+        self._ended = False
+        self._sink: SnapshotSink | None = None
+        self._waiting: list[Taken] = []
+        self._joined: list[weakref.ref[Optimizer]] = []
+        self._joined_step = self._begun = self._applied = self._taken = -1
+
+    # What is asked from other threads
+
+    def wish(self, wish: Wish) -> bool:
+        """Have one taken as soon as that can be done; False where too many wait already.
+
+        May be called by any thread.
+        """
+        if not self.active or len(self._wishes) >= MAX_WISHES:
+            return False
+        if self._ended:
+            self._tracer.contain_part("snapshots", self._grant_afterwards, wish)
+            return True
+        self._wishes.append(wish)
+        return True
+
+    def connect(self, sink: SnapshotSink) -> None:
+        """From here on snapshots are handed on; those taken before are handed on now."""
+        self._sink = sink
+        waiting, self._waiting = self._waiting, []
+        for taken in waiting:
+            sink.put(taken)
+
+    # What the witnesses tell
+
+    def backward_began(self, site: str, root: torch.Tensor) -> None:
+        """A backward begins with one number."""
+        if self.active:
+            self.truth.loss(site, root)
+
+    def joined(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to apply a step, or a closure of its has come to gradients."""
+        step = self._tracer.grouper.step
+        if self._joined_step != step:
+            self._joined_step = step
+            self._joined.clear()
+        elif any(other() is optimizer for other in self._joined):
+            self._applied = step  # by a closure that is called once more
+            return
+        self._joined.append(weakref.ref(optimizer))
+
+    def applied(self) -> None:
+        """An optimizer has applied a step, or a scaler has left it out."""
+        self._applied = self._tracer.grouper.step
+
+    def take(self, reason: str) -> None:
+        """Take one at the onset of an unsound step: nothing of it was applied."""
+        if not self.active or self._taken == self._tracer.grouper.step:
+            return
+        if self._automatic > 0 and self._has_room():
+            self._automatic -= 1
+            self._take_now(Wish(reason=f"unsound step: {reason}"))
+
+    def fulfil(self) -> None:
+        """Nothing of the step in progress was applied: take what is due or wished for."""
+        step = self._tracer.grouper.step
+        if not self.active or self._begun == step or self._applied == step:
+            return
+        self._begun = step
+        if (self._every and step % self._every == 0) or step in self._at:
+            self._scheduled(step)
+        if self._wishes and self._has_room():
+            self._grant(self._wishes.popleft(), step)
+
+    def close(self, closed: ClosedStep) -> None:
+        """A step is over."""
+        self.truth.close(closed.step)
+
+    def ended(self, error: BaseException | None) -> None:
+        """Nothing more will come; `error` is the uncaught one that ended the script."""
+        if not self.active:
+            return
+        step = self._tracer.grouper.step
+        begun = bool(self._tracer.recording.current().recorded.events)
+        if isinstance(error, Exception) and begun and self._taken != step and self._has_room():
+            text = f"{type(error).__name__}: {error}"
+            truth = self.truth.tell((), exception=text)
+            self._take_now(Wish(reason="exception"), truth=truth)
+        self._ended = True
+        while self._wishes:
+            self._grant_afterwards(self._wishes.popleft())
+
+    # How
+
+    def _scheduled(self, step: int) -> None:
+        reason = "step" if step in self._at else BASE
+        if self._has_room():
+            self._take_now(Wish(reason=reason))
+        else:
+            self._refuse(Wish(reason=reason), "the one before is still being written")
+
+    def _grant(self, wish: Wish, step: int) -> None:
+        if wish.reason.startswith("finding"):
+            if self._automatic <= 0 or wish.step == self._taken:
+                return
+            if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
+                return
+            self._automatic -= 1
+        if wish.step is None or wish.step >= step:
+            if self._taken == step:  # that one was not taken for whoever asks now
+                self._wishes.append(wish)
+            else:
+                self._take_now(wish)
+        elif not self._from_base(wish, wish.step):
+            self._take_late(wish, wish.step, step)
+
+    def _grant_afterwards(self, wish: Wish) -> None:
+        """Take an earlier step when there will be none any more: rules judge a last time."""
+        step, now = wish.step, self._tracer.grouper.step
+        if step is None or self._tracer.recording.kept(step) is None:
+            self._refuse(wish, "the job ended before another step")
+            return
+        worth = step != self._taken and self._tracer.guard.unsound_step < now - 1
+        if worth and self._automatic > 0 and self._has_room():
+            self._automatic -= 1
+            if not self._from_base(wish, step):
+                self._take_late(wish, step, now)
+
+    def _take_now(self, wish: Wish, *, truth: Truth | None = None) -> None:
+        """Take the step in progress."""
+        tracer = self._tracer
+        current = tracer.recording.current()
+        step = current.recorded.step
+        state = self._state(wish, fed=_has_forward(current))
+        if state is None:
+            return
+        self._taken = step
+        note = ""
+        if self._applied == step:
+            note = "taken while the step was being applied: part of the state may be later"
+        elif tracer.in_backward:
+            note = "optimizers step inside the backward: gradients are those up to there"
+        if truth is None and wish.reason != BASE:
+            alive = [optimizer() for optimizer in self._joined]
+            truth = self.truth.tell(o for o in alive if o is not None)
+        steps = (*self._carried(current), current)
+        self._put(
+            Taken(
+                wish=wish,
+                step=step,
+                state_step=step,
+                note=note,
+                steps=steps,
+                truth=truth,
+                state=state,
+            )
+        )
+
+    def _from_base(self, wish: Wish, step: int) -> bool:
+        """Take an earlier step exactly: state of the base, and all steps from there on."""
+        bases = self._sink.base_steps if self._sink is not None else ()
+        base = max((base for base in bases if base <= step), default=None)
+        if base is None:
+            return False
+        found = [self._tracer.recording.kept(number) for number in range(base, step + 1)]
+        steps = tuple(kept for kept in found if kept is not None)
+        if len(steps) < len(found):
+            return False
+        self._put(
+            Taken(
+                wish=wish,
+                step=step,
+                state_step=base,
+                note="",
+                steps=steps,
+                truth=self.truth.told(step),
+                state=None,
+            )
+        )
+        return True
+
+    def _take_late(self, wish: Wish, step: int, now: int) -> None:
+        """Take an earlier step with the state that there is by now."""
+        kept = self._tracer.recording.kept(step)
+        if kept is None:
+            if self._taken == now:
+                return
+            note = f"{wish.reason} is about step {step}, which is not in memory any more"
+            self._take_now(Wish(reason=f"{wish.reason} ({note})", request=wish.request))
+            return
+        current = self._tracer.recording.current()
+        state = self._state(wish, fed=_has_forward(current))
+        if state is None:
+            return
+        self._put(
+            Taken(
+                wish=wish,
+                step=step,
+                state_step=now,
+                note=f"the state is that before step {now}: when step {step} was found to be bad "
+                "its own was gone (with snapshot_every = N it is kept)",
+                steps=(*self._carried(kept), kept),
+                truth=None,
+                state=state,
+            )
+        )
+
+    def _state(self, wish: Wish, *, fed: bool) -> TakenState | None:
+        """Copy the state; None where it is too large.
+
+        Args:
+            wish: for which it is taken.
+            fed: a model was called in this step, and may have changed its buffers.
+        """
+        earlier = self._buffers_before() if fed else {}
+        attributes = self._tracer.forwards.attributes if fed else None
+        taken = self._taker.take(earlier, attributes, self._limit_bytes)
+        if taken is None:
+            limit = f"snapshot_mb ({self._limit_bytes / 2**20:g} MB)"
+            self._refuse(wish, f"weights and optimizer state are larger than {limit}")
+            return None
+        lost = tuple(f"buffer {name} before the step" for name in self._lost(fed))
+        return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))
+
+    def _buffers_before(self) -> dict[int, torch.Tensor]:
+        before = self._tracer.recording.buffers
+        found: dict[int, torch.Tensor] = {}
+        for root in self._tracer.known.roots():
+            for module in root.module.modules():
+                for name, buffer in module._buffers.items():
+                    earlier = before.of(module, name) if buffer is not None else None
+                    if earlier is not None:
+                        found[id(buffer)] = earlier
+        return found
+
+    def _lost(self, fed: bool) -> tuple[str, ...]:
+        return self._tracer.recording.buffers.lost() if fed else ()
+
+    def _unzeroed(self) -> list[str]:
+        """Optimizers whose gradients still held those of an earlier step."""
+        return [
+            f"gradients of {known.name} from before the step: they were not zeroed"
+            for known, _ in self._tracer.optimizers.alive()
+            if known.steps and known.backward and not known.clean
+        ]
+
+    def _carried(self, kept: KeptStep) -> list[KeptStep]:
+        """The steps before from which a step's inputs have their graphs, oldest first."""
+        found: list[KeptStep] = []
+        while kept.recorded.carried and len(found) < MAX_CARRIED:
+            before = self._tracer.recording.kept(kept.recorded.step - 1)
+            if before is None:
+                break
+            found.insert(0, before)
+            kept = before
+        return found
+
+    def _has_room(self) -> bool:
+        return self._sink.has_room() if self._sink is not None else not self._waiting
+
+    def _put(self, taken: Taken) -> None:
+        if self._sink is not None:
+            self._sink.put(taken)
+        else:
+            self._waiting.append(taken)
+
+    def _refuse(self, wish: Wish, why: str) -> None:
+        if self._sink is not None:
+            self._sink.refused(wish, self._tracer.grouper.step, why)
+
+
+def _has_forward(kept: KeptStep) -> bool:
+    events: Any = kept.recorded.events
+    return any(isinstance(event, ForwardCalled) for event in events)

@@ -1,0 +1,1 @@
+"""A bad step narrowed to an operation and to rows."""

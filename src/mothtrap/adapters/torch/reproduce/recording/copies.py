@@ -1,0 +1,392 @@
+"""Copies of what a step is fed with: each value once, for as long as it stays as it is."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.reproduce.keeping.values import array_of, framework_tree, tensor_tree
+from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
+from mothtrap.core.snapshots import Array, Tree
+from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
+from mothtrap.statistics.dtypes import NAMES
+
+Bytes = npt.NDArray[np.uint8]
+
+POOLED_BYTES = 1 << 16
+"""Copies of this size or more are put where older ones were: the allocator gives memory of
+such sizes back to the system, and every new page then costs more than the copy into it."""
+IDLE_SHARE = 8
+"""One part in so many of the ring's memory waits to be used again, at most."""
+VALUE_BYTES = 250
+"""What a value takes in a tree, about: measured."""
+_BIG = 2**63
+MAX_TOLD = 3
+"""Parts of one value that could not be kept, which are told."""
+MAX_KNOWN = 512
+"""Values that are told apart by identity before those that are gone are forgotten."""
+
+_ROWS = {"compressed": "crow_indices", "plain": "col_indices", "values": "values"}
+_COLUMNS = {"compressed": "ccol_indices", "plain": "row_indices", "values": "values"}
+_PARTS = {
+    torch.sparse_coo: {"indices": "_indices", "values": "_values"},
+    torch.sparse_csr: _ROWS,
+    torch.sparse_bsr: _ROWS,
+    torch.sparse_csc: _COLUMNS,
+    torch.sparse_bsc: _COLUMNS,
+}
+"""What a sparse tensor consists of, by name, and how it is asked for it."""
+
+_CPU = torch.device("cpu")
+_GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
+_DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
+
+
+class Blocks:
+    """Memory of copies that are gone, to be used again by others of the same size.
+
+    Args:
+        limit_bytes: that wait at most.
+    """
+
+    def __init__(self, limit_bytes: float) -> None:
+        self._limit_bytes = limit_bytes
+        self._idle: OrderedDict[int, list[Bytes]] = OrderedDict()
+        self._bytes = 0
+
+    def take(self, size: int) -> Bytes:
+        """Memory of a size in bytes."""
+        idle = self._idle.get(size)
+        if not idle:
+            return np.empty(size, np.uint8)
+        self._bytes -= size
+        return idle.pop()
+
+    def give_back(self, block: Bytes) -> None:
+        """Take memory that nobody uses any more; called from any thread."""
+        if block.nbytes > self._limit_bytes:
+            return
+        self._idle.setdefault(block.nbytes, []).append(block)
+        self._idle.move_to_end(block.nbytes)
+        self._bytes += block.nbytes
+        while self._bytes > self._limit_bytes:
+            size, blocks = next(iter(self._idle.items()))
+            if blocks:
+                blocks.pop()
+                self._bytes -= size
+            if not blocks:
+                del self._idle[size]
+
+
+class Copy:
+    """One value as it was: a tensor, where it was, or a numpy array.
+
+    Attributes:
+        key: by which trees name it.
+        nbytes: of memory.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_blocks", "_value", "key", "nbytes")
+
+    def __init__(
+        self,
+        key: str,
+        value: torch.Tensor | npt.NDArray[Any],
+        block: Bytes | None = None,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.key, self._value = key, value
+        self._block, self._blocks = block, blocks
+        self.nbytes = int(value.nbytes)
+
+    def array(self) -> Array:
+        """The value as it goes into a file: a copy, on the host."""
+        if isinstance(self._value, torch.Tensor):
+            return array_of(self._value)
+        raw = self._value.reshape(-1).view(np.uint8).copy()
+        return Array(dtype=self._value.dtype.name, shape=self._value.shape, data=raw)
+
+    def same_bytes(self, array: npt.NDArray[Any]) -> bool:
+        """Whether a numpy array holds what this copy does."""
+        own = self._value
+        if not isinstance(own, np.ndarray) or own.dtype != array.dtype or own.shape != array.shape:
+            return False
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return np.array_equal(own.reshape(-1).view(np.uint8), flat)
+
+    def __del__(self) -> None:
+        block, self._block = self._block, None
+        del self._value
+        # Who made a view of the copy still holds the block.
+        if block is not None and self._blocks is not None and sys.getrefcount(block) == 2:
+            self._blocks.give_back(block)
+
+
+class Copies:
+    """Makes trees of values, and copies of the arrays in them.
+
+    A tensor that was copied before, and has not been written to since (`_version`), is the
+    copy that there is, also over steps.
+
+    Args:
+        limit_bytes: of the memory of all copies; what one value may take depends on it.
+        redacted: whether of what bears a name only the type and shape are kept.
+    """
+
+    def __init__(self, limit_bytes: float, redacted: Callable[[str], bool] | None = None) -> None:
+        self._blocks = Blocks(limit_bytes / IDLE_SHARE)
+        self._redacted = redacted
+        self._known: dict[tuple[Any, ...], _Known] = {}
+        self._keys = 0
+        self._used: dict[str, Copy] = {}
+        self._most_bytes, self._what = math.inf, ""
+        self._tree_bytes = 0
+        self.missing: dict[str, None] = {}
+
+    def tree(
+        self,
+        value: Any,
+        what: str,
+        most_bytes: float = math.inf,
+        most_values: int = MAX_VALUES,
+    ) -> Tree:
+        """Return the tree of a value; copies what is an array in it.
+
+        Args:
+            value: anything.
+            what: it is, in words, for what cannot be kept.
+            most_bytes: of one array in it.
+            most_values: in it altogether, but for numbers and texts.
+        """
+        kind = type(value)
+        if value is None or kind is bool or (kind is int and -_BIG < value < _BIG):
+            return value  # type: ignore[no-any-return]
+        self._most_bytes, self._what = most_bytes, what
+        if kind is torch.Tensor:
+            return self._tensor(value)
+        maker = _Maker(self._of_framework, self._array, self._redacted, most_values)
+        tree = maker.tree(value)
+        self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
+        for text in list(maker.opaque)[:MAX_TOLD]:
+            self.missing[f"{what}: {text}"] = None
+        return tree
+
+    def named(self, name: str, value: Any, what: str, most_bytes: float = math.inf) -> Tree:
+        """Return the tree of a value that bears a name."""
+        if self._redacted is not None and self._redacted(name):
+            return redaction(value)
+        return self.tree(value, what, most_bytes)
+
+    def take(self) -> tuple[dict[str, Copy], int]:
+        """What the trees that were made since the last call name, and about their own bytes."""
+        used, self._used = self._used, {}
+        size, self._tree_bytes = self._tree_bytes, 0
+        return used, size
+
+    def _of_framework(self, value: Any) -> Tree:
+        if isinstance(value, _GENERATORS):
+            return generator_tree(value, self._plain_tree)
+        return framework_tree(value, self._tensor)
+
+    def _plain_tree(self, value: Any) -> Tree:
+        return TreeMaker(lambda _: None, self._array).tree(value)
+
+    def _tensor(self, tensor: torch.Tensor) -> Tree:
+        if tensor.layout in _PARTS and type(tensor) is torch.Tensor and tensor.grad_fn is None:
+            return self._sparse(tensor)
+        reason = _why_not(tensor)
+        if reason is not None:
+            if reason:
+                self.missing[f"{self._what}: {reason}"] = None
+            return {"opaque": reason or "a tensor with a graph, or a parameter"}
+        known = self._lookup(tensor)
+        if known is not None:
+            return _tree(tensor, self._use(known))
+        size = tensor.numel() * tensor.element_size()
+        if size > self._most_bytes:
+            self.missing[f"{self._what}: {described(tensor)} is too large"] = None
+            return {"opaque": f"{described(tensor)}, too large to be kept"}
+        made = self._copied(tensor, size)
+        self._remember(tensor, made)
+        return _tree(tensor, self._use(made))
+
+    def _sparse(self, tensor: torch.Tensor) -> Tree:
+        fields: dict[str, Any] = {
+            "layout": str(tensor.layout).removeprefix("torch."),
+            "size": {"list": list(tensor.shape)},
+        }
+        if tensor.layout is torch.sparse_coo:
+            fields["coalesced"] = tensor.is_coalesced()
+        for name, method in _PARTS[tensor.layout].items():
+            fields[name] = self._tensor(getattr(tensor.detach(), method)())
+        return {"framework": "sparse", "fields": fields}
+
+    def _array(self, array: npt.NDArray[Any]) -> Tree:
+        if array.nbytes > self._most_bytes:
+            self.missing[f"{self._what}: {described(array)} is too large"] = None
+            return {"opaque": f"{described(array)}, too large to be kept"}
+        mark = ("array", id(array) if array.flags.owndata else array.ctypes.data)
+        known = self._known.get(mark)
+        copy = known.copy() if known is not None else None
+        # Arrays have no version: what is the same is seen by looking.
+        if copy is None or not copy.same_bytes(array):
+            copy = Copy(self._new_key(), np.array(array, order="C"))
+            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy))
+        return {"array": self._use(copy)}
+
+    def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
+        """The tree of arrays that nobody writes to and plain values, and what it names.
+
+        Args:
+            value: an array, or dicts with arrays and plain values in them.
+        """
+        if isinstance(value, dict):
+            parts = {name: self.constants(part) for name, part in value.items()}
+            tree = {"dict": [[name, part] for name, (part, _) in parts.items()]}
+            return tree, tuple(copy for _, copies in parts.values() for copy in copies)
+        if isinstance(value, np.ndarray):
+            copy = Copy(self._new_key(), value)
+            return {"array": copy.key}, (copy,)
+        return self.tree(value, "a random state"), ()
+
+    def use(self, copies: Iterable[Copy]) -> None:
+        """Say that a tree names copies that there are."""
+        for copy in copies:
+            self._used[copy.key] = copy
+
+    def _use(self, copy: Copy) -> str:
+        self._used[copy.key] = copy
+        return copy.key
+
+    def _new_key(self) -> str:
+        self._keys += 1
+        return f"s{self._keys}"
+
+    def _copied(self, tensor: torch.Tensor, size: int) -> Copy:
+        plain = tensor.detach()
+        if size < POOLED_BYTES or tensor.device.type != "cpu":
+            return Copy(self._new_key(), plain.clone(memory_format=torch.contiguous_format))
+        block = self._blocks.take(size)
+        place = torch.from_numpy(block).view(tensor.dtype).view(tensor.shape)
+        place.copy_(plain)
+        return Copy(self._new_key(), place, block, self._blocks)
+
+    # What was copied before
+
+    def _lookup(self, tensor: torch.Tensor) -> Copy | None:
+        owner = tensor._base if tensor._base is not None else tensor
+        known = self._known.get(_mark(tensor, owner))
+        if known is None or known.owner() is not owner or tensor.is_inference():
+            return None
+        return known.copy() if known.version == tensor._version else None
+
+    def _remember(self, tensor: torch.Tensor, copy: Copy) -> None:
+        if tensor.is_inference():  # has no version
+            return
+        if len(self._known) >= MAX_KNOWN:
+            alive = {m: k for m, k in self._known.items() if k.owner() is not None and k.copy()}
+            # Where all are alive, the older half of them is copied again when it comes.
+            self._known = dict(list(alive.items())[-MAX_KNOWN // 2 :])
+        owner = tensor._base if tensor._base is not None else tensor
+        known = _Known(weakref.ref(owner), tensor._version, weakref.ref(copy))
+        self._known[_mark(tensor, owner)] = known
+
+
+class _Known:
+    """A value that was copied: whose memory it is, how often that had been written to."""
+
+    __slots__ = ("copy", "owner", "version")
+
+    def __init__(self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Copy]) -> None:
+        self.owner, self.version, self.copy = owner, version, copy
+
+
+class _Maker(TreeMaker):
+    """Puts a description in the place of what bears a name that is to be redacted."""
+
+    def __init__(
+        self,
+        framework: Callable[[Any], Tree],
+        array: Callable[[npt.NDArray[Any]], Tree],
+        redacted: Callable[[str], bool] | None,
+        most_values: int,
+    ) -> None:
+        super().__init__(framework, array)
+        self._left, self._redacted = most_values, redacted
+
+    @property
+    def left(self) -> int:
+        """How many values may still come."""
+        return self._left
+
+    def _dict(self, value: Any, depth: int) -> dict[str, Any]:
+        return super()._dict(self._without(value), depth)
+
+    def _fields(self, fields: Any, depth: int) -> dict[str, Tree]:
+        return super()._fields(self._without(fields), depth)
+
+    def _without(self, values: Any) -> Any:
+        if self._redacted is None:
+            return values
+        return {k: _Redacted(v) if self._redacted(str(k)) else v for k, v in values.items()}
+
+    def tree(self, value: Any, depth: int = 0) -> Tree:
+        """Return the tree of a value."""
+        return redaction(value.value) if type(value) is _Redacted else super().tree(value, depth)
+
+
+class _Redacted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def redaction(value: Any) -> Tree:
+    """The tree of what the user does not want kept."""
+    return {"redacted": described(value)}
+
+
+def described(value: Any) -> str:
+    """Type and shape of a value."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} of shape {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def _why_not(tensor: torch.Tensor) -> str | None:
+    """Why a tensor is not kept: "" where it needs not be, None if it is."""
+    if tensor.requires_grad and (tensor.grad_fn is not None or isinstance(tensor, nn.Parameter)):
+        return ""
+    if type(tensor) is not torch.Tensor and not isinstance(tensor, nn.Parameter):
+        return f"a {type(tensor).__name__}"
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_quantized:
+        return f"a tensor of layout {tensor.layout}"
+    if not is_readable(tensor):
+        return f"a {tensor.device.type} tensor whose values do not exist"
+    return None if tensor.dtype in _DTYPES else f"a tensor of {tensor.dtype}"
+
+
+def _tree(tensor: torch.Tensor, key: str) -> Tree:
+    if tensor.is_contiguous() and not tensor.requires_grad and tensor.device == _CPU:
+        return {"tensor": key}  # as most are: the same, sooner
+    return tensor_tree(tensor, key)
+
+
+def _mark(tensor: torch.Tensor, owner: torch.Tensor) -> tuple[Any, ...]:
+    if tensor is owner:
+        return (id(tensor),)
+    where = tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+    return (id(owner), *where, tensor.is_conj(), tensor.is_neg())

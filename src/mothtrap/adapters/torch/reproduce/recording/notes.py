@@ -1,0 +1,74 @@
+"""What is noted of a step while it is under way: events and the copies that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mothtrap.adapters.torch.reproduce.recording.copies import Copy
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    KeptStep,
+    RecordedEvent,
+    RecordedStep,
+)
+
+
+@dataclass(slots=True, eq=False)
+class Noted:
+    """An event and the copies that it names; `evaluated`: a model was called without autograd
+    after a batch; `used`: one that trains."""
+
+    event: RecordedEvent
+    copies: dict[str, Copy]
+    tree_bytes: int
+    evaluated: bool = False
+    used: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the event and the copies."""
+        return self.tree_bytes + sum(copy.nbytes for copy in self.copies.values())
+
+
+@dataclass(slots=True, eq=False)
+class Notes:
+    """What is known so far of a step."""
+
+    events: list[Noted] = field(default_factory=list)
+    missing: dict[str, None] = field(default_factory=dict)
+    rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    carried: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A step that is over."""
+
+    recorded: RecordedStep
+    copies: Mapping[str, Copy]
+
+    def kept(self) -> KeptStep:
+        """The step with its arrays, as they go into a file: copies."""
+        arrays = {key: copy.array() for key, copy in self.copies.items()}
+        return KeptStep(recorded=self.recorded, arrays=arrays)
+
+
+def latest_evaluations(notes: Notes) -> list[Noted]:
+    """The forwards without autograd since the latest one with it."""
+    found = []
+    for noted in reversed(notes.events):
+        if isinstance(noted.event, ForwardCalled):
+            if noted.event.trains:
+                break
+            found.append(noted)
+    return found
+
+
+def mark_batches(notes: Notes, *, evaluated: bool = False, used: bool = False) -> None:
+    """Say of all batches of a step that a model was called after them."""
+    for noted in notes.events:
+        if isinstance(noted.event, BatchHanded):
+            noted.evaluated = noted.evaluated or evaluated
+            noted.used = noted.used or used

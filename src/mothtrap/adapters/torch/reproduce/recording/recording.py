@@ -1,0 +1,372 @@
+"""Notes what the script feeds into each step, and keeps the latest steps in memory.
+
+Everything is copied when it is seen: what the script does to it later is not what the step
+was fed with. Nothing of the user's is held: neither frames nor objects.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.data.inputs import argument_names
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.reproduce.recording.buffers import BuffersBefore
+from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy, redaction
+from mothtrap.adapters.torch.reproduce.recording.notes import (
+    Entry,
+    Noted,
+    Notes,
+    latest_evaluations,
+    mark_batches,
+)
+from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    KeptStep,
+    LossCalled,
+    RecordedEvent,
+    RecordedStep,
+    Tree,
+)
+from mothtrap.snapshot.ring import Ring
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.losses.backwards import LossWatch
+    from mothtrap.capture.grouper import ClosedStep
+
+MAX_EVENTS = 512
+"""Events of a step that are noted; a process that calls models and never steps has no end."""
+MAX_EVALUATIONS = 4
+"""Forwards without autograd in a row that are noted: a teacher's, an evaluation's first ones."""
+MAX_IN_VARIABLE = 256
+"""Values in one variable, but for numbers and texts: more of them are no input of a step."""
+EVENT_BYTES = 1500
+"""What an event takes beside its trees, about: measured."""
+ARRAY_SHARE, VARIABLE_SHARE = 2, 16
+"""One part in so many of the memory of the ring that one array may take, and one of a variable."""
+
+
+class Recording:
+    """Called by the witnesses of a job, on the thread that trains.
+
+    Attributes:
+        active: whether anything is recorded.
+        buffers: as they were before the forwards of the step in progress.
+        blind: what cannot be seen in this job; part of what every step misses.
+    """
+
+    def __init__(self, job: Job, thread: Callable[[], int]) -> None:
+        config = job.config
+        limit_bytes = config.ring_mb * 2**20
+        self.active = limit_bytes > 0 and config.capture != "off"
+        self.blind: dict[str, None] = {}
+        self.buffers = BuffersBefore()
+        self._job, self._thread = job, thread
+        self._limit_bytes = limit_bytes
+        patterns = config.redact
+        redacted = _matcher(patterns) if patterns else None
+        self._redacted = redacted
+        self._copies = Copies(limit_bytes, redacted)
+        self._ring: Ring[Entry] = Ring(limit_bytes)
+        self._random = RandomStates()
+        self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
+        self._variables = ChangedVariables()
+        self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
+        self._loaders_begun = 0
+        self._loader_of: ByIdentity[object, int] = ByIdentity()
+        self._now, self._later = Notes(), Notes()
+        self._needs_rng, self._begun = True, False
+        self._sequence = self._bytes = 0
+
+    # What was kept
+
+    def steps(self) -> tuple[int, ...]:
+        """The steps that are in the ring, oldest first."""
+        return tuple(self._ring)
+
+    def kept(self, step: int) -> KeptStep | None:
+        """A step out of the ring, None if it is not there (any more)."""
+        found = self._ring.get(step)
+        return found.kept() if found is not None else None
+
+    def current(self) -> KeptStep:
+        """The step in progress, so far."""
+        return self._entry(self._now, self._job.grouper.step, (), ()).kept()
+
+    @property
+    def bytes_held(self) -> int:
+        """Memory of the copies in the ring."""
+        return self._ring.bytes_held
+
+    # What is told
+
+    def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
+        """`iter(loader)` has returned."""
+        if not self.active or self._is_elsewhere():
+            return
+        number = self._loaders.get(loader)
+        if number is None:
+            number = self._loaders[loader] = self._loaders_begun
+            self._loaders_begun += 1
+        self._loader_of[iterator] = number
+
+    def batch_handed(self, iterator: object, batch: object) -> None:
+        """A loader gave a batch to the user's code."""
+        number = self._loader_of.get(iterator) if self.active else None
+        if number is None or self._is_elsewhere():
+            return
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            self._note_batch(number, batch)
+
+    def _note_batch(self, number: int, batch: object) -> None:
+        site = frames.location(frames.user_frame()) or ""
+        notes = self._notes()
+        self._drop_evaluated(number)
+        if self._is_full(notes):
+            return
+        what = f"the batch of loader {number} at {site}"
+        value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
+        self._add(notes, BatchHanded(loader=number, site=site, value=value, rng=self._rng()))
+        self._needs_rng = False
+
+    def pass_ended(self, iterator: object) -> None:
+        """An iterator has no more: its last batch was evaluated, if it was not trained on."""
+        number = self._loader_of.get(iterator) if self.active else None
+        if number is not None and not self._is_elsewhere():
+            self._drop_evaluated(number)
+
+    def forward_called(
+        self, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any], trains: bool
+    ) -> None:
+        """The user's code calls a model."""
+        if not self.active:
+            return
+        notes = self._notes()
+        mark_batches(notes, evaluated=not trains, used=trains)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if notes is self._later and not self._begun:
+                self.buffers.new_step()
+                self._begun = True
+            self.buffers.before_forward(module)
+            latest = latest_evaluations(notes)
+            if not trains and len(latest) >= MAX_EVALUATIONS:
+                return
+            if not self._is_full(notes):
+                self._note_forward(notes, module, root, args, kwargs, trains)
+
+    def _note_forward(
+        self,
+        notes: Notes,
+        module: nn.Module,
+        root: str,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        trains: bool,
+    ) -> None:
+        frame = frames.user_frame()
+        site = frames.location(frame) or ""
+        rng = self._rng() if self._needs_rng and trains else None
+        self._needs_rng = self._needs_rng and not trains
+        inputs = (*args, *kwargs.values())
+        notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
+        event = ForwardCalled(
+            root=root,
+            site=site,
+            args={"tuple": self._arguments(module, args, site)},
+            kwargs={"dict": [[k, self._value(k, v, site)] for k, v in kwargs.items()]},
+            variables=self._changed_variables(frame),
+            rng=rng,
+            trains=trains,
+        )
+        self._add(notes, event)
+
+    def loss_called(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A loss is called, or was: by the name of its function, or of its module's class."""
+        if not self.active:
+            return
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if any(t.requires_grad for t in tensors_in((*args, *kwargs.values()))):
+                self._note_loss(function, args, kwargs)
+
+    def _note_loss(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        notes = self._notes()
+        if self._is_full(notes):
+            return
+        site = frames.location(frames.user_frame()) or ""
+        what = f"an argument of {function} at {site}"
+        most = self._limit_bytes / ARRAY_SHARE
+        names = ("input", "target")
+        values = [
+            self._copies.named(names[i] if i < len(names) else str(i), value, what, most)
+            for i, value in enumerate(args)
+        ]
+        named = [[k, self._copies.named(k, v, what, most)] for k, v in kwargs.items()]
+        event = LossCalled(
+            site=site, function=function, args={"tuple": values}, kwargs={"dict": named}
+        )
+        self._add(notes, event)
+
+    def backward_began(self) -> None:
+        """A backward was entered: what comes next is another micro-batch."""
+        self._needs_rng = True
+
+    def stepping(self, name: str, optimizer: Optimizer) -> None:
+        """An optimizer is about to step."""
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        if self.active and all(isinstance(rate, float) for rate in rates):
+            self._now.rates[name] = tuple(rate for rate in rates if rate is not None)
+
+    def applied(self) -> None:
+        """An optimizer has stepped, or a scaler has decided that it does not."""
+        if self.active:
+            self._sequence = _nodes_made()
+            self._needs_rng = True
+
+    def close(self, closed: ClosedStep, losses: LossWatch) -> None:
+        """A step is over."""
+        if not self.active:
+            return
+        keys = sorted((key, series.site) for series in closed.series for key in series.losses)
+        values = tuple(value for value, _ in losses.of([(site, key) for key, site in keys]))
+        entry = self._entry(self._now, closed.step, closed.optimizers, values)
+        sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
+        sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
+        self._ring.push(closed.step, entry, sizes)
+        self._now, self._later = self._later, Notes()
+        self._bytes = sum(noted.nbytes for noted in self._now.events)
+        if not self._begun:
+            self.buffers.new_step()
+        self._begun = False
+
+    # How
+
+    def _is_elsewhere(self) -> bool:
+        return threading.get_ident() != self._thread()
+
+    def _notes(self) -> Notes:
+        """Of the step that what happens belongs to."""
+        return self._later if self._job.grouper.between_steps else self._now
+
+    def _add(self, notes: Notes, event: RecordedEvent) -> None:
+        copies, tree_bytes = self._copies.take()
+        noted = Noted(event, copies, EVENT_BYTES + tree_bytes)
+        notes.events.append(noted)
+        self._bytes += noted.nbytes
+        if self._copies.missing:
+            notes.missing |= self._copies.missing
+            self._copies.missing = {}
+        if self._bytes > self._limit_bytes:
+            self._make_room()
+
+    def _is_full(self, notes: Notes) -> bool:
+        if len(notes.events) < MAX_EVENTS and self._bytes <= self._limit_bytes:
+            return False
+        notes.missing["what came after as much as the memory for it holds (ring_mb)"] = None
+        return True
+
+    def _make_room(self) -> None:
+        """Forget the oldest batches that no model was trained on: somebody looks at the data."""
+        for notes in (self._now, self._later):
+            for noted in list(notes.events[:-1]):
+                if isinstance(noted.event, BatchHanded) and not noted.used:
+                    self._forget(notes, noted)
+                    notes.missing["batches that no model was trained on"] = None
+                if self._bytes <= self._limit_bytes / 2:
+                    return
+
+    def _forget(self, notes: Notes, noted: Noted) -> None:
+        notes.events.remove(noted)
+        self._bytes -= noted.nbytes
+
+    def _drop_evaluated(self, number: int) -> None:
+        """Forget the batch before of a loader if no model was trained on it."""
+        for notes in (self._now, self._later):
+            for noted in reversed(notes.events):
+                if isinstance(noted.event, BatchHanded) and noted.event.loader == number:
+                    if noted.evaluated and not noted.used:
+                        for other in (noted, *latest_evaluations(notes)):
+                            self._forget(notes, other)
+                    break
+
+    def _arguments(self, module: nn.Module, args: Sequence[Any], site: str) -> list[Tree]:
+        if self._redacted is None:
+            return [self._value("", value, site) for value in args]
+        kind: type = type(wrapped(module) or module)
+        names = argument_names(kind)
+        named = [*names, *(str(i) for i in range(len(names), len(args)))]
+        return [self._value(n, value, site) for n, value in zip(named, args, strict=False)]
+
+    def _value(self, name: str, value: Any, site: str) -> Tree:
+        what = f"an argument at {site}"
+        return self._copies.named(name, value, what, self._limit_bytes / ARRAY_SHARE)
+
+    def _changed_variables(self, frame: Any) -> Tree:
+        found: list[Any] = []
+        most = self._limit_bytes / VARIABLE_SHARE
+        for name, value in self._variables.of(frame):
+            if self._redacted is not None and self._redacted(name.rpartition(".")[2]):
+                tree = redaction(value)
+            else:
+                tree = self._copies.tree(value, f"the variable {name}", most, MAX_IN_VARIABLE)
+            found.append([name, tree])
+        return {"dict": found} if found else None
+
+    def _rng(self) -> Tree:
+        trees: list[Any] = []
+        for name, state in self._random.read():
+            known = self._random_trees.get(name)
+            if known is None or known[0] is not state:
+                known = self._random_trees[name] = (state, *self._copies.constants(state))
+            self._copies.use(known[2])
+            trees.append([name, known[1]])
+        return {"dict": trees}
+
+    def _is_carried(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has a graph that was made before this step."""
+        node = tensor.grad_fn
+        return node is not None and node._sequence_nr() < self._sequence
+
+    def _entry(
+        self,
+        notes: Notes,
+        step: int,
+        optimizers: tuple[str, ...],
+        losses: tuple[float, ...],
+    ) -> Entry:
+        copies: dict[str, Copy] = {}
+        for noted in notes.events:
+            copies |= noted.copies
+        unread = [f"the variables of {name}" for name in sorted(self._variables.unread)]
+        recorded = RecordedStep(
+            step=step,
+            events=tuple(noted.event for noted in notes.events),
+            optimizers=optimizers,
+            losses=losses,
+            carried=notes.carried,
+            rates=notes.rates,
+            missing=(*self.blind, *unread, *notes.missing),
+        )
+        return Entry(recorded, copies)
+
+
+def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _nodes_made() -> int:
+    """How many nodes of graphs this thread has made; private, a test pins it."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]

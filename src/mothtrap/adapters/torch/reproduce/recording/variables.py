@@ -1,0 +1,228 @@
+"""Which variables of the calling code a step is fed with: those that are not as they were.
+
+A replay starts the script again, which makes anew whatever was there before the first step:
+the whole data, say. So only what has changed since the code was first seen to call a model
+is taken, beside small tensors, which may be random and cost nothing to keep. Frames and
+values are not held: tensors and arrays are known by weak references.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+import types
+import weakref
+from collections import UserDict
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.reproduce.recording.frame_variables import variables
+from mothtrap.adapters.torch.reproduce.recording.generators import state_of
+
+SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
+"""Tensors that are kept although they have not changed: each, and together."""
+MAX_VALUES = 64
+"""Values in a container: longer ones are histories, or data. Chosen by hand."""
+MAX_DEPTH = 4
+"""Containers in containers."""
+OWNER = "self"
+"""The variable whose attributes are looked at, too; a model's have their own place in a state."""
+MAX_CODES = 128
+"""Places that call models and are told apart."""
+_UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
+
+_PLAIN = (int, float, bool, str, complex, bytes, types.NoneType, np.generic, torch.Size)
+_MAPPINGS = (dict, UserDict)
+_CONTAINERS = (list, tuple, set, *_MAPPINGS)
+_GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+MAX_TEXT = 1000
+"""Characters of a text."""
+
+_NEW = object()
+_SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
+
+
+class ChangedVariables:
+    """Remembers how variables were when a piece of code first called a model."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[CodeType, str], dict[str, Any]] = {}
+        self._kinds: dict[type, int] = {}
+        self._owner: object = None
+        self.unread: set[str] = set()
+
+    def of(self, frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+        """Yield name and value of the variables of a frame that have changed.
+
+        Of a method also attributes of its object, as `self.name`.
+
+        Args:
+            frame: that calls a model; of a comprehension also the function around it.
+        """
+        while frame is not None:
+            code = frame.f_code
+            named = variables(frame)
+            if named is None:
+                self.unread.add(code.co_name)
+            else:
+                yield from self._changed(code, named)
+                yield from self._attributes(code)
+            if code.co_name not in _UNNAMED_SCOPES:
+                return
+            outer = frame.f_back
+            same_file = outer is not None and outer.f_code.co_filename == code.co_filename
+            frame = outer if same_file else None
+
+    def _attributes(self, code: CodeType) -> Iterator[tuple[str, Any]]:
+        """Of the object whose method was looked at last, if it is one of the script's own."""
+        owner, self._owner = self._owner, None
+        if owner is not None and type(owner).__module__ not in sys.stdlib_module_names:
+            named = list(getattr(owner, "__dict__", {}).items())
+            yield from self._changed(code, iter(named), f"{OWNER}.")
+
+    def _changed(
+        self, code: CodeType, named: Iterator[tuple[str, Any]], prefix: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        seen = self._seen.get((code, prefix))
+        first = seen is None
+        if seen is None:
+            if len(self._seen) >= MAX_CODES:
+                del self._seen[next(iter(self._seen))]
+            seen = self._seen[code, prefix] = {}
+        kinds, small = self._kinds, 0
+        for name, value in named:
+            kind = kinds.get(type(value))
+            if kind is None:
+                kind = kinds[type(value)] = _kind_of(type(value))
+            if kind == _SKIPPED or name[:2] == "__" or name[:1] == ".":
+                if kind == _SKIPPED and name == OWNER and not prefix:
+                    self._owner = None if isinstance(value, nn.Module) else value
+                continue
+            if kind == _VALUE:
+                before = seen.get(name, _NEW)
+                if before is value or _is_long(value):
+                    continue
+                if first:
+                    seen[name] = value
+                elif type(before) is not type(value) or before != value:
+                    yield prefix + name, value
+                continue
+            mark = _state_of(value) if kind == _GENERATOR else _safe_mark(value, kind, kinds)
+            if mark is None:
+                continue
+            size = _small_size(value, kind)
+            if size and small + size <= SMALL_TOTAL:
+                small += size
+                yield prefix + name, value
+            elif not first and not _is_same(seen.get(name), mark):
+                yield prefix + name, value
+            if first:
+                seen[name] = mark
+
+
+def _kind_of(cls: type) -> int:
+    if issubclass(cls, nn.Parameter | nn.Module):
+        return _SKIPPED
+    for kinds, kind in (
+        (_PLAIN, _VALUE),
+        ((torch.Tensor,), _TENSOR),
+        ((np.ndarray,), _ARRAY),
+        (_CONTAINERS, _CONTAINER),
+        (_GENERATORS, _GENERATOR),
+    ):
+        if issubclass(cls, kinds):
+            return kind
+    return _CONTAINER if is_dataclass(cls) else _SKIPPED
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str | bytes) and len(value) > MAX_TEXT
+
+
+def _small_size(value: Any, kind: int) -> int:
+    """Bytes of a small tensor or array; 0 for anything else."""
+    if kind not in (_TENSOR, _ARRAY) or (kind == _TENSOR and value.requires_grad):
+        return 0
+    size = int(value.nbytes) if kind == _ARRAY or value.layout is torch.strided else 0
+    return size if size <= SMALL_BYTES else 0
+
+
+def _mark(value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
+    """What tells a value from another one later; None where it is not to be kept."""
+    if kind == _VALUE:
+        return None if _is_long(value) else (value,)
+    if kind == _TENSOR:
+        if value.grad_fn is not None:  # known by what it was computed from
+            return None
+        return weakref.ref(value), -1 if value.is_inference() else value._version
+    if kind == _ARRAY:
+        return weakref.ref(value), _glimpse(value)
+    if kind != _CONTAINER or depth > MAX_DEPTH:
+        return None
+    parts = _parts(value)
+    return None if parts is None else [type(value), *_marks(parts, kinds, depth + 1)]
+
+
+def _safe_mark(value: Any, kind: int, kinds: dict[type, int]) -> Any:
+    try:
+        return _mark(value, kind, kinds)
+    except Exception:  # whatever an object of the user's raises
+        return None
+
+
+def _state_of(generator: Any) -> Any:
+    """The state of a generator of the user's own, as a plain value."""
+    if isinstance(generator, torch.Generator):
+        state = generator.get_state()
+        return (ctypes.string_at(state.data_ptr(), state.nbytes),)
+    if isinstance(generator, random.Random):
+        return (generator.getstate(),)
+    return (repr(state_of(generator)),)
+
+
+def _marks(parts: list[Any], kinds: dict[type, int], depth: int) -> Iterator[Any]:
+    for part in parts:
+        kind = kinds.get(type(part))
+        if kind is None:
+            kind = kinds[type(part)] = _kind_of(type(part))
+        yield _mark(part, kind, kinds, depth)
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """What is in a container; None where that is too much."""
+    if isinstance(value, _MAPPINGS):
+        if len(value) > MAX_VALUES:
+            return None
+        return [part for pair in value.items() for part in pair]
+    if isinstance(value, list | tuple | set):
+        return list(value) if len(value) <= MAX_VALUES else None
+    return [getattr(value, field, None) for field in type(value).__dataclass_fields__]
+
+
+def _glimpse(array: Any) -> bytes:
+    """A few elements of an array, which has no version: what is written to shows in some."""
+    if array.dtype.hasobject or not array.size:
+        return b""
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
+    found: bytes = np.asarray(flat[:: max(1, array.size // 16)]).tobytes()
+    return found
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    if type(before) is not type(after):
+        return False
+    if isinstance(after, list):
+        return len(before) == len(after) and all(map(_is_same, before, after))
+    if isinstance(after, tuple):
+        if isinstance(after[0], weakref.ref):
+            # References to one living object are one reference; equality would ask tensors.
+            return before[0] is after[0] and before[1] == after[1]
+        return type(before[0]) is type(after[0]) and bool(before[0] == after[0])
+    return before is after

@@ -1,0 +1,1 @@
+"""A recorded step done again in a process that runs its script anew."""

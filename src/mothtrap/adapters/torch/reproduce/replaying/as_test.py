@@ -1,0 +1,264 @@
+"""Writes a test that shows a failure without the training around it.
+
+It holds the function, the module, or the operation that went wrong, with what it was given,
+as arrays in a file beside it. It is tried out before it stays: it must fail.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed
+from mothtrap.adapters.torch.reproduce.narrowing.usercalls import FunctionCall, ModuleCall, UserCall
+from mothtrap.adapters.torch.reproduce.replaying.retelling import CannotRetellError, Retelling
+
+TIMEOUT_S = 120.0
+"""How long a written test may take to fail; most of it is the import of torch."""
+TEST = "test_the_result_is_finite"
+
+_HEAD = '''"""{title}
+
+Written by `mothtrap replay --as-test`. {what} gets what it got in that step. The test
+fails as long as the step would go wrong, and passes once {mended} is mended.
+"""
+
+{imports}
+
+ARRAYS = np.load(Path(__file__).with_suffix(".npz"), allow_pickle=False)
+'''
+
+_SCRIPT = """
+SCRIPT = Path({path!r})
+sys.path.insert(0, str(SCRIPT.parent))
+SPEC = importlib.util.spec_from_file_location("script", SCRIPT)
+script = sys.modules["script"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(script)
+"""
+
+_HELPERS = '''
+
+def array(key):
+    """An array of the step."""
+    return ARRAYS[key].copy()
+
+
+def tensor(key, dtype, *, requires_grad=False):
+    """A tensor of the step."""
+    made = torch.from_numpy(array(key))
+    made = made if made.dtype == dtype else made.view(dtype)
+    return made.requires_grad_(requires_grad)
+'''
+
+_BUILT = '''
+
+def built(cls, training, values, parameters, buffers, modules):
+    """A module as it was, made without its constructor."""
+    module = cls.__new__(cls)
+    torch.nn.Module.__init__(module)
+    vars(module).update(values)
+    for name, parameter in parameters.items():
+        trained = parameter.requires_grad if parameter is not None else False
+        weight = None if parameter is None else torch.nn.Parameter(parameter.detach(), trained)
+        module.register_parameter(name, weight)
+    for name, buffer in buffers.items():
+        module.register_buffer(name, buffer)
+    for name, part in modules.items():
+        module.add_module(name, part)
+    module.training = training
+    return module
+'''
+
+_TEST = """
+
+{define}
+
+
+def test_the_result_is_finite():
+    subject = {subject}
+    args, kwargs = {given}
+{call}
+    assert all(torch.isfinite(part).all() for part in tensors(result))
+    if any(part.requires_grad for part in tensors(result)):
+        sum(part.sum() for part in tensors(result) if part.requires_grad).backward()
+        sources = [*tensors([args, kwargs]), *getattr(subject, "parameters", list)()]
+        gradients = [source.grad for source in sources if source.grad is not None]
+        assert all(torch.isfinite(gradient).all() for gradient in gradients)
+"""
+
+_TENSORS = '''
+
+def tensors(value):
+    """Every floating-point tensor in a value."""
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() or value.is_complex() else []
+    parts = list(value.values()) if isinstance(value, dict) else value
+    parts = parts if isinstance(parts, (list, tuple)) else []
+    return [one for part in parts for one in tensors(part)]
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is tested: source that defines it, that names it, that makes its arguments."""
+
+    words: str
+    mended: str
+    define: str
+    call: str
+    given: str
+
+
+def write(path: Path, found: Narrowed, title: str) -> str:
+    """Write a test of a failure, and the arrays beside it.
+
+    Args:
+        path: of the test, ends in `.py`.
+        found: what went wrong.
+        title: its first line.
+
+    Returns:
+        What was written, or why nothing was, for people.
+    """
+    why = "no operation was found to be at fault"
+    for tell in _subjects(found):
+        retelling = Retelling()
+        try:
+            subject = tell(retelling)
+        except CannotRetellError as err:
+            why = str(err)
+            continue
+        _write(path, _source(subject, retelling, found, title), retelling)
+        if _fails(path, found):
+            return f"{path.name} shows it with {subject.words} alone: pytest {path}"
+        why = f"{subject.words} alone does not go wrong"
+    path.unlink(missing_ok=True)
+    path.with_suffix(".npz").unlink(missing_ok=True)
+    return f"no test was written: {why}"
+
+
+def _subjects(found: Narrowed) -> Iterator[Callable[[Retelling], _Subject]]:
+    """What could be tested, from what shows most to what can be written most often."""
+    call = found.call
+    if call is None:
+        return
+    if call.inside is not None:
+        yield lambda retelling: _function(call.inside, retelling)  # type: ignore[arg-type]
+    for running in reversed(call.running):
+        if not type(running.module).__module__.startswith("torch."):
+            yield lambda retelling, running=running: _module(running, retelling)  # type: ignore[misc]
+            break
+    yield lambda retelling: _operation(call, retelling)
+
+
+def _function(call: FunctionCall, retelling: Retelling) -> _Subject:
+    name = retelling.named(call.function)
+    return _Subject(
+        words=f"`{call.function.__name__}`",
+        mended="it",
+        define="",
+        call=name,
+        given=f"((), {retelling.of(dict(call.arguments))})",
+    )
+
+
+def _module(call: ModuleCall, retelling: Retelling) -> _Subject:
+    made = retelling.module(call.module)
+    return _Subject(
+        words=f"module `{call.path}` ({type(call.module).__name__})",
+        mended="its forward",
+        define=f'def module():\n    """Module {call.path} before the step."""\n    return {made}',
+        call="module()",
+        given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
+    )
+
+
+def _operation(call: UserCall, retelling: Retelling) -> _Subject:
+    lines = "".join(f"    # {place}\n" for place in call.stack[:1])
+    body = f"{lines}    return {call.function}(*args, **kwargs)"
+    return _Subject(
+        words=call.function,
+        mended="`operation`",
+        define=f'def operation(*args, **kwargs):\n    """What went wrong, to be mended."""\n{body}',
+        call="operation",
+        given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
+    )
+
+
+def _source(subject: _Subject, retelling: Retelling, found: Narrowed, title: str) -> str:
+    modules = sorted(retelling.imports - {"builtins"})
+    lines = ["from pathlib import Path", "", "import numpy as np"]
+    if retelling.script is not None:
+        lines = ["import importlib.util", "import sys", *lines]
+    lines += [f"import {name}" for name in modules]
+    head = _HEAD.format(
+        title=title,
+        what=subject.words[:1].upper() + subject.words[1:],
+        mended=subject.mended,
+        imports="\n".join(lines),
+    )
+    if retelling.script is not None:
+        head += _SCRIPT.format(path=str(retelling.script))
+    autocast = found.call.autocast if found.call is not None else None
+    test = _TEST.format(
+        define=subject.define,
+        subject=subject.call,
+        given=subject.given,
+        call=_call(autocast),
+    )
+    helpers = _HELPERS + (_BUILT if "built(" in subject.define else "") + _TENSORS
+    return re.sub(r"\n{4,}", "\n\n\n", head + helpers + test)
+
+
+def _call(autocast: tuple[str, torch.dtype] | None) -> str:
+    call = "    result = subject(*args, **kwargs)"
+    if autocast is None:
+        return call
+    return f"    with torch.autocast({autocast[0]!r}, dtype={autocast[1]}):\n    {call}"
+
+
+def _write(path: Path, source: str, retelling: Retelling) -> None:
+    path.write_text(source, encoding="utf-8")
+    with path.with_suffix(".npz").open("wb") as file:
+        np.savez_compressed(file, **retelling.arrays)  # type: ignore[arg-type]
+
+
+def _fails(path: Path, found: Narrowed) -> bool:
+    """Whether the test fails, and in the way that is meant."""
+    tried = f"import runpy; runpy.run_path({str(path)!r})[{TEST!r}]()"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}
+    environment["MOTHTRAP_DISABLE"] = "1"
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", tried],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    expected = (found.error or "AssertionError").partition(":")[0]
+    last = ended.stderr.strip().splitlines()[-1:] or [""]
+    return ended.returncode != 0 and last[0].partition(":")[0].endswith(expected)
+
+
+def with_copies(value: Any) -> Any:
+    """The same containers with copies of their tensors, as they are at this moment."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(with_copies(part) for part in value)
+    if type(value) is dict:
+        return {key: with_copies(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,85 @@
+"""Begins a replay in a process that a framework has just been imported into."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.adapters.torch.reproduce.replaying.building import BuiltReplay, build
+from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
+from mothtrap.adapters.torch.reproduce.replaying.replaying import Replaying
+from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.capture.containment import Containment, say_on_stderr
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core import registry
+from mothtrap.core.config import Config
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.snapshot.format import load
+
+QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
+"""Nothing is captured and nothing recorded: the tracer only names what it sees."""
+
+
+def begin(plan: ReplayPlan, rank: int | None) -> None:
+    """Play a snapshot to the script that is about to run.
+
+    Args:
+        plan: what is asked.
+        rank: of this process; None where it has none, as yet.
+    """
+    tracer = _tracer()
+    witness = ProcessWitness(tracer)
+    atexit.register(lambda: witness)  # for as long as the process lives
+    if rank is None and len(plan.workers) > 1:
+        _wait_for_rank(lambda: _play(plan, tracer, torch.distributed.get_rank()))
+    else:
+        _play(plan, tracer, rank)
+
+
+def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> None:
+    number = rank if rank in plan.workers else min(plan.workers)
+    loaded = load(Path(plan.workers[number]))
+    truth = StepTruth(tracer.optimizers)
+    Replaying(plan, loaded, tracer, truth, Outcome(plan, number)).install()
+
+
+def _wait_for_rank(act: Callable[[], None]) -> None:
+    """Do something once this process knows which of several it is; most never come to it."""
+    original = torch.distributed.init_process_group
+
+    @functools.wraps(original)
+    def initialize(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        act()
+
+    setattr(torch.distributed, "init_process_group", initialize)  # noqa: B010
+
+
+def begin_built(plan: ReplayPlan, name: str) -> None:
+    """Play a snapshot to a model and a loss that a function makes; ends the process.
+
+    Args:
+        plan: what is asked.
+        name: of the function, `module:function`.
+
+    Raises:
+        ReplayError: it does not make them.
+    """
+    number = min(plan.workers)
+    loaded = load(Path(plan.workers[number]))
+    BuiltReplay(plan, loaded, _tracer(), Outcome(plan, number)).run(build(name))
+
+
+def _tracer() -> Tracer:
+    reducer: Any = registry.load("mothtrap.statistics", "torch")
+    recorder: Recorder[torch.Tensor] = Recorder(
+        reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
+    )
+    return Tracer(recorder, config=QUIET)

@@ -1,0 +1,116 @@
+"""Says whether a step came to what it came to in the run, to the last bit."""
+
+from __future__ import annotations
+
+import math
+import os
+import traceback
+from collections.abc import Sequence
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch import frames
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.core.replays import Difference, ReplayResult
+from mothtrap.core.snapshots import Truth
+
+MAX_GRADIENTS = 32
+"""Parameters named whose gradients are not finite."""
+
+
+class Comparison:
+    """Compares the step in progress with the truth of the run.
+
+    Args:
+        step: tells what the step in progress comes to.
+        optimizers: know the parameters.
+        expected: None where the run does not say.
+    """
+
+    def __init__(self, step: StepTruth, optimizers: OptimizerWatch, expected: Truth | None) -> None:
+        self._step, self._optimizers, self._expected = step, optimizers, expected
+
+    def result(self, *, error: BaseException | None = None) -> ReplayResult:
+        """What the step came to, up to here; `error` is what ended it."""
+        every = [optimizer for _, optimizer in self._optimizers.alive()]
+        text = f"{type(error).__name__}: {error}" if error is not None else None
+        found = self._step.tell(every, exception=text)
+        losses = tuple(float(loss) for loss in self._step.losses().values())
+        bad = self._nonfinite_gradients(every)
+        result = compared(found, self._expected, losses, bad)
+        if error is None:
+            return result
+        return msgspec.structs.replace(result, raised_at=raised_at(error))
+
+    def _nonfinite_gradients(self, every: Sequence[Optimizer]) -> tuple[str, ...]:
+        names = {}
+        expected = self._expected.gradients if self._expected is not None else {}
+        for optimizer in every:
+            for parameter in parameters(optimizer):
+                name = self._optimizers.name_of(parameter)[0]
+                # Those of others may be left over from other steps.
+                if parameter.grad is None or (expected and name not in expected):
+                    continue
+                gradient = parameter.grad
+                values = gradient._values() if gradient.is_sparse else gradient
+                if not bool(torch.isfinite(values).all()):
+                    names[name] = True
+        return tuple(names)
+
+
+def compared(
+    found: Truth, expected: Truth | None, losses: tuple[float, ...], bad: tuple[str, ...]
+) -> ReplayResult:
+    """The result of a step.
+
+    Args:
+        found: what it came to.
+        expected: in the run; None where that does not say.
+        losses: of its backwards, in order.
+        bad: parameters whose gradients are not finite.
+    """
+    notes = () if expected is not None else ("the run kept no digests to compare with",)
+    difference = first_difference(found, expected) if expected is not None else None
+    return ReplayResult(
+        reached=True,
+        match=None if expected is None else difference is None,
+        compared=0 if expected is None else len(expected.losses) + len(expected.gradients),
+        difference=difference,
+        losses=losses,
+        nonfinite=bool(bad) or not all(map(math.isfinite, losses)),
+        nonfinite_gradients=bad[:MAX_GRADIENTS],
+        exception=found.exception,
+        notes=notes,
+    )
+
+
+def first_difference(found: Truth, expected: Truth) -> Difference | None:
+    """The first loss, then gradient, then exception that is not what is expected."""
+    if found.exception != expected.exception:
+        return Difference(
+            kind="exception",
+            name="exception",
+            found=found.exception,
+            expected=expected.exception,
+        )
+    for site, digest in expected.losses.items():
+        if found.losses.get(site) != digest:
+            return Difference(kind="loss", name=site, found=found.losses.get(site), expected=digest)
+    for name, digest in expected.gradients.items():
+        if found.gradients.get(name) != digest:
+            return Difference(
+                kind="gradient", name=name, found=found.gradients.get(name), expected=digest
+            )
+    return None
+
+
+def raised_at(error: BaseException) -> str | None:
+    """The innermost line of the user's code that an exception passed."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frames.is_users(frame):
+            place = frames.line_of(os.path.abspath(frame.f_code.co_filename), line)
+    return place

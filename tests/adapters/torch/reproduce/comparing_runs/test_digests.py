@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.adapters.torch.watched import Seen, batch, classifier, sgd, watched
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import DataLoader, TensorDataset
+
+from mothtrap.adapters.torch.reproduce.comparing_runs import digests
+from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
+from mothtrap.statistics import torch as arithmetic
+
+
+def owners(seen: Seen, step: int) -> list[str]:
+    return [s.of for s in seen.steps()[step].scalars if s.name == DIGEST]
+
+
+def values(seen: Seen, owner: str) -> list[float]:
+    return seen.scalars(DIGEST, owner)
+
+
+def step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor
+) -> None:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+class Job:
+    """As much of a job as digests need."""
+
+    def __init__(self) -> None:
+        self.recorder = self.grouper = self
+        self.step = 0
+
+    def scalar(self, *_: object) -> None:
+        pass
+
+
+BATCH = torch.randn(4, 6), torch.arange(4)
+RANDOM = ["rng.python", "rng.numpy", "rng.torch"]
+
+
+def test_a_batch_of_a_loader_and_random_states_are_told_at_every_step() -> None:
+    model, data = classifier(), TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, y in DataLoader(data, 4):
+            step(model, optimizer, x, y)
+    batches = ["batch:loader 1.0", "batch:loader 1.1", "rows:loader 1"]
+    state = ["weight:0.weight", "bias:0.bias", "weight:2.weight", "bias:2.bias"]
+    assert owners(seen, 0) == [*state, *batches, *RANDOM]  # the targets are the batch's
+    assert owners(seen, 1) == [*batches, *RANDOM]
+    first, second = values(seen, "batch:loader 1.0")
+    assert first == as_scalar(arithmetic.digest(data.tensors[0][:4])) != second
+
+
+def test_what_no_loader_gave_is_told_of_where_it_is_used() -> None:
+    model, (x, y) = classifier(), batch()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(2):
+            step(model, optimizer, x, y)
+    assert owners(seen, 1) == ["input:input", "rows:input", *RANDOM, "target"]
+    assert len(set(values(seen, "target"))) == 1
+
+
+def test_micro_batches_have_digests_each() -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            nn.functional.cross_entropy(model(batch()[0]), batch()[1]).backward()
+        optimizer.step()
+    assert owners(seen, 0).count("input:input") == 3
+    assert owners(seen, 0).count("rng.torch") == 3
+
+
+def test_batches_of_an_evaluation_are_not_those_of_a_step() -> None:
+    model, data = classifier(), TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        step(model, optimizer, *batch())
+        with torch.no_grad():
+            for x, _ in DataLoader(data, 4):
+                model(x)
+        step(model, optimizer, *batch())
+    assert not any(owner.startswith("batch:") for owner in owners(seen, 1))
+
+
+def test_a_teacher_that_is_called_first_does_not_take_the_batch_away() -> None:
+    model, teacher = classifier(), classifier()
+    data = TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x, _ in DataLoader(data, 4):
+            optimizer.zero_grad()
+            with torch.no_grad():
+                wanted = teacher(x)
+            nn.functional.mse_loss(model(x), wanted).backward()
+            optimizer.step()
+    assert len(values(seen, "batch:loader 1.0")) == 2
+
+
+def test_no_operation_is_made_that_a_mode_could_see() -> None:
+    class Counts(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.count += 1
+            return func(*args, **(kwargs or {}))
+
+    digesting = digests.DigestWatch(Job())
+    with Counts() as mode:
+        digesting.loaded("loader 1", [("0", BATCH[0]), ("1", BATCH[1])])
+        digesting.called([("input", BATCH[0])], True, True)
+        digesting.loss_called([None, BATCH[1]], {})
+    assert mode.count == 0
+
+
+def test_rows_add_up_whatever_their_order() -> None:
+    model, (x, y) = classifier(), batch(rows=6)
+    with watched() as seen:
+        optimizer = sgd(model)
+        step(model, optimizer, x, y)
+        step(model, optimizer, x[[3, 1, 0, 2, 5, 4]], y)
+        step(model, optimizer, x[:2], y[:2])
+        step(model, optimizer, x[2:], y[2:])
+    whole, turned, one, other = (int(value) for value in values(seen, "rows:input"))
+    assert whole == turned == (one + other) % MODULUS
+    assert len(set(values(seen, "input:input"))) == 4
+
+
+def test_buffers_are_told_as_they_were_before_the_first_forward() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    mean = as_scalar(arithmetic.digest(torch.zeros(4)))
+    with watched() as seen:
+        step(model, sgd(model), *batch())
+    assert values(seen, "buffer:1.running_mean") == [mean]
+
+
+def test_gradients_and_weights_are_told_at_every_step_where_asked_for() -> None:
+    model = classifier()
+    with watched() as seen:
+        seen.tracer.digests.every_tensor = True
+        optimizer = sgd(model)
+        wanted = []
+        for _ in range(2):
+            wanted.append(as_scalar(arithmetic.digest(model[2].weight)))
+            step(model, optimizer, *batch())
+        gradient = as_scalar(arithmetic.digest(model[2].weight.grad))
+    assert values(seen, "weight:2.weight") == wanted
+    assert values(seen, "gradient:2.weight")[1] == gradient
+    assert len(values(seen, "gradient:0.bias")) == 2
+
+
+def test_bare_parameters_are_told_before_the_first_step() -> None:
+    scale = torch.ones(3, requires_grad=True)
+    with watched() as seen:
+        optimizer = torch.optim.SGD([scale], lr=0.1)
+        for _ in range(2):
+            (scale * 2).sum().backward()
+            optimizer.step()
+    assert values(seen, "weight:SGD.parameters[0]") == [as_scalar(arithmetic.digest(torch.ones(3)))]
+
+
+def test_parameters_that_the_first_forward_makes_are_told_before_the_first_step() -> None:
+    model = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Linear(4, 3))
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(2):
+            step(model, optimizer, *batch())
+    assert len(values(seen, "weight:2.weight")) == len(values(seen, "weight:0.weight")) == 1
+
+
+def test_a_tensor_that_was_changed_in_place_is_told_anew() -> None:
+    model, (x, y) = classifier(), batch()
+    with watched() as seen:
+        optimizer = sgd(model)
+        model(x)
+        x.add_(1)
+        step(model, optimizer, x, y)
+    assert len(set(values(seen, "input:input"))) == 2
+
+
+def test_a_model_that_is_too_large_is_told_of_as_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "STATE_BYTES", 16)
+    model = classifier()
+    with watched() as seen:
+        step(model, sgd(model), *batch())
+    assert "digests of the first weights" in seen.blind()
+    assert values(seen, "weight:0.weight") == []

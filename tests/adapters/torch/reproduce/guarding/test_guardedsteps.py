@@ -1,0 +1,191 @@
+"""An unsound step is as if it had not been, whatever the optimizer; all else is as it was."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import pytest
+import torch
+from tests.adapters.torch.reproduce.guarding.guarded_loops import (
+    BAD,
+    LOOPS,
+    STEPS,
+    ClosureTwice,
+    Trained,
+    batch,
+    finite,
+    network,
+    same,
+    skipped,
+)
+from tests.adapters.torch.watched import watched
+from torch import nn, optim
+
+from mothtrap.core.config import Config
+from mothtrap.core.observations import StepGuarded
+
+SKIP = Config(on_nonfinite="skip")
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_bad_step_leaves_weights_and_state_as_if_it_had_not_been(name: str) -> None:
+    with watched(config=SKIP) as seen:
+        guarded = LOOPS[name](False)
+    twin = LOOPS[name](True)
+    assert finite(guarded)
+    assert same(guarded, twin)
+    assert skipped(seen) == list(BAD)
+    assert len(seen.steps()) == STEPS
+
+
+@pytest.mark.parametrize("name", ["adam", "lbfgs", "muon and adamw"])
+def test_without_the_guard_the_same_loops_are_spoilt(name: str) -> None:
+    assert not finite(LOOPS[name](False))
+
+
+@pytest.mark.parametrize("name", ["adam", "lbfgs", "sam", "muon and adamw", "accumulation"])
+def test_reporting_changes_nothing(name: str) -> None:
+    with watched(config=Config()) as seen:
+        reported = LOOPS[name](False)
+    alone = LOOPS[name](False)
+    assert all(
+        torch.equal(a.nan_to_num(7), b.nan_to_num(7))
+        for a, b in zip(reported.model.parameters(), alone.model.parameters(), strict=True)
+    )
+    assert not seen.observed(StepGuarded)
+    assert not any(record.skipped for record in seen.steps())
+
+
+def test_what_only_the_second_evaluation_of_a_closure_shows_is_undone() -> None:
+    def loop(twin: bool) -> Trained:
+        model = network()
+        optimizer = ClosureTwice(list(model.parameters()))
+        for step in range(STEPS):
+            x, y = batch(False)
+            if twin and step in BAD:
+                continue
+            evaluations = []
+
+            def evaluate() -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)  # noqa: B023
+                if step in BAD and evaluations:  # noqa: B023
+                    loss = loss * math.nan
+                evaluations.append(loss)  # noqa: B023
+                loss.backward()
+                return loss
+
+            optimizer.step(evaluate)
+        return Trained(model, optimizer)
+
+    with watched(config=SKIP) as seen:
+        guarded = loop(False)
+    assert same(guarded, loop(True))
+    assert skipped(seen) == list(BAD)
+
+
+def test_optimizers_in_the_backward_undo_what_they_applied_before_the_fault_showed() -> None:
+    def loop(twin: bool) -> Trained:
+        model = network()
+        own = {p: optim.Adam([p], lr=0.01) for p in model.parameters()}
+
+        def apply(parameter: torch.Tensor) -> None:
+            if bad and parameter is model[0].weight:  # reached when others were applied
+                parameter.grad[0, 0] = math.nan  # type: ignore[index]
+            own[parameter].step()  # type: ignore[index]
+            own[parameter].zero_grad()  # type: ignore[index]
+
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(apply)
+        for step in range(STEPS):
+            x, y = batch(False)
+            bad = step in BAD
+            if not (twin and bad):
+                nn.functional.cross_entropy(model(x), y).backward()
+        return Trained(model, *own.values())
+
+    with watched(config=SKIP) as seen:
+        guarded = loop(False)
+    assert same(guarded, loop(True))
+    assert skipped(seen) == list(BAD)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_scheduler_counts_on_and_does_not_complain() -> None:
+    model = network()
+    with watched(config=SKIP) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=1.0)
+        scheduler = optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        for step in range(3):
+            x, y = batch(step == 0)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            scheduler.step()
+    assert skipped(seen) == [0]
+    assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+def test_what_a_hook_of_the_optimizer_repairs_is_sound() -> None:
+    def repair(optimizer: optim.Optimizer, *_: object) -> None:
+        for p in optimizer.param_groups[0]["params"]:
+            p.grad.nan_to_num_(0.0)
+
+    model = network()
+    with watched(config=SKIP) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        optimizer.register_step_pre_hook(repair)
+        applied: list[int] = []
+        optimizer.register_step_post_hook(lambda *_: applied.append(1))
+        for broken in (False, True, False):
+            nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1]).backward()
+            if broken:
+                model[0].weight.grad[0, 0] = math.nan
+            optimizer.step()
+            optimizer.zero_grad()
+    assert skipped(seen) == []
+    assert len(applied) == 3
+
+
+def test_hooks_after_a_step_that_was_not_made_do_not_run() -> None:
+    model = network()
+    with watched(config=SKIP):
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        applied: list[int] = []
+        optimizer.register_step_post_hook(lambda *_: applied.append(1))
+        for step in range(3):
+            x, y = batch(step == 1)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            assert optimizer.step() is None
+        assert not optimizer._optimizer_step_pre_hooks
+    assert len(applied) == 2
+
+
+def test_mothtrap_watch_guards_the_optimizer_it_was_given_and_gives_its_step_back() -> None:
+    model, other = network(), network()
+    optimizer, alone = optim.SGD(model.parameters(), lr=0.1), optim.SGD(other.parameters(), lr=0.1)
+    scheduler = optim.lr_scheduler.StepLR(optimizer, 1)
+    own = vars(optimizer)["step"]
+    with watched(model, optimizer, config=SKIP) as seen, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step in range(3):
+            x, y = batch(step == 1)
+            for net, each in ((model, optimizer), (other, alone)):
+                each.zero_grad()
+                nn.functional.cross_entropy(net(x), y).backward()
+                each.step()
+            scheduler.step()
+    assert skipped(seen) == [1]
+    assert finite(Trained(model))
+    assert not finite(Trained(other))
+    assert vars(optimizer)["step"] is own
+
+
+def test_classes_are_as_before_when_watching_ends() -> None:
+    before = optim.SGD.step
+    with watched(config=SKIP):
+        optim.SGD(network().parameters(), lr=0.1)
+        assert optim.SGD.step is not before
+    assert optim.SGD.step is before
