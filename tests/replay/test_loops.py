@@ -165,13 +165,14 @@ def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(
     assert (again["step"], again["match"]) == (8, True), again
 
 
+@pytest.mark.parametrize("leave", ["c", "q"])
 def test_a_debugger_opens_before_the_line_of_the_first_bad_operation(
-    preloaded: Preloaded, tmp_path: Path
+    leave: str, preloaded: Preloaded, tmp_path: Path
 ) -> None:
     target = [*preloaded.python, str(PROGRAMS / "log_of_zero.py")]
     path = kept(target, preloaded, tmp_path, step=None)
     words = [*MOTHTRAP, "replay", path, "--pdb"]
-    outcome = run(words, cwd=path, text="p 'rows', tuple(x.shape)\nc\n")
+    outcome = run(words, cwd=path, text=f"p 'rows', tuple(x.shape)\n{leave}\n")
     assert outcome.returncode == 0, outcome.stderr
     assert "the debugger opens before" in outcome.stderr
     assert "('rows', (16, 8))" in outcome.stdout

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from mothtrap.adapters.torch import frames
 from mothtrap.capture.containment import say_on_stderr
 
-HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c to the end"
+HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q to the end"
 
 
 class _Debugger(pdb.Pdb):
@@ -40,6 +40,13 @@ class _Debugger(pdb.Pdb):
         else:
             self._set_stopinfo(self.botframe, None, -1)  # type: ignore[attr-defined]
         sys.settrace(self.trace_dispatch)
+
+    def do_quit(self, arg: str) -> bool | None:
+        """Leave the debugger: the step goes on to its end, where it is compared."""
+        self.clear_all_breaks()
+        return self.do_continue(arg)
+
+    do_q = do_exit = do_EOF = do_quit
 
 
 class _PostMortem(pdb.Pdb):
