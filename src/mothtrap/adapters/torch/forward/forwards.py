@@ -67,7 +67,7 @@ class ForwardWatch:
         self._thread = threading.get_ident()
         self._running: list[int] = []
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
-        self._in_root = self._root_owned = False
+        self._in_root = self._root_owned = self._is_quiet = False
         self._before_it: weakref.ref[nn.Module] | None = None
         self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
@@ -145,7 +145,8 @@ class ForwardWatch:
             while self._running.pop() != id(module):
                 pass
             if output is not None or sys.exc_info()[1] is None:
-                self._job.contain(self._returned, module, output)
+                plain = self._is_quiet and self._running and type(output) is torch.Tensor
+                self._job.contain(self._passed if plain else self._returned, module, output)
 
     def _is_observed(self) -> bool:
         if not self._job.live or threading.get_ident() != self._thread:
@@ -154,6 +155,14 @@ class ForwardWatch:
             self.recomputes = True
             return False
         return torch._C._get_tracing_state() is None
+
+    def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
+        """A part of a model returned one tensor, of which nobody wants more than to have it."""
+        if self._trains and not self._is_handed_on(module, output):
+            self.held.add(module, output)
+        self._last_output = weakref.ref(output)
+        if module._parameters:
+            self._before_it = weakref.ref(module)
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
@@ -188,7 +197,7 @@ class ForwardWatch:
         self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
 
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
-        self._in_root = False
+        self._in_root = self._is_quiet = False
         self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
         if module in self._rootless:
             self._keep_loss_inputs(args, kwargs)
@@ -223,6 +232,8 @@ class ForwardWatch:
         self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
         self._before_it = None
+        looking = self.narrow.looks or self.reach.looks or self.looks.active
+        self._is_quiet = not (looking or self._takes_outputs)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:
@@ -336,7 +347,7 @@ class ForwardWatch:
     def _is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
         """Whether a container merely returns what its last child returned."""
         last = self._last_output
-        return last is not None and last() is tensor and bool(module._modules)
+        return bool(module._modules) and last is not None and last() is tensor
 
 
 def _is_loss(module: nn.Module) -> bool:

@@ -49,12 +49,13 @@ class HeldOutputs:
 
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""
-        kept: torch.Tensor | weakref.ref[torch.Tensor] = weakref.ref(output)
-        if has_own_values(output):
-            size = output.numel() * output.element_size()
-            if self._bytes + size <= HELD_BYTES:
-                self._bytes += size
-                kept = output.detach()
+        kept: torch.Tensor | weakref.ref[torch.Tensor]
+        size = output.numel() * output.element_size()
+        if self._bytes + size <= HELD_BYTES and has_own_values(output):
+            self._bytes += size
+            kept = output.detach()
+        else:
+            kept = weakref.ref(output)
         self._entries.append((weakref.ref(module), kept))
 
     def let_go(self) -> None:

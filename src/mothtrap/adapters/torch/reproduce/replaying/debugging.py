@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from mothtrap.adapters.torch import frames
 from mothtrap.capture.containment import say_on_stderr
 
-HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q to the end"
+HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q on"
 
 
 class _Debugger(pdb.Pdb):
