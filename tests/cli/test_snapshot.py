@@ -14,6 +14,7 @@ from tests.snapshot import samples
 from tests.store.test_layout import info
 
 import mothtrap
+from mothtrap.core.runs import RunEnd
 from mothtrap.snapshot import format as files
 from mothtrap.store import layout
 
@@ -62,6 +63,7 @@ def ended(tmp_path: Path) -> Path:
         folder = files.folder_of(run, step, 0)
         files.write(folder, samples.snapshot(step, state_step=7), samples.STATE, samples.STEPS)
     (files.folder_of(run, 12, 0) / files.HEAD).write_text("{}")
+    layout.write_end(run / "1", RunEnd(exit_code=0, ended_s=1.0))
     return run
 
 

@@ -19,6 +19,8 @@ from mothtrap.cli import main
 
 PYTHON = (sys.executable,)
 MOTHTRAP = (*PYTHON, "-m", "mothtrap")
+FULL = os.environ.get("HARNESS") == "full"
+"""Whether families of programs that take minutes are run as a whole, or in part."""
 TIMEOUT_S = 300
 """Far above what any program needs: a hang becomes a failure, not a stuck suite."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.harness.preloaded import Preloaded
 from tests.harness.programs import PROGRAMS, Program
-from tests.harness.running import Cache, Outcome, environment, observed, run, show
+from tests.harness.running import FULL, Cache, Outcome, environment, observed, run, show
 
 ALL_KINDS = {
     "whole": {
@@ -40,8 +40,9 @@ MODES = {
     "hooks_only": {"MOTHTRAP_CAPTURE": "off"},
     "guarded": {"MOTHTRAP_ON_NONFINITE": "skip", "MOTHTRAP_MAX_GRADIENT_NORM": "1e9"},
 }
-SAMPLED = {"gan", "encoder_eval_fast_path", "jit_script"}
+SAMPLED = {"encoder_eval_fast_path"}
 WHOLE = SAMPLED | {
+    *("gan", "jit_script"),
     *("plain_loop", "checkpointing"),
     *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
@@ -51,7 +52,7 @@ CHOSEN = {
     "everything": PROGRAMS.keys() - WHOLE,  # which take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
-    "guarded": {"torchrun_ddp", "fp16_scaler", "lbfgs", "optimizer_in_backward", "sam_closure"},
+    "guarded": {"torchrun_ddp", "lbfgs"},
 }
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
@@ -59,7 +60,7 @@ CASES = [
     for program in PROGRAMS.values()
     for mode in MODES
     for seed in SEEDS
-    if program.name in CHOSEN.get(mode, SAMPLED) or os.environ.get("HARNESS") == "full"
+    if program.name in CHOSEN.get(mode, SAMPLED) or FULL
 ]
 
 

@@ -39,9 +39,9 @@ class Check(NamedTuple):
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 @click.pass_context
 def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
-    """Look whether this environment lets mothtrap work; exit with 1 when it does not.
+    """Look whether mothtrap can work here, or what keeps a run from being repeated.
 
-    With RUN, a path or the name of a run: say what keeps that run from giving the same
+    Exits with 1 when mothtrap cannot work here. With RUN, a path or the name of a run: say what keeps that run from giving the same
     numbers again, and how to mend it; exit with 1 when it will not.
 
     \b

@@ -59,7 +59,9 @@ def command(
     show_output: bool,
     **asked: Any,
 ) -> None:
-    """Do a recorded step again; without RUN, of the latest run.
+    """Do a recorded step again, and say which operation and which rows made it go wrong.
+
+    Without RUN: of the latest run.
 
     The script is started again, up to its first step. There it is given what it was given
     in the run: batch, weights, random states. Its own code does the step; then it is ended.

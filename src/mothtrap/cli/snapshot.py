@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
 @click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
 def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
-    """Have a running job keep its next step; without RUN, the latest.
+    """Have a running job keep its next step, so that it can be done again elsewhere.
+
+    Without RUN: the latest one.
 
     \b
     mothtrap snapshot RUN           of the next step, and wait until it is written
