@@ -41,13 +41,9 @@ class Check(NamedTuple):
 def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
     """Look whether mothtrap can work here, or what keeps a run from being repeated.
 
-    Exits with 1 when mothtrap cannot work here. With RUN, a path or the name of a run: say what keeps that run from giving the same
-    numbers again, and how to mend it; exit with 1 when it will not.
-
-    \b
-    will          the numbers of another run will be different
-    may           they may be: it depends on what the script does
-    cannot tell   the run's ledger does not show it
+    Exits with 1 when mothtrap cannot work here. With RUN, a path or the name of a run: say
+    what keeps that run from giving the same numbers again, and how to mend it; exit with 1
+    when it will not.
     """
     if run is not None:
         found, name = _hindrances(run, runs_dir)
