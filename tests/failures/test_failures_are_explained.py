@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.failures.expected import FAILURES, UNEXPLAINED
 from tests.harness.preloaded import Preloaded
-from tests.harness.running import PYTHON, observed, run, show
+from tests.harness.running import FULL, PYTHON, observed, run, show
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -18,7 +18,7 @@ def failing(name: str, runs_dir: Path, preloaded: Preloaded) -> list[str]:
     return observed(target, runs_dir=runs_dir, name="failed", python=preloaded.python)
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", list(FAILURES)[:: 1 if FULL else 2])
 def test_what_ended_the_script_is_explained(
     name: str, tmp_path: Path, preloaded: Preloaded
 ) -> None:
