@@ -19,6 +19,7 @@ from mothtrap.cli._findings import (
     show,
 )
 from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
+from mothtrap.cli._options import runs_dir_option
 
 
 @click.command(name="analyze")
@@ -39,7 +40,7 @@ from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 @fail_on_option(default="error")
 @baseline_option
 @click.option("--strict", is_flag=True, help="Exit with 2 when a rule itself failed.")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,

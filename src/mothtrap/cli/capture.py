@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 
 if TYPE_CHECKING:
     from mothtrap.core.control import CaptureRequest
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     help="In this mode [default: train].",
 )
 @click.option("--timeout", type=float, default=30.0, show_default=True, metavar="S")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 def command(
     run: str | None, runs_dir: str | None, lists: bool, timeout: float, **asked: Any
 ) -> None:

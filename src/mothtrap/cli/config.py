@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
+from mothtrap.cli._options import format_option
+
 
 @click.command(name="config")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of the settings.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@format_option
 def command(as_schema: bool, form: str) -> None:
     """Show the settings in force and where each comes from, or the schema of the file.
 

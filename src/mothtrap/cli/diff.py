@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from mothtrap.cli._options import format_option, runs_dir_option
+
 
 @click.command(name="diff")
 @click.argument("first", metavar="A")
@@ -32,10 +34,8 @@ import click
     metavar="GLOB",
     help="Do not compare what has this name, e.g. 'rng.*' or 'batch:*'; may be given again.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@format_option
+@runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from mothtrap.cli._options import format_option, runs_dir_option
+
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
     from mothtrap.report.hindrances import Hindrance
@@ -33,10 +35,8 @@ class Check(NamedTuple):
 
 @click.command(name="doctor")
 @click.argument("run", required=False)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@format_option
+@runs_dir_option
 @click.pass_context
 def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
     """Look whether mothtrap can work here, or what keeps a run from being repeated.

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 
 
 @click.command(name="export")
@@ -26,7 +27,7 @@ from mothtrap.cli._group import Refusal
 @click.option(
     "--steps", default=":", metavar="A:B", help="Steps from A to before B; one may be left out."
 )
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 def command(
     run: str | None, to: str, output: str, tensors: str, steps: str, runs_dir: str | None
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 
 if TYPE_CHECKING:
     from mothtrap.core.observations import WorkerStarted
@@ -25,7 +26,7 @@ write: from here its process cannot be seen. Chosen by hand."""
 
 
 @click.command(name="gc")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N latest runs.")
 @click.option("--older-than", metavar="AGE", help="Remove what is older: 90m, 12h, 30d, 2w.")
 @click.option("--max-size", metavar="SIZE", help="Remove the oldest above 500MB, 20GB, 1TiB.")

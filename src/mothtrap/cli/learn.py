@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 
 
 @click.command(name="learn")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="The file to make (TOML).")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
     """Infer from healthy runs what must hold in others.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import format_option
 
 if TYPE_CHECKING:
     from mothtrap.report.summary import RunSummary
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(name="ls")
 @click.argument("runs_dir", required=False, metavar="[DIR]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@format_option
 def command(runs_dir: str | None, form: str) -> None:
     """List the runs, the latest last.
 

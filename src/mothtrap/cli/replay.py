@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 
 
 class _WithCommand(click.Command):
@@ -46,7 +47,7 @@ class _WithCommand(click.Command):
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
 @click.option("--show-output", is_flag=True, help="Show what the script prints.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,

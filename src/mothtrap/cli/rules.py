@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mothtrap.cli._options import format_option
+
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
 
 
 @click.command(name="rules")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@format_option
 @click.option(
     "--rules", "files", multiple=True, metavar="FILE", help="A Python file with further rules."
 )

@@ -10,11 +10,12 @@ import click
 
 from mothtrap.cli._findings import rule_files_option
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
 from mothtrap.cli._target import TARGET, RunCommand, command_of
 
 
 @click.command(cls=RunCommand, name="run")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 @click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
 @click.option("--resume", is_flag=True, help="Go on with the run --name, if it exists.")
 @click.option("--join", is_flag=True, help="Take part in the run --name of another machine.")

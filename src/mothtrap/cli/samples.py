@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import format_option, runs_dir_option
 from mothtrap.core.errors import nearest
 
 if TYPE_CHECKING:
@@ -50,10 +51,8 @@ if TYPE_CHECKING:
     metavar="N",
     help="Show at most so many samples or steps; in JSON are all.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@format_option
+@runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -16,6 +16,7 @@ from mothtrap.cli._findings import (
     read,
     show,
 )
+from mothtrap.cli._options import runs_dir_option
 
 
 @click.command(name="show")
@@ -31,7 +32,7 @@ from mothtrap.cli._findings import (
     help="Keep all findings as known ones in FILE, and show nothing "
     f"[FILE by default: {DEFAULT_FILE}].",
 )
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import format_option, runs_dir_option
 
 if TYPE_CHECKING:
     from mothtrap.snapshot.format import Stored
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
 @click.command(name="snapshot")
 @click.argument("run", required=False)
 @click.option("--list", "lists", is_flag=True, help="List the snapshots that there are.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@format_option
 @click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
-@click.option("--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs].")
+@runs_dir_option
 def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
     """Have a running job keep its next step, so that it can be done again elsewhere.
 

@@ -97,6 +97,20 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+def with_narrowing(result: ReplayResult, found: ReplayResult) -> ReplayResult:
+    """Return a result with what another doing of the same step has narrowed down."""
+    return msgspec.structs.replace(
+        result,
+        module=found.module,
+        operation=found.operation,
+        location=found.location,
+        told=(*result.told, *found.told),
+        rows=found.rows,
+        holder=found.holder,
+        batch_rows=found.batch_rows,
+    )
+
+
 def read_plan(environ: Mapping[str, str]) -> ReplayPlan:
     """The plan of the process that has this environment."""
     return msgspec.json.decode(Path(environ[PLAN_VARIABLE]).read_bytes(), type=ReplayPlan)

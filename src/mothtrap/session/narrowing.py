@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.core.replays import ReplayPlan, ReplayResult, with_narrowing
 from mothtrap.snapshot.rows import guilty, has_rows_to_blame, went_wrong
 
 MAX_STARTS = 8
@@ -33,21 +33,10 @@ def narrowed(
     watching = msgspec.structs.replace(plan, narrow=False, watch=True)
     watched = {one.rank: one for one in play(watching)}
     return tuple(
-        _with(one, _with_rows(watched[one.rank], watching, play)) if one.rank in watched else one
+        with_narrowing(one, _with_rows(watched[one.rank], watching, play))
+        if one.rank in watched
+        else one
         for one in results
-    )
-
-
-def _with(result: ReplayResult, found: ReplayResult) -> ReplayResult:
-    return msgspec.structs.replace(
-        result,
-        module=found.module,
-        operation=found.operation,
-        location=found.location,
-        told=(*result.told, *found.told),
-        holder=found.holder,
-        batch_rows=found.batch_rows,
-        rows=found.rows,
     )
 
 

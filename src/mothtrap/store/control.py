@@ -16,6 +16,7 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.control import Request
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.store.replacing import replace
 
 MAX_BYTES = 1 << 16
 """Of a request that is read; chosen by hand, a hundred times what one needs."""
@@ -41,9 +42,7 @@ def send(run: Path, request: Request) -> Path:
     """
     path = request_path(run, request.id)
     path.parent.mkdir(exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(jsonable.encode(request))
-    os.replace(draft, path)  # readers see all of it or nothing
+    replace(path, jsonable.encode(request))
     return path
 
 

@@ -20,6 +20,7 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.store.objects import open_store, split
+from mothtrap.store.replacing import replace
 
 _FILE = "remote.json"
 
@@ -67,9 +68,7 @@ def _safe(text: str) -> str:
 
 def write_remote(run: Path, remote: Remote) -> None:
     """Say where a folder belongs."""
-    draft = run / f".{_FILE}.{os.getpid()}"
-    draft.write_bytes(jsonable.encode(remote))
-    os.replace(draft, run / _FILE)
+    replace(run / _FILE, jsonable.encode(remote))
 
 
 def read_remote(run: Path) -> Remote | None:

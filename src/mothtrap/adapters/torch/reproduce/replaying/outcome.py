@@ -12,7 +12,14 @@ from typing import NoReturn
 import msgspec
 
 from mothtrap.core import jsonable
-from mothtrap.core.replays import RESULT_FILE, UNREACHED_FILE, ReplayPlan, ReplayResult
+from mothtrap.core.replays import (
+    RESULT_FILE,
+    UNREACHED_FILE,
+    ReplayPlan,
+    ReplayResult,
+    with_narrowing,
+)
+from mothtrap.store.replacing import replace
 
 
 class Outcome:
@@ -50,14 +57,14 @@ class Outcome:
             with os.fdopen(self.pipe, "wb") as file:
                 file.write(data)
         else:
-            self._write(self._folder / f"{self._rank}-{RESULT_FILE}", data)
+            replace(self._folder / f"{self._rank}-{RESULT_FILE}", data)
         os._exit(0)
 
     def unreached(self, result: ReplayResult) -> None:
         """Write why the step was not reached; other processes of the job may reach it."""
         if os.getpid() == self._pid and self.pipe is None:
             path = self._folder / UNREACHED_FILE.format(pid=self._pid)
-            self._write(path, jsonable.encode(self._whole(result)))
+            replace(path, jsonable.encode(self._whole(result)))
 
     def _whole(self, result: ReplayResult) -> ReplayResult:
         notes = tuple(dict.fromkeys((*result.notes, *self._notes)))
@@ -68,20 +75,5 @@ class Outcome:
         found = self._narrowed
         if found is None:
             return whole
-        return msgspec.structs.replace(
-            whole,
-            module=found.module,
-            operation=found.operation,
-            location=found.location,
-            told=(*whole.told, *found.told),
-            rows=found.rows,
-            holder=found.holder,
-            batch_rows=found.batch_rows,
-            notes=tuple(dict.fromkeys((*notes, *found.notes))),
-        )
-
-    @staticmethod
-    def _write(path: Path, data: bytes) -> None:
-        draft = path.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_bytes(data)
-        os.replace(draft, path)
+        notes = tuple(dict.fromkeys((*notes, *found.notes)))
+        return msgspec.structs.replace(with_narrowing(whole, found), notes=notes)

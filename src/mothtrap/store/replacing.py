@@ -1,0 +1,13 @@
+"""Files that readers find whole, or as they were before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file, in the place of one that may be there; raises OSError."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(data)
+    os.replace(draft, path)
