@@ -31,7 +31,8 @@ def narrowed(
     if not any(one.uncopied and (one.nonfinite or one.exception) for one in results):
         return tuple(results)
     watching = msgspec.structs.replace(plan, narrow=False, watch=True)
-    watched = {one.rank: one for one in play(watching)}
+    ranks = {one.rank for one in results}
+    watched = {one.rank: one for one in play(watching) if one.rank in ranks}
     return tuple(
         with_narrowing(one, _with_rows(watched[one.rank], watching, play))
         if one.rank in watched
