@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.reproduce.comparing_runs import digests
+from mothtrap.core.config import Config
 from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
 from mothtrap.statistics import torch as arithmetic
 
@@ -31,12 +32,14 @@ def step(
 class Job:
     """As much of a job as digests need."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
+        self.config = Config(**settings)
         self.recorder = self.grouper = self
         self.step = 0
+        self.told: list[str] = []
 
-    def scalar(self, *_: object) -> None:
-        pass
+    def scalar(self, _: str, owner: str, __: float) -> None:
+        self.told.append(owner)
 
 
 BATCH = torch.randn(4, 6), torch.arange(4)
@@ -194,3 +197,13 @@ def test_a_model_that_is_too_large_is_told_of_as_unseen(monkeypatch: pytest.Monk
         step(model, sgd(model), *batch())
     assert "digests of the first weights" in seen.blind()
     assert values(seen, "weight:0.weight") == []
+
+
+@pytest.mark.parametrize(("capture", "looks"), [("default", True), ("off", False)])
+def test_nothing_is_looked_at_where_nothing_is_stored(capture: str, looks: bool) -> None:
+    job = Job(capture=capture)
+    watch = digests.DigestWatch(job)  # type: ignore[arg-type]
+    watch.called([("input", BATCH[0])], False, True)
+    watch.loss_called(BATCH, {})
+    assert bool(job.told) is looks
+    assert watch.wants(sgd(classifier())) is looks

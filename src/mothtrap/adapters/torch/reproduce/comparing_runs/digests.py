@@ -49,10 +49,12 @@ class DigestWatch:
     """Adds digests to the step in progress, see `core.digests`.
 
     Attributes:
+        active: whether anything is looked at; not where nothing is stored.
         every_tensor: look at gradients, weights and buffers at every step.
     """
 
     def __init__(self, job: Job) -> None:
+        self.active = job.config.capture != "off"
         self._job, self._recorder = job, job.recorder
         self._loaded: list[tuple[str, float]] = []
         self._seen: dict[int, _Version] = {}
@@ -76,6 +78,8 @@ class DigestWatch:
             loader: its label.
             tensors: of the batch, with their places in it.
         """
+        if not self.active:
+            return
         if self._evaluated:
             self._forget_loaded()
         self._begin_step()
@@ -92,6 +96,8 @@ class DigestWatch:
             from_loader: they came from a loader.
             trains: autograd records the forward.
         """
+        if not self.active:
+            return
         if not trains:  # maybe a teacher, before the model that is trained
             self._evaluated = True
             return
@@ -120,7 +126,7 @@ class DigestWatch:
             args: positional arguments; the first is the prediction.
             kwargs: the others.
         """
-        if self._forwards > MICRO_BATCHES:
+        if not self.active or self._forwards > MICRO_BATCHES:
             return
         given = [*args[1:], *(value for name, value in kwargs.items() if name != "input")]
         tensors = [t for t in given if isinstance(t, torch.Tensor)]
@@ -132,7 +138,7 @@ class DigestWatch:
 
     def model_called(self, module: nn.Module) -> None:
         """A model is called, to be trained: look at its state before its first step."""
-        root = self._job.book.root_of(module)
+        root = self._job.book.root_of(module) if self.active else None
         whole = root.module() if root is not None else None
         if root is None or whole is None:
             return
@@ -143,7 +149,7 @@ class DigestWatch:
 
     def wants(self, optimizer: Optimizer) -> bool:
         """Whether there is something to tell of an optimizer that is about to step."""
-        return self.every_tensor or optimizer not in self._stepped
+        return self.active and (self.every_tensor or optimizer not in self._stepped)
 
     def stepping(self, optimizer: Optimizer, named: Sequence[Placed]) -> None:
         """An optimizer is about to step.
