@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.chunks import HOST_CHUNK, UNDERFLOW_RMS
 from mothtrap.statistics.torch.plain import SERIAL_SIZE
 from mothtrap.statistics.torch.rows import summarize
@@ -41,19 +43,40 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """
     with torch.no_grad():
         rows_TF = np.full((len(tensors), WIDTH), np.nan)
-        quick = [i for i, tensor in enumerate(tensors) if _is_plain(tensor)]
-        l2 = _quick_norms([tensors[i] for i in quick])
-        counts = np.array([tensors[i].numel() for i in quick], np.float64)
-        good = np.isfinite(l2) & ((l2 == 0) | (l2 > UNDERFLOW_RMS * np.sqrt(counts)))
-        rows_TF[quick, COLUMN["count"]] = counts
-        rows_TF[quick, COLUMN["nan"]] = rows_TF[quick, COLUMN["inf"]] = 0.0
-        rows_TF[quick, COLUMN["l2"]] = l2
-        for index in (i for i, fine in zip(quick, good, strict=True) if not fine):
-            rows_TF[index, _LOOKED_AT] = _finite_part(tensors[index])
-        slow = sorted(set(range(len(tensors))) - set(quick))
+        slow: list[int] = []
+        direct: list[int] = []
+        quick: list[int] = []
+        for index, tensor in enumerate(tensors):
+            plain = _is_plain(tensor)
+            (slow if not plain else direct if compiled.takes(tensor) else quick).append(index)
+        if direct:
+            chosen = [tensors[i] for i in direct]
+            l2_T = compiled.norms(chosen)
+            _fill(rows_TF, direct, chosen, l2_T, np.isfinite(l2_T))
+        if quick:
+            chosen = [tensors[i] for i in quick]
+            l2_T = _quick_norms(chosen)
+            counts = np.array([tensor.numel() for tensor in chosen], np.float64)
+            vanished = (l2_T != 0) & (l2_T <= UNDERFLOW_RMS * np.sqrt(counts))
+            _fill(rows_TF, quick, chosen, l2_T, np.isfinite(l2_T) & ~vanished)
         if slow:
             rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
+
+
+def _fill(
+    rows_TF: Floats,
+    places: Sequence[int],
+    tensors: Sequence[torch.Tensor],
+    l2_T: Floats,
+    good_T: npt.NDArray[np.bool_],
+) -> None:
+    """Write the rows at some places; those whose norm is no good are looked at again."""
+    rows_TF[places, COLUMN["count"]] = [tensor.numel() for tensor in tensors]
+    rows_TF[places, COLUMN["nan"]] = rows_TF[places, COLUMN["inf"]] = 0.0
+    rows_TF[places, COLUMN["l2"]] = l2_T
+    for at in np.flatnonzero(~good_T).tolist():
+        rows_TF[places[at], _LOOKED_AT] = _finite_part(tensors[at])
 
 
 def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
@@ -87,7 +110,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.dtype in _PLAIN
-        and tensor.device.type == "cpu"
+        and tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and tensor.numel() > 0

@@ -3,6 +3,8 @@
 A tensor is cut into a head of whole chunks, reduced where it lies (`chunks`), and a tail
 shorter than a chunk, which travels with the results and is reduced in float64 on the
 host. What comes back decides which tensors take a second pass: about a pivot, or exact.
+Where the package was built with a compiler, plain tensors on the host take one pass of
+their own instead (`compiled`).
 
 Shape suffixes: N = rows, T = tensors, F = fields.
 """
@@ -16,6 +18,7 @@ import torch
 
 from mothtrap.statistics.numpy import summarize_segments
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
+from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.chunks import (
     cancelled,
     chunk_length,
@@ -44,6 +47,24 @@ def reduce_all(flats: Tensors, columns: frozenset[str]) -> Rows:
     Returns:
         float64 rows of shape (F,), by the keys of `flats`.
     """
+    direct = {i: flat for i, flat in flats.items() if compiled.takes(flat)}
+    rows = _direct_rows(direct, columns)
+    others = {i: flat for i, flat in flats.items() if i not in direct}
+    return rows | _reduce_in_passes(others, columns) if others else rows
+
+
+def _direct_rows(flats: Tensors, columns: frozenset[str]) -> Rows:
+    """Rows by the compiled part, and the exact pass for those that it could not do."""
+    if not flats:
+        return {}
+    rows_TF = compiled.summaries([*flats.values()])
+    right_T = compiled.is_right(rows_TF)
+    rows = dict(zip(flats, rows_TF, strict=True))
+    wrong = {i: flat for (i, flat), right in zip(flats.items(), right_T, strict=True) if not right}
+    return rows | exact_rows(wrong, columns)
+
+
+def _reduce_in_passes(flats: Tensors, columns: frozenset[str]) -> Rows:
     passes = passes_for(columns)
     heads: dict[int, torch.Tensor] = {}
     tails: dict[int, torch.Tensor] = {}

@@ -1,0 +1,201 @@
+/* One pass over the memory of many arrays: the norm of each, or all its statistics.
+ *
+ * Sums are kept in double, so nothing of float32 overflows, vanishes or cancels, and what
+ * is not finite shows in the sum of squares. Python decides what to do about those arrays.
+ * The loops are written in lanes, which a compiler turns into vector instructions without
+ * being allowed to reorder sums; the order is the same on every machine.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* On x86 the widest instructions that the machine has are chosen when the module is loaded. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+#define WIDEST __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define WIDEST
+#endif
+
+#define SQUARE_LANES 64
+#define LANES 16 /* of each of the seven columns: more do not fit into registers */
+#define BLOCK 2048 /* elements whose magnitudes are added in float32: 128 a lane */
+#define HELD_BYTES (1 << 18) /* a shorter look keeps the interpreter: giving it up costs more */
+
+enum kind { FLOAT32 = 0, BFLOAT16 = 1, KINDS };
+static const int64_t element_bytes[KINDS] = {4, 2};
+
+enum column { ZERO, MIN, MAX, MEAN, DEVIATION, ABS_SUM, NORM, COLUMNS };
+
+static inline float float32(const void *values, int64_t i) { return ((const float *)values)[i]; }
+static inline float bfloat16(const void *values, int64_t i)
+{
+    uint32_t bits = (uint32_t)((const uint16_t *)values)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* The sum of the squares. */
+#define DEFINE_SQUARES(TYPE)                                                 \
+    WIDEST static double squares_##TYPE(const void *values, int64_t count)   \
+    {                                                                        \
+        double squares[SQUARE_LANES] = {0}, square = 0;                      \
+        int64_t i = 0;                                                       \
+        for (; i + SQUARE_LANES <= count; i += SQUARE_LANES)                 \
+            for (int lane = 0; lane < SQUARE_LANES; lane++) {                \
+                double value = TYPE(values, i + lane);                       \
+                squares[lane] += value * value;                              \
+            }                                                                \
+        for (; i < count; i++) {                                             \
+            double value = TYPE(values, i);                                  \
+            square += value * value;                                         \
+        }                                                                    \
+        for (int lane = 0; lane < SQUARE_LANES; lane++)                      \
+            square += squares[lane];                                         \
+        return square;                                                       \
+    }
+
+DEFINE_SQUARES(float32)
+DEFINE_SQUARES(bfloat16)
+
+/* The largest part of the squares about the pivot that the mean may explain: beyond it
+ * rounding is felt in the seventh digit of the deviation. */
+#define MOST_EXPLAINED (1 - 1e-9)
+
+static void finish(double *row, int64_t count, double pivot, double sum, double square)
+{
+    double explained = sum * sum / (double)count;
+    row[MEAN] = pivot + sum / (double)count;
+    row[DEVIATION] = explained > square * MOST_EXPLAINED ? NAN : sqrt(square - explained);
+    row[NORM] = sqrt(square + 2 * pivot * sum + (double)count * pivot * pivot);
+}
+
+/* All columns, of at least one element. Sums are taken about the first element, so that
+ * the deviation is no small difference of large sums. */
+#define DEFINE_SUMMARY(TYPE)                                                              \
+    WIDEST static void summary_##TYPE(const void *values, int64_t count, double *row)     \
+    {                                                                                     \
+        const float first = TYPE(values, 0);                                              \
+        const double pivot = first;                                                       \
+        double sums[LANES] = {0}, squares[LANES] = {0};                                   \
+        float low[LANES], high[LANES];                                                    \
+        double sum = 0, square = 0, magnitude = 0;                                        \
+        int64_t zeros = 0, i = 0;                                                         \
+        for (int lane = 0; lane < LANES; lane++)                                          \
+            low[lane] = high[lane] = first;                                               \
+        while (i + LANES <= count) {                                                      \
+            int64_t end = i + BLOCK <= count ? i + BLOCK : count - (count - i) % LANES;   \
+            float magnitudes[LANES] = {0};                                                \
+            int32_t zero[LANES] = {0};                                                    \
+            for (; i < end; i += LANES)                                                   \
+                for (int lane = 0; lane < LANES; lane++) {                                \
+                    float value = TYPE(values, i + lane);                                 \
+                    double apart = (double)value - pivot;                                 \
+                    sums[lane] += apart;                                                  \
+                    squares[lane] += apart * apart;                                       \
+                    magnitudes[lane] += fabsf(value);                                     \
+                    low[lane] = value < low[lane] ? value : low[lane];                    \
+                    high[lane] = value > high[lane] ? value : high[lane];                 \
+                    zero[lane] += value == 0.0f;                                          \
+                }                                                                         \
+            for (int lane = 0; lane < LANES; lane++) {                                    \
+                magnitude += magnitudes[lane];                                            \
+                zeros += zero[lane];                                                      \
+            }                                                                             \
+        }                                                                                 \
+        for (; i < count; i++) {                                                          \
+            float value = TYPE(values, i);                                                \
+            double apart = (double)value - pivot;                                         \
+            sum += apart;                                                                 \
+            square += apart * apart;                                                      \
+            magnitude += fabsf(value);                                                    \
+            low[0] = value < low[0] ? value : low[0];                                     \
+            high[0] = value > high[0] ? value : high[0];                                  \
+            zeros += value == 0.0f;                                                       \
+        }                                                                                 \
+        for (int lane = 0; lane < LANES; lane++) {                                        \
+            sum += sums[lane];                                                            \
+            square += squares[lane];                                                      \
+            low[0] = low[lane] < low[0] ? low[lane] : low[0];                             \
+            high[0] = high[lane] > high[0] ? high[lane] : high[0];                        \
+        }                                                                                 \
+        finish(row, count, pivot, sum, square);                                           \
+        row[ZERO] = (double)zeros;                                                        \
+        row[MIN] = low[0];                                                                \
+        row[MAX] = high[0];                                                               \
+        row[ABS_SUM] = magnitude;                                                         \
+    }
+
+DEFINE_SUMMARY(float32)
+DEFINE_SUMMARY(bfloat16)
+
+static double (*const squares_of[KINDS])(const void *, int64_t) = {
+    squares_float32, squares_bfloat16};
+static void (*const summary_of[KINDS])(const void *, int64_t, double *) = {
+    summary_float32, summary_bfloat16};
+
+static void look(const int64_t *arrays, int64_t many, double *rows, int whole)
+{
+    for (int64_t i = 0; i < many; i++, arrays += 3) {
+        const void *values = (const void *)(intptr_t)arrays[0];
+        if (whole)
+            summary_of[arrays[2]](values, arrays[1], rows + i * COLUMNS);
+        else
+            rows[i] = sqrt(squares_of[arrays[2]](values, arrays[1]));
+    }
+}
+
+static PyObject *reduce(PyObject *args, int whole)
+{
+    Py_buffer arrays, rows;
+    if (!PyArg_ParseTuple(args, "y*w*", &arrays, &rows))
+        return NULL;
+    const int64_t *array = arrays.buf;
+    int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t))), bytes = 0;
+    int64_t width = whole ? COLUMNS : 1;
+    int good = rows.len == (Py_ssize_t)(many * width * sizeof(double));
+    for (int64_t i = 0; good && i < many; i++) {
+        int64_t kind = array[3 * i + 2], count = array[3 * i + 1];
+        good = kind >= 0 && kind < KINDS && count > 0;
+        if (good)
+            bytes += count * element_bytes[kind];
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
+    } else if (bytes < HELD_BYTES) {
+        look(array, many, rows.buf, whole);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        look(array, many, rows.buf, whole);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&arrays);
+    PyBuffer_Release(&rows);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, 0); }
+static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, 1); }
+
+static PyMethodDef methods[] = {
+    {"norms", norms, METH_VARARGS,
+     "norms(arrays, rows): write the Euclidean norm of each array.\n\n"
+     "arrays: int64, (address, count, kind) of each. rows: float64, one per array."},
+    {"summaries", summaries, METH_VARARGS,
+     "summaries(arrays, rows): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
+     "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
+     "element is not; deviation_l2 is NaN where it would be inaccurate."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_reductions", "Reductions of arrays in memory.", 0, methods,
+    NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__reductions(void) { return PyModule_Create(&definition); }

@@ -1,0 +1,90 @@
+"""Plain tensors on the host, reduced by the compiled part of the package where it was built.
+
+It reads where a tensor lies, once, single-threaded, without the calls and temporaries of
+torch operations: 4 to 10 times as fast. An installation without a C compiler does not have
+it, and takes the operations of torch for everything.
+
+Shape suffixes: T = tensors, F = fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+
+from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+
+try:
+    from mothtrap.statistics import _reductions
+except ImportError:
+    _reductions = None  # type: ignore[assignment]
+
+_KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
+_COLUMNS: Final = [
+    COLUMN[name] for name in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
+]
+
+
+def is_built() -> bool:
+    """Whether this installation has the compiled part."""
+    return _reductions is not None
+
+
+def takes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor, not empty, can be read where it lies.
+
+    Args:
+        tensor: strided and contiguous, without a lazy conjugation or sign.
+    """
+    return (
+        _reductions is not None
+        and tensor.dtype in _KINDS
+        and tensor.is_cpu
+        # What is sharded gives its memory back, and keeps its shape.
+        and tensor.untyped_storage().nbytes() > 0
+    )
+
+
+def norms(tensors: Sequence[torch.Tensor]) -> Floats:
+    """Return the Euclidean norms, float64, shape (T,): not finite where an element is not.
+
+    Args:
+        tensors: that it `takes`.
+    """
+    rows_T = np.empty(len(tensors))
+    _reductions.norms(_places(tensors), rows_T)
+    return rows_T
+
+
+def summaries(tensors: Sequence[torch.Tensor]) -> Floats:
+    """Return all columns of values, float64, shape (T, F).
+
+    Args:
+        tensors: that it `takes`.
+
+    Returns:
+        Rows as described in `summary`, in which some column is not finite wherever an
+        element is not, or where float32 and float64 did not do: no other is right then.
+    """
+    rows = np.empty((len(tensors), len(_COLUMNS)))
+    _reductions.summaries(_places(tensors), rows)
+    rows_TF = np.full((len(tensors), WIDTH), np.nan)
+    rows_TF[:, _COLUMNS] = rows
+    rows_TF[:, COLUMN["count"]] = [tensor.numel() for tensor in tensors]
+    rows_TF[:, [COLUMN["nan"], COLUMN["inf"]]] = 0.0
+    return rows_TF
+
+
+def is_right(rows_TF: Floats) -> Floats:
+    """Return, bool, shape (T,), which rows of `summaries` hold."""
+    right_T: Floats = np.isfinite(rows_TF[:, _COLUMNS]).all(axis=1)
+    return right_T
+
+
+def _places(tensors: Sequence[torch.Tensor]) -> bytes:
+    """Address, number of elements and kind of each."""
+    places = [(t.data_ptr(), t.numel(), _KINDS[t.dtype]) for t in tensors]
+    return np.array(places, np.int64).tobytes()
