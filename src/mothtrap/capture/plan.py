@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.selection import RAW, Selection, Stream, of_collection
+from mothtrap.capture.selection import RAW, Groups, Selection, Stream, of_collection
 from mothtrap.core.collections import REQUEST
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.observations import Blind, Dropped
@@ -121,6 +121,11 @@ class Plan:
         """What is captured of a tensor in this step; None = in one mode or another."""
         names = self._any_names if mode is None else self._names[mode]
         return self._selection.statistics(tensor_id, names)
+
+    def groups(self, tensor_ids: Sequence[int], mode: Mode | None) -> Groups:
+        """What is captured of some tensors in this step, each with the places in the list."""
+        names = self._any_names if mode is None else self._names[mode]
+        return self._selection.groups(tensor_ids, names)
 
     def pays(self, tensor_id: int, copier: Copier[ArrayT], tensor: ArrayT) -> bool:
         """Book a copy on the budgets that it counts against; whether one has room for it."""

@@ -179,23 +179,22 @@ class Recorder(Generic[ArrayT]):
         began = self._clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         asked = mode or (None if waits else Mode.TRAIN)
-        groups: dict[frozenset[str], list[int]] = {}
-        for position, tensor_id in enumerate(ids):
-            groups.setdefault(self._plan.wanted(tensor_id, asked), []).append(position)
         target = self._forward_rows if waits else self._rows
         copying_s = 0.0
-        for wanted, positions in groups.items():
-            chosen = [(ids[p], tensors[p]) for p in positions]
-            arithmetic = reducer or self.reducer
+        arithmetic = reducer or self.reducer
+        for wanted, places in self._plan.groups(ids, asked):
+            numbers, chosen = ids, tensors
+            if len(places) < len(ids):
+                numbers, chosen = [ids[p] for p in places], [tensors[p] for p in places]
             if copies := wanted - _IN_PLACE:
-                copying_s += self._copy(arithmetic, kind, waits, copies, chosen)
+                copying_s += self._copy(arithmetic, kind, waits, copies, numbers, chosen)
             if SHAPE in wanted:
-                self._follow_shapes(arithmetic, chosen)
-            if numbers := wanted & _STATISTICS:
-                rows = summarize(arithmetic, [tensor for _, tensor in chosen], numbers)
+                self._follow_shapes(arithmetic, numbers, chosen)
+            if statistics := wanted & _STATISTICS:
+                rows = summarize(arithmetic, chosen, statistics)
                 if kind == "gradient":
                     self.gradients.add(rows)
-                target.append(([number for number, _ in chosen], rows))
+                target.append((numbers, rows))
         self._charge(kind, self._clock() - began - copying_s)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
@@ -362,11 +361,12 @@ class Recorder(Generic[ArrayT]):
         kind: str,
         waits: bool,
         purpose: frozenset[str],
-        chosen: Sequence[tuple[int, ArrayT]],
+        numbers: Sequence[int],
+        tensors: Sequence[ArrayT],
     ) -> float:
         """Copy tensors; return the seconds that it took."""
         began = self._clock()
-        for number, tensor in chosen:
+        for number, tensor in zip(numbers, tensors, strict=True):
             paid = purpose
             if RAW in purpose and not self._plan.pays(number, copier, tensor):
                 paid = purpose - {RAW}
@@ -376,8 +376,10 @@ class Recorder(Generic[ArrayT]):
         self._charge(kind, cost_s, copies=True)
         return cost_s
 
-    def _follow_shapes(self, copier: Copier[ArrayT], chosen: Sequence[tuple[int, ArrayT]]) -> None:
-        for number, tensor in chosen:
+    def _follow_shapes(
+        self, copier: Copier[ArrayT], numbers: Sequence[int], tensors: Sequence[ArrayT]
+    ) -> None:
+        for number, tensor in zip(numbers, tensors, strict=True):
             _, shape, _ = copier.describe(tensor)
             if self.tensors.has_changed(number, shape):
                 identity = self.tensors[number].identity

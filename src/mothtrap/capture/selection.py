@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from mothtrap.core import collections
 from mothtrap.core.collections import Collection, Reduction
@@ -79,6 +80,11 @@ class Stream:
 NUMBERS = frozenset({*STATISTICS, SHAPE})
 """What is taken from a tensor in place; all else from a copy of it."""
 
+MAX_GROUPS: Final = 1024
+"""Lists of tensors whose groups are remembered; chosen by hand."""
+
+Groups = list[tuple[frozenset[str], list[int]]]
+
 
 @dataclass(slots=True)
 class Selection:
@@ -88,10 +94,12 @@ class Selection:
     _infos: dict[int, TensorInfo] = field(default_factory=dict)
     _matching: dict[int, tuple[Stream, ...]] = field(default_factory=dict)
     _wanted: dict[tuple[int, frozenset[str]], frozenset[str]] = field(default_factory=dict)
+    _groups: dict[tuple[tuple[int, ...], frozenset[str]], Groups] = field(default_factory=dict)
 
     def define(self, tensor_id: int, info: TensorInfo) -> bool:
         """Make a tensor known; whether a stream wants it, as things stand."""
         self._infos[tensor_id] = info
+        self._groups.clear()
         wanted = tuple(s for s in self.streams if info.kind in s.kinds and s.matches(info))
         self._matching[tensor_id] = wanted
         return bool(wanted)
@@ -100,6 +108,7 @@ class Selection:
         """Put other streams in force; return the known tensors that one of them wants."""
         self.streams = streams
         self._wanted.clear()
+        self._groups.clear()
         return [number for number, info in self._infos.items() if self.define(number, info)]
 
     def matching(self, tensor_id: int) -> tuple[Stream, ...]:
@@ -120,6 +129,19 @@ class Selection:
                 *(s.statistics for s in self._matching[tensor_id] if s.name in active)
             )
         return self._wanted[key]
+
+    def groups(self, tensor_ids: Sequence[int], active: frozenset[str]) -> Groups:
+        """What the active streams want of some tensors, and of which of them: their places."""
+        key = (tuple(tensor_ids), active)
+        found = self._groups.get(key)
+        if found is None:
+            if len(self._groups) >= MAX_GROUPS:
+                self._groups.clear()
+            places: dict[frozenset[str], list[int]] = {}
+            for place, tensor_id in enumerate(tensor_ids):
+                places.setdefault(self.statistics(tensor_id, active), []).append(place)
+            found = self._groups[key] = [*places.items()]
+        return found
 
 
 def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:

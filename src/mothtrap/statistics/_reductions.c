@@ -13,11 +13,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* On x86 the widest instructions that the machine has are chosen when the module is loaded. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
-#define WIDEST __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#else
+/* On x86 the widest instructions that the machine has are chosen when the module is loaded.
+ * By features: a name such as "arch=haswell" is taken on machines of that maker alone. */
+#if !defined(__x86_64__) || !defined(__linux__) || !defined(__GLIBC__) || !defined(__GNUC__)
 #define WIDEST
+#elif __GNUC__ >= 12
+#define WIDEST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 
 #define SQUARE_LANES 64

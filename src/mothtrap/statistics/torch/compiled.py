@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+
+Integers = npt.NDArray[np.int64]
 
 try:
     from mothtrap.statistics import _reductions
@@ -48,15 +51,18 @@ def takes(tensor: torch.Tensor) -> bool:
     )
 
 
-def norms(tensors: Sequence[torch.Tensor]) -> Floats:
-    """Return the Euclidean norms, float64, shape (T,): not finite where an element is not.
+def norms(tensors: Sequence[torch.Tensor]) -> tuple[Integers, Floats]:
+    """Return the numbers of elements and Euclidean norms of tensors.
 
     Args:
         tensors: that it `takes`.
+
+    Returns:
+        int64 and float64, shape (T,); a norm is not finite where an element is not.
     """
-    rows_T = np.empty(len(tensors))
-    _reductions.norms(_places(tensors), rows_T)
-    return rows_T
+    places_T3, l2_T = _places(tensors), np.empty(len(tensors))
+    _reductions.norms(places_T3, l2_T)
+    return places_T3[:, 1], l2_T
 
 
 def summaries(tensors: Sequence[torch.Tensor]) -> Floats:
@@ -69,22 +75,21 @@ def summaries(tensors: Sequence[torch.Tensor]) -> Floats:
         Rows as described in `summary`, in which some column is not finite wherever an
         element is not, or where float32 and float64 did not do: no other is right then.
     """
-    rows = np.empty((len(tensors), len(_COLUMNS)))
-    _reductions.summaries(_places(tensors), rows)
+    places_T3, rows = _places(tensors), np.empty((len(tensors), len(_COLUMNS)))
+    _reductions.summaries(places_T3, rows)
     rows_TF = np.full((len(tensors), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
-    rows_TF[:, COLUMN["count"]] = [tensor.numel() for tensor in tensors]
+    rows_TF[:, COLUMN["count"]] = places_T3[:, 1]
     rows_TF[:, [COLUMN["nan"], COLUMN["inf"]]] = 0.0
     return rows_TF
 
 
-def is_right(rows_TF: Floats) -> Floats:
-    """Return, bool, shape (T,), which rows of `summaries` hold."""
-    right_T: Floats = np.isfinite(rows_TF[:, _COLUMNS]).all(axis=1)
+def is_right(rows_TF: Floats) -> npt.NDArray[np.bool_]:
+    """Return, shape (T,), which rows of `summaries` hold."""
+    right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows_TF[:, _COLUMNS]), axis=1)
     return right_T
 
 
-def _places(tensors: Sequence[torch.Tensor]) -> bytes:
-    """Address, number of elements and kind of each."""
-    places = [(t.data_ptr(), t.numel(), _KINDS[t.dtype]) for t in tensors]
-    return np.array(places, np.int64).tobytes()
+def _places(tensors: Sequence[torch.Tensor]) -> Integers:
+    """Address, number of elements and kind of each, shape (T, 3)."""
+    return np.array([(t.data_ptr(), t.numel(), _KINDS[t.dtype]) for t in tensors], np.int64)

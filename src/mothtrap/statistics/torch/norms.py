@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ _SMALL: Final = 4 * HOST_CHUNK
 """Elements up to which a whole tensor is one float32 norm, off by at most 8e-6 (measured
 on constant tensors, the worst case)."""
 
-_LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
+_FILLED: Final = [COLUMN["count"], COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
 _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -43,22 +43,23 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """
     with torch.no_grad():
         rows_TF = np.full((len(tensors), WIDTH), np.nan)
-        slow: list[int] = []
-        direct: list[int] = []
-        quick: list[int] = []
-        for index, tensor in enumerate(tensors):
-            plain = _is_plain(tensor)
-            (slow if not plain else direct if compiled.takes(tensor) else quick).append(index)
+        plain = [_is_plain(tensor) for tensor in tensors]
+        direct = [i for i, fine in enumerate(plain) if fine and compiled.takes(tensors[i])]
         if direct:
             chosen = [tensors[i] for i in direct]
-            l2_T = compiled.norms(chosen)
-            _fill(rows_TF, direct, chosen, l2_T, np.isfinite(l2_T))
+            count_T, l2_T = compiled.norms(chosen)
+            _fill(rows_TF, direct, chosen, count_T, l2_T, np.isfinite(l2_T))
+        if len(direct) == len(tensors):
+            return rows_TF
+        known = set(direct)
+        quick = [i for i, fine in enumerate(plain) if fine and i not in known]
         if quick:
             chosen = [tensors[i] for i in quick]
             l2_T = _quick_norms(chosen)
-            counts = np.array([tensor.numel() for tensor in chosen], np.float64)
-            vanished = (l2_T != 0) & (l2_T <= UNDERFLOW_RMS * np.sqrt(counts))
-            _fill(rows_TF, quick, chosen, l2_T, np.isfinite(l2_T) & ~vanished)
+            count_T = np.array([tensor.numel() for tensor in chosen], np.float64)
+            vanished_T = (l2_T != 0) & (l2_T <= UNDERFLOW_RMS * np.sqrt(count_T))
+            _fill(rows_TF, quick, chosen, count_T, l2_T, np.isfinite(l2_T) & ~vanished_T)
+        slow = [i for i, fine in enumerate(plain) if not fine]
         if slow:
             rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
@@ -68,15 +69,20 @@ def _fill(
     rows_TF: Floats,
     places: Sequence[int],
     tensors: Sequence[torch.Tensor],
+    count_T: npt.NDArray[Any],
     l2_T: Floats,
     good_T: npt.NDArray[np.bool_],
 ) -> None:
     """Write the rows at some places; those whose norm is no good are looked at again."""
-    rows_TF[places, COLUMN["count"]] = [tensor.numel() for tensor in tensors]
-    rows_TF[places, COLUMN["nan"]] = rows_TF[places, COLUMN["inf"]] = 0.0
-    rows_TF[places, COLUMN["l2"]] = l2_T
-    for at in np.flatnonzero(~good_T).tolist():
-        rows_TF[places[at], _LOOKED_AT] = _finite_part(tensors[at])
+    part_TF = np.zeros((len(places), len(_FILLED)))
+    part_TF[:, 0], part_TF[:, -1] = count_T, l2_T
+    if not good_T.all():
+        for at in np.flatnonzero(~good_T).tolist():
+            part_TF[at, 1:] = _finite_part(tensors[at])
+    if len(places) == len(rows_TF):  # in order, then
+        rows_TF[:, _FILLED] = part_TF
+    else:
+        rows_TF[np.ix_(places, _FILLED)] = part_TF
 
 
 def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:

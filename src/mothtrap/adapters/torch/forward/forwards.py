@@ -141,12 +141,17 @@ class ForwardWatch:
 
     def left(self, module: nn.Module, output: Any) -> None:
         """A forward returned; None while its exception is on its way."""
-        if id(module) in self._running:
-            while self._running.pop() != id(module):
+        running, number = self._running, id(module)
+        if running and running[-1] == number:
+            running.pop()
+        elif number in running:
+            while running.pop() != number:
                 pass
-            if output is not None or sys.exc_info()[1] is None:
-                plain = self._is_quiet and self._running and type(output) is torch.Tensor
-                self._job.contain(self._passed if plain else self._returned, module, output)
+        else:
+            return
+        if output is not None or sys.exc_info()[1] is None:
+            plain = self._is_quiet and running and type(output) is torch.Tensor
+            self._job.contain(self._passed if plain else self._returned, module, output)
 
     def _is_observed(self) -> bool:
         if not self._job.live or threading.get_ident() != self._thread:

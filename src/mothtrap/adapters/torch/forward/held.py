@@ -50,7 +50,7 @@ class HeldOutputs:
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""
         kept: torch.Tensor | weakref.ref[torch.Tensor]
-        size = output.numel() * output.element_size()
+        size = output.nbytes if output.layout is torch.strided else HELD_BYTES + 1
         if self._bytes + size <= HELD_BYTES and has_own_values(output):
             self._bytes += size
             kept = output.detach()

@@ -144,24 +144,32 @@ class OptimizerWatch:
 
     def before_step(self, optimizer: Optimizer) -> None:
         """Read the gradients that are about to be applied, and the weights they change."""
-        own = [p for p in parameters(optimizer) if id(p) not in self._captured]
-        self._captured.update(id(p) for p in own)
-        with_gradient = [p for p in own if p.grad is not None]
+        own = list(parameters(optimizer))
+        if self._captured:  # by an optimizer before, or by the same one in a closure
+            own = [p for p in own if id(p) not in self._captured]
+        self._captured.update(map(id, own))
         if self._recorder.is_due("gradient"):
-            self._read_gradients(with_gradient, getattr(optimizer, "grad_scale", None))
+            self._read_gradients(own, getattr(optimizer, "grad_scale", None))
         for kind in ("weight", "bias"):
             if self._recorder.is_due(kind):
                 self._reduce(kind, [(self._weight_id(p, kind), p) for p in own])
 
     def _read_gradients(self, owners: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
-        pairs = [(self._gradient_id(p), p.grad) for p in owners]
+        known = self._gradient_ids.get
+        ids: list[int] = []
+        gradients: list[torch.Tensor] = []
+        for owner in owners:
+            gradient = owner.grad
+            if gradient is not None:
+                tensor_id = known(owner)
+                ids.append(self._gradient_id(owner) if tensor_id is None else tensor_id)
+                gradients.append(gradient)
         if scale is None:
-            self._reduce("gradient", pairs)
+            self._recorder.reduce("gradient", ids, gradients)
             return
         factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
-        for tensor_id, gradient in pairs:
-            if gradient is not None:
-                self._reduce("gradient", [(tensor_id, gradient.detach() * factor)])
+        for tensor_id, gradient in zip(ids, gradients, strict=True):
+            self._recorder.reduce("gradient", [tensor_id], [gradient.detach() * factor])
 
     def rates(self, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""

@@ -1,0 +1,6 @@
+from typing import Any
+
+import numpy.typing as npt
+
+def norms(arrays: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None: ...
+def summaries(arrays: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None: ...
