@@ -38,6 +38,15 @@ def test_a_typo_in_the_configuration_is_a_problem(folder: Path) -> None:
     assert "did you mean 'overhead'?" in done.output
 
 
+def test_statistics_without_the_compiled_part_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mothtrap.cli.doctor.find_spec", lambda _: None)
+    done = doctor()
+    assert done.exit_code == 0
+    assert "warning  compiled statistics: not built" in done.output
+
+
 def test_an_unknown_rule_is_a_problem(folder: Path) -> None:
     (folder / "mothtrap.toml").write_text("[rules.STR70]\n")
     done = doctor()

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,6 +133,9 @@ def _packages() -> Iterator[Check]:
                 package,
                 f"not installed for this Python; {sys.executable} -m pip install {package}",
             )
+    built = find_spec("mothtrap.statistics._reductions") is not None
+    slow = "not built: statistics take longer; install a C compiler, then mothtrap again"
+    yield Check("ok" if built else "warning", "compiled statistics", "built" if built else slow)
 
 
 def _rules(config: Config) -> Iterator[Check]:

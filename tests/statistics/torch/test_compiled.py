@@ -1,0 +1,106 @@
+"""The compiled part: right for plain values, and honest about those that it cannot do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.statistics.oracle import expected
+
+from mothtrap.statistics.summary import COLUMN
+from mothtrap.statistics.torch import compiled
+
+pytestmark = pytest.mark.skipif(not compiled.is_built(), reason="built without a C compiler")
+
+COLUMNS = [COLUMN[n] for n in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")]
+SIZES = (1, 15, 16, 17, 63, 64, 65, 2047, 2048, 2049, 5000)
+
+
+@pytest.fixture(autouse=True)
+def way() -> None:
+    """Not with and without: the compiled part alone is asked here."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", SIZES)
+def test_every_column_of_every_length_equals_the_oracle(dtype: torch.dtype, size: int) -> None:
+    drawn = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    tensor = torch.where(drawn > 1, 0.0, drawn + 3).to(dtype)
+    row_F = compiled.summaries([tensor])[0]
+    truth_F = expected(tensor.double().numpy())
+    np.testing.assert_allclose(row_F[COLUMNS], truth_F[COLUMNS], rtol=1e-6, atol=1e-12)
+    assert row_F[COLUMN["count"]] == size
+    counts, norms = compiled.norms([tensor])
+    assert counts.tolist() == [size]
+    assert norms[0] == pytest.approx(truth_F[COLUMN["l2"]], rel=1e-12)
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_row_that_is_said_to_be_right_is_right(lists: list[list[float]]) -> None:
+    tensors = [torch.tensor(values, dtype=torch.float32) for values in lists]
+    rows_TF = compiled.summaries(tensors)
+    for tensor, row_F, right in zip(tensors, rows_TF, compiled.is_right(rows_TF), strict=True):
+        if right:
+            truth_F = expected(tensor.double().numpy())
+            scale = float(tensor.abs().max()) or 1.0
+            np.testing.assert_allclose(
+                row_F[COLUMNS], truth_F[COLUMNS], rtol=1e-5, atol=1e-7 * scale
+            )
+
+
+@pytest.mark.parametrize("place", [0, 7, 20, 70])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_not_finite_shows_wherever_it_is(place: int, value: float) -> None:
+    tensor = torch.ones(71)
+    tensor[place] = value
+    assert not compiled.is_right(compiled.summaries([tensor])).any()
+    assert not np.isfinite(compiled.norms([tensor])[1]).any()
+
+
+@pytest.mark.parametrize("first", [1e6, -1e9, 0.0])
+def test_the_first_element_is_no_bad_pivot(first: float) -> None:
+    tensor = torch.full((4096,), 1e6)
+    tensor[::2] += 0.125
+    tensor[0] = first
+    row_F = compiled.summaries([tensor])[0]
+    truth_F = expected(tensor.double().numpy())
+    np.testing.assert_allclose(row_F[COLUMNS], truth_F[COLUMNS], rtol=1e-5)
+
+
+def test_only_what_lies_plainly_on_the_host_is_taken() -> None:
+    assert compiled.takes(torch.ones(3))
+    assert compiled.takes(torch.ones(3, dtype=torch.bfloat16))
+    assert not compiled.takes(torch.ones(3, dtype=torch.float64))
+    assert not compiled.takes(torch.ones(3, dtype=torch.int64))
+    assert not compiled.takes(torch.ones(3, device="meta"))
+
+
+def test_memory_that_was_given_back_is_not_read() -> None:
+    tensor = torch.ones(64)
+    part = tensor[32:]
+    tensor.untyped_storage().resize_(0)
+    assert not compiled.takes(part)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "rows"),
+    [
+        ([[0, 4, 2]], np.empty(1)),  # no such kind
+        ([[0, 0, 0]], np.empty(1)),  # no element
+        ([[0, -4, 0]], np.empty(1)),
+        ([[0, 4, 0]], np.empty(2)),  # rows for two
+    ],
+)
+def test_what_does_not_fit_is_refused_before_it_is_read(
+    arrays: list[list[int]], rows: np.ndarray
+) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        compiled._reductions.norms(np.array(arrays, np.int64), rows)
