@@ -48,6 +48,7 @@ class Plan:
         self._used_bytes: dict[str, int] = {}
         self._exhausted: set[str] = set()
         self._thinned: dict[str, int] = {}
+        self._due: dict[tuple[str, Mode, str], bool] = {}
         self._dropped: list[Dropped] = []
 
     @property
@@ -114,8 +115,13 @@ class Plan:
 
     def is_due(self, kind: str, mode: Mode, statistic: str = "") -> bool:
         """Whether anything of a kind, or one statistic of it, is captured in this step."""
-        due = (stream for stream in self.active[mode] if kind in stream.kinds)
-        return any(not statistic or statistic in stream.statistics for stream in due)
+        asked = (kind, mode, statistic)
+        known = self._due.get(asked)
+        if known is None:
+            due = [stream for stream in self.active[mode] if kind in stream.kinds]
+            known = any(not statistic or statistic in stream.statistics for stream in due)
+            self._due[asked] = known
+        return known
 
     def wanted(self, tensor_id: int, mode: Mode | None) -> frozenset[str]:
         """What is captured of a tensor in this step; None = in one mode or another."""
@@ -206,6 +212,7 @@ class Plan:
         active = tuple(stream for stream in due if self._admits(stream))
         if active != self.active[mode]:
             self.active[mode] = active
+            self._due.clear()
             self._names[mode] = frozenset(stream.name for stream in active)
 
     def _admits(self, stream: Stream) -> bool:

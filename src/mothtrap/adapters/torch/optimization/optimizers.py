@@ -197,11 +197,7 @@ class OptimizerWatch:
         if not in_backward:
             self._recorder.scalar("gradient_state", known.name, state)
             self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
-            known.marks = [
-                (p, weakref.ref(p.grad), p.grad._version)
-                for p in parameters(optimizer)
-                if p.grad is not None
-            ]
+            known.marks = _marks(optimizer)
         known.steps += 1
         known.clean = known.backward = False
 
@@ -316,8 +312,19 @@ def applies_nothing(optimizer: Optimizer) -> bool:
     return isinstance(found, torch.Tensor) and bool(found.any())
 
 
+def _marks(optimizer: Optimizer) -> list[GradientMark]:
+    found: list[GradientMark] = []
+    for parameter in parameters(optimizer):
+        gradient = parameter.grad
+        if gradient is not None:
+            found.append((parameter, weakref.ref(gradient), gradient._version))
+    return found
+
+
 def _clean(marks: Sequence[GradientMark]) -> bool:
     """Whether the gradients of the last step are gone or zero by now."""
+    if all(parameter.grad is None for parameter, _, _ in marks):
+        return True
     smallest = sorted(marks, key=lambda mark: mark[0].numel())[:SAMPLED_GRADIENTS]
     return not any(_dirty(parameter) for parameter, _, _ in smallest)
 
