@@ -207,3 +207,18 @@ def test_nothing_is_looked_at_where_nothing_is_stored(capture: str, looks: bool)
     watch.loss_called(BATCH, {})
     assert bool(job.told) is looks
     assert watch.wants(sgd(classifier())) is looks
+
+
+def test_a_batch_made_in_inference_mode_switches_nothing_off() -> None:
+    """Such a tensor has no version: asking for it raises."""
+    model, data = classifier(), TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        step(model, optimizer, *data[:4])
+        with torch.inference_mode():
+            for x, _ in DataLoader(data, 4):
+                assert x.is_inference()
+                model(x)
+        step(model, optimizer, *data[4:])
+    assert seen.failed() == []
+    assert owners(seen, 1) == ["input:input", "rows:input", *RANDOM, "target"]

@@ -207,6 +207,8 @@ class DigestWatch:
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was looked at in this step, and is as it was then."""
+        if tensor.is_inference():  # has no version
+            return False
         entry = self._seen.get(id(tensor))
         if entry is not None and entry[0]() is tensor and entry[1] == tensor._version:
             return True
