@@ -17,7 +17,7 @@ from tests.adapters.torch.reproduce.guarding.guarded_loops import (
     network,
     skipped,
 )
-from tests.adapters.torch.watched import DEFAULT, watched
+from tests.adapters.torch.watched import DEFAULT, Seen, watched
 from torch import nn, optim
 
 from mothtrap.core.config import Config
@@ -198,6 +198,56 @@ def test_what_a_gradient_scaler_leaves_out_is_left_to_it(fused: bool, policy: st
     assert seen.scalars("skipped") == [0.0, 1.0, 0.0, 0.0]
     assert seen.scalars("loss_scale") == [16.0, 16.0, 8.0, 8.0]
     assert not seen.observed(StepGuarded)
+
+
+def two_under_a_scaler(config: Config, overflow_at: int | None) -> Seen:
+    """Each of two optimizers holds a half of the network; the second one's half overflows."""
+    model = network()
+    with watched(config=config) as seen:
+        both = [optim.SGD(model[place].parameters(), lr=1e-3) for place in (0, 2)]
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**14)
+        for step in range(4):
+            x, y = batch(False)
+            scaler.scale(nn.functional.cross_entropy(model(x), y)).backward()
+            if step == overflow_at:
+                model[2].weight.grad[0, 0] = math.inf
+            for optimizer in both:
+                scaler.step(optimizer)
+                optimizer.zero_grad()
+            scaler.update()
+    assert seen.scalars("loss_scale")[-1] == 2.0 ** (14 if overflow_at is None else 13)
+    return seen
+
+
+@pytest.mark.parametrize("policy", ["skip", "stop", "raise"])
+def test_an_overflow_of_one_optimizer_is_left_to_the_scaler_of_both(policy: str) -> None:
+    seen = two_under_a_scaler(Config(on_nonfinite=policy), overflow_at=2)  # type: ignore[arg-type]
+    assert not seen.observed(StepGuarded)
+    assert len(seen.steps()) == 4
+
+
+def test_the_gradients_that_a_scaler_has_yet_to_unscale_are_held_to_no_bound() -> None:
+    seen = two_under_a_scaler(Config(on_nonfinite="skip", max_gradient_norm=100.0), None)
+    assert not seen.observed(StepGuarded)
+
+
+def test_a_loss_that_is_bad_keeps_both_optimizers_of_a_scaler_from_stepping() -> None:
+    model = network()
+    with watched(config=SKIP) as seen:
+        both = [optim.SGD(model[place].parameters(), lr=0.1) for place in (0, 2)]
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for step in range(3):
+            before = [p.detach().clone() for p in model.parameters()]
+            x, y = batch(False)
+            loss = nn.functional.cross_entropy(model(x), y)
+            scaler.scale(loss + (math.inf if step == 2 else 0.0)).backward()
+            for optimizer in both:
+                scaler.step(optimizer)
+                optimizer.zero_grad()
+            scaler.update()
+    assert all(map(torch.equal, before, model.parameters()))
+    assert skipped(seen) == [2]
+    assert seen.observed(StepGuarded)[0].optimizers == ("SGD", "SGD#1")
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -18,6 +18,7 @@ from mothtrap.adapters.torch.naming import strip_wrappers
 from mothtrap.adapters.torch.optimization.optimizers import parameters
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, nonfinite_among
+from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler
 from mothtrap.capture.gradientlook import GradientLook
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.observations import StepGuarded
@@ -267,10 +268,11 @@ class Guard:
         """Optimizers that will step without a backward between, as far as can be known.
 
         Those that did so before, and those that never stepped so far: in the first step
-        whatever has gradients may be part of it.
+        whatever has gradients may be part of it. None under a gradient scaler, which unscales
+        the gradients of each one, and decides about it, only when its own turn comes.
         """
         together = self._partners.get(self._name(optimizer), frozenset())
-        return [
+        partners = [
             other
             for known, other in self._tracer.optimizers.alive()
             if other is not optimizer
@@ -278,6 +280,7 @@ class Guard:
             and (known.name in together or not (known.steps or together))
             and any(p.grad is not None for p in parameters(other))
         ]
+        return [] if partners and steps_by_scaler() else partners
 
     def _agreed(self, fault: Fault | None) -> Fault | None:
         if not self._agreement.worst(fault is not None):

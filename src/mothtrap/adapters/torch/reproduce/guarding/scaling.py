@@ -1,0 +1,24 @@
+"""Whether a gradient scaler is in charge of the step that an optimizer is about to make."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from torch.amp import grad_scaler
+
+_FILE = grad_scaler.__file__
+
+
+def steps_by_scaler() -> bool:
+    """Whether a scaler that scales is what calls `optimizer.step`.
+
+    Asked of the stack: a scaler's `step` is not wrapped where only objects are watched.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == _FILE:
+            scaler = frame.f_locals.get("self")
+            return isinstance(scaler, grad_scaler.GradScaler) and scaler.is_enabled()
+        frame = frame.f_back
+    return False
