@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.peer.their_names import THEIRS
 
 import mothtrap
 from mothtrap.core.config import Config
@@ -22,6 +23,8 @@ from mothtrap.reader.tensors import Tensor
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "from-sagemaker-debugger.md").read_text(encoding="utf-8")
 QUOTED = re.compile(r"`([^`\n]+)`")
+WORD = re.compile(r"[A-Za-z]\w*")
+CODE = re.compile(r"\b[A-Z]{3}\d{3}\b")
 TEST = re.compile(r"[\w/]+\.py::\w+")
 KNOWN: dict[str, Any] = {
     "run": mothtrap.Run,
@@ -108,6 +111,32 @@ def test_what_the_page_names_exists() -> None:
 )
 def test_a_name_that_does_not_exist_is_seen(wrong: str) -> None:
     assert len(offences(f"| x | `{wrong}` |")) >= 1
+
+
+def untold(page: str) -> list[str]:
+    """Names of smdebug that stand in quotes in no first cell of a row before its tests."""
+    rows = re.findall(r"^\|(.*?[^\\])\|", page.partition("## What its tests")[0], re.MULTILINE)
+    told = {word for row in rows for text in QUOTED.findall(row) for word in WORD.findall(text)}
+    return [name for name in THEIRS if name not in told]
+
+
+def test_every_name_of_theirs_has_a_row() -> None:
+    assert untold(PAGE) == []
+
+
+def test_a_name_without_a_row_is_seen() -> None:
+    assert untold(PAGE.replace("`save_scalar(", "`(")) == ["save_scalar"]
+
+
+def unknown_codes(page: str) -> set[str]:
+    """Codes of rules that a page names and that no rule has."""
+    rules = (TESTS.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+    return {code for code in CODE.findall(page) if f"[{code}]" not in rules}
+
+
+def test_rules_that_are_named_exist() -> None:
+    assert unknown_codes(PAGE) == set()
+    assert unknown_codes("see ACT201 and NUM999") == {"NUM999"}
 
 
 def missing(page: str) -> list[str]:
