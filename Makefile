@@ -72,7 +72,7 @@ $(BIN)/python:
 	  $(PYTHON) -m virtualenv --quiet $(VENV); \
 	fi
 
-$(READY): pyproject.toml src/mothtrap/statistics/_reductions.c | $(BIN)/python
+$(READY): pyproject.toml src/mothtrap/statistics/_arrays.c | $(BIN)/python
 	@echo "installing mothtrap and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@

@@ -133,7 +133,7 @@ def _packages() -> Iterator[Check]:
                 package,
                 f"not installed for this Python; {sys.executable} -m pip install {package}",
             )
-    built = find_spec("mothtrap.statistics._reductions") is not None
+    built = find_spec("mothtrap.statistics._arrays") is not None
     slow = "not built: statistics take longer; install a C compiler, then mothtrap again"
     yield Check("ok" if built else "warning", "compiled statistics", "built" if built else slow)
 

@@ -12,7 +12,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How plain tensors are reduced."""
     chosen = str(request.param)
     if chosen == "torch":
-        monkeypatch.setattr(compiled, "_reductions", None)
+        monkeypatch.setattr(compiled, "_arrays", None)
+        monkeypatch.setattr("mothtrap.statistics.numpy._arrays", None)
     elif not compiled.is_built():
         pytest.skip("the package was built without a C compiler")
     return chosen

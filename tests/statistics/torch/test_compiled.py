@@ -103,4 +103,25 @@ def test_what_does_not_fit_is_refused_before_it_is_read(
     arrays: list[list[int]], rows: np.ndarray
 ) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        compiled._reductions.norms(np.array(arrays, np.int64), rows)
+        compiled._arrays.norms(np.array(arrays, np.int64), rows)
+
+
+def test_bytes_are_copied_past_the_dispatcher() -> None:
+    tensor = torch.arange(12, dtype=torch.float16).view(3, 4)
+    out_N = np.zeros(24, np.uint8)
+    compiled.copy(tensor, out_N)
+    assert out_N.tobytes() == tensor.numpy().tobytes()
+    with pytest.raises(ValueError, match="another number of bytes"):
+        compiled.copy(tensor, out_N[:-1])
+
+
+def test_what_does_not_lie_plainly_is_not_copied_so() -> None:
+    plain = torch.ones(4, 4)
+    assert compiled.lies_plainly(plain)
+    assert compiled.lies_plainly(torch.nn.Parameter(plain))
+    assert not compiled.lies_plainly(plain[:, 1:])
+    assert not compiled.lies_plainly(torch._neg_view(plain))
+    assert not compiled.lies_plainly(torch.ones(2, dtype=torch.complex64).conj())
+    assert not compiled.lies_plainly(plain.to_sparse())
+    assert not compiled.lies_plainly(torch.empty(0))
+    assert not compiled.lies_plainly(torch.ones(3, device="meta"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import torch
 
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.numpy import move_bytes
+from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.plain import local
 
 
@@ -19,10 +21,15 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
     Args:
         tensor: of any layout; of a distributed one this worker's shard is meant.
     """
-    values = local(tensor)
+    values = tensor if type(tensor) in (torch.Tensor, torch.nn.Parameter) else local(tensor)
     dtype = torch.float32 if values.is_quantized else values.dtype
     shape = tuple(values.shape)
-    return str(dtype).removeprefix("torch."), shape, math.prod(shape) * dtype.itemsize
+    return _name(dtype), shape, math.prod(shape) * dtype.itemsize
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
@@ -32,6 +39,9 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
         tensor: as in `describe`.
         out_N: uint8, of as many bytes as `describe` says.
     """
+    if compiled.lies_plainly(tensor):
+        compiled.copy(tensor, out_N)
+        return
     with torch.no_grad():
         move_bytes(bytes_of(tensor), out_N)
 

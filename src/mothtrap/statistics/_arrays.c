@@ -1,4 +1,4 @@
-/* One pass over the memory of many arrays: the norm of each, or all its statistics.
+/* One pass over the memory of many arrays: the norm of each, all its statistics, or a copy.
  *
  * Sums are kept in double, so nothing of float32 overflows, vanishes or cancels, and what
  * is not finite shows in the sum of squares. Python decides what to do about those arrays.
@@ -186,6 +186,46 @@ static PyObject *reduce(PyObject *args, int whole)
 static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, 0); }
 static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, 1); }
 
+/* Copy memory; nothing where the target has not as many bytes. */
+static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *target)
+{
+    if (size != target->len) {
+        PyErr_SetString(PyExc_ValueError, "the target has another number of bytes");
+        return NULL;
+    }
+    if (size < HELD_BYTES) {
+        memcpy(target->buf, source, size);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(target->buf, source, size);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *copy(PyObject *module, PyObject *args)
+{
+    Py_buffer source, target;
+    if (!PyArg_ParseTuple(args, "y*w*", &source, &target))
+        return NULL;
+    PyObject *done = copied(source.buf, source.len, &target);
+    PyBuffer_Release(&source);
+    PyBuffer_Release(&target);
+    return done;
+}
+
+static PyObject *copy_at(PyObject *module, PyObject *args)
+{
+    unsigned long long address;
+    Py_ssize_t size;
+    Py_buffer target;
+    if (!PyArg_ParseTuple(args, "Knw*", &address, &size, &target))
+        return NULL;
+    PyObject *done = copied((const void *)(uintptr_t)address, size, &target);
+    PyBuffer_Release(&target);
+    return done;
+}
+
 static PyMethodDef methods[] = {
     {"norms", norms, METH_VARARGS,
      "norms(arrays, rows): write the Euclidean norm of each array.\n\n"
@@ -194,11 +234,15 @@ static PyMethodDef methods[] = {
      "summaries(arrays, rows): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
      "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
      "element is not; deviation_l2 is NaN where it would be inaccurate."},
+    {"copy", copy, METH_VARARGS,
+     "copy(source, target): copy an array in C order into as many bytes."},
+    {"copy_at", copy_at, METH_VARARGS,
+     "copy_at(address, size, target): the same of what lies at an address."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_reductions", "Reductions of arrays in memory.", 0, methods,
+    PyModuleDef_HEAD_INIT, "_arrays", "Reductions and copies of arrays in memory.", 0, methods,
     NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__reductions(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__arrays(void) { return PyModule_Create(&definition); }
