@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +37,7 @@ AT_ONCE = 8
 """Objects fetched at the same time; chosen by hand: each may be as large as a segment."""
 FETCH_EVERY_S = 0.5
 """Pause between two looks into the store for somebody who follows; chosen by hand."""
+_DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"
 _RECORDER = re.compile(r"[wm](0|[1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -53,14 +53,18 @@ class Mirror:
         url: of the run.
         folder: exists, with a `remote.json`.
         whole: whether to fetch the statistics of tensors, too.
+
+    Attributes:
+        unheard_s: `time.monotonic()` of the last time when the store could not be reached.
     """
 
     def __init__(self, url: str, folder: Path, *, whole: bool = True) -> None:
         self.folder = folder
+        self._url = url
         self._store: Store = open_store(url)
         self._kinds = FETCHED if whole else FOR_A_LIST
         self._complete: set[str] = set()
-        self._tried_s = float("-inf")
+        self.unheard_s = self._tried_s = float("-inf")
         self._warned = False
 
     def refresh(self) -> None:
@@ -69,7 +73,8 @@ class Mirror:
         While the store cannot be reached the mirror stays as it is, with a warning.
 
         Raises:
-            StoreRefusedError: credentials, permissions or the bucket are wrong.
+            StoreRefusedError: credentials, permissions or the bucket are wrong, or the run
+                was removed and another has its name.
         """
         now_s = time.monotonic()
         if now_s - self._tried_s < FETCH_EVERY_S:
@@ -81,6 +86,7 @@ class Mirror:
         except StoreRefusedError:
             raise
         except StoreError as err:
+            self.unheard_s = time.monotonic()
             if not self._warned:
                 self._warned = True
                 warnings.warn(f"{err}; the run is shown as it was", StaleRunWarning, stacklevel=3)
@@ -94,10 +100,31 @@ class Mirror:
         for attempt in filter(_ATTEMPT.fullmatch, self._store.children("").folders):
             # The end first: what was written before it is then found below.
             here = self._store.children(attempt)
+            self._refuse_another(here.objects)
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(self._sync_folder, _recorders(attempt, here.folders)))
             for info in sorted(here.objects, key=lambda info: info.key.endswith("/end.json")):
                 self._fetch_changed(info)
+
+    def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
+        """Fetch nothing of a run that was made under the name of this one later."""
+        kept = self.folder / _DESCRIPTION
+        for info in found:
+            if info.key != _DESCRIPTION or self._is_current(info) or not kept.exists():
+                continue
+            if self._store.get(info.key) != kept.read_bytes():
+                raise StoreRefusedError(
+                    f"{self._url} is another run now; the one that was opened was removed; "
+                    "open it again to read the new one"
+                )
+
+    def _is_current(self, info: ObjectInfo) -> bool:
+        """Whether a file is the object as it is now."""
+        try:
+            status = (self.folder / info.key).stat()
+        except FileNotFoundError:
+            return False
+        return (status.st_size, status.st_mtime) == (info.size, info.modified_s)
 
     def _sync_folder(self, folder: str) -> None:
         commits = [info for kind in COMMITS for info in self._unseen(folder, kind)]
@@ -137,13 +164,9 @@ class Mirror:
                     self._place(info, draft)
 
     def _fetch_changed(self, info: ObjectInfo) -> None:
-        path = self.folder / info.key
-        status = path.stat() if path.exists() else None
-        if status is None or (status.st_size, status.st_mtime) != (info.size, info.modified_s):
-            try:
+        if not self._is_current(info):
+            with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
                 self._place(info, self._download(info))
-            except ObjectNotFoundError:
-                return  # it was replaced this moment; the next time it is there
 
     def _download(self, info: ObjectInfo) -> Path:
         path = self.folder / info.key
@@ -175,9 +198,8 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
         StoreError: the store cannot be reached, or refuses.
     """
     plain = url.rstrip("/")
-    key = f"{layout.FIRST_ATTEMPT}/run.json"
     try:
-        description = open_store(plain).get(key)
+        description = open_store(plain).get(_DESCRIPTION)
     except ObjectNotFoundError as err:
         runs, name = split(plain)
         names = list(open_store(runs).children("").folders) if "://" in runs else []
@@ -185,10 +207,7 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
             f"no run found at {plain}{nearest(name, names)}; {runs} holds {len(names)} folders; "
             f"`mothtrap ls {runs}` lists the runs"
         ) from err
-    folder = mirror_folder(plain)
-    begun = folder / key
-    if begun.exists() and begun.read_bytes() != description:
-        shutil.rmtree(folder)  # of a run that was removed: another has its name
+    folder = mirror_folder(plain, description)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = read_remote(folder)
     whole = whole or (known is not None and known.whole)

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote
 
 from mothtrap.core import registry
 from mothtrap.core.errors import ConfigError, nearest
 
 BACKENDS = "mothtrap.store.backends"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.+)", re.DOTALL)
+_ESCAPED = "file://"
+"""Of these URLs `%20` is a space, as `Path.as_uri` has it; others are taken as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +74,14 @@ def is_url(where: object) -> bool:
 
 def join(url: str, name: str) -> str:
     """Return the URL of what is called `name` below `url`."""
-    return f"{url.rstrip('/')}/{name}"
+    escaped = name.replace("%", "%25") if url.startswith(_ESCAPED) else name
+    return f"{url.rstrip('/')}/{escaped}"
 
 
 def split(url: str) -> tuple[str, str]:
     """Return where a URL lies, and its last part: of a run, the runs and its name."""
     head, _, name = url.rstrip("/").rpartition("/")
-    return head, name
+    return head, unquote(name) if url.startswith(_ESCAPED) else name
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from mothtrap.core.errors import RunNotFoundError
 from mothtrap.store import layout
 from mothtrap.store.mirror import list_remote, open_mirror
 from mothtrap.store.objects import is_url, join
+from mothtrap.store.remote import place_of
 
 
 def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
@@ -35,7 +36,7 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
             f"no run found: {runs_dir} holds none; make one with "
             f"`mothtrap run --runs-dir {runs_dir} train.py`"
         )
-    return open_mirror(join(runs_dir, known[0].name)).folder
+    return open_mirror(place_of(known[0])).folder
 
 
 def list_runs(runs_dir: str | Path) -> list[Path]:

@@ -50,20 +50,26 @@ def spool_folder(runs_url: str) -> Path:
     return cache_folder() / "spool" / _folder_name(runs_url)
 
 
-def mirror_folder(url: str) -> Path:
-    """Return where a run is fetched to."""
-    runs, name = split(url)
-    return cache_folder() / "mirror" / _folder_name(runs) / _safe(name)
+def mirror_folder(url: str, description: bytes) -> Path:
+    """Return where a run is fetched to: no other run has that folder.
+
+    Args:
+        url: of the run.
+        description: its first `run.json`, which tells it from an earlier run of that name.
+    """
+    plain = url.rstrip("/")
+    digest = hashlib.sha256(plain.encode() + b"\n" + description).hexdigest()[:16]
+    return cache_folder() / "mirror" / f"{_safe(plain)}-{digest}" / _safe(split(plain)[1])
 
 
 def _folder_name(url: str) -> str:
     """A name that people recognize and that no other URL has."""
     plain = url.rstrip("/")
-    return f"{_safe(plain)[:80]}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
+    return f"{_safe(plain)}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
 
 
 def _safe(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text.strip("/")).lstrip(".") or "-"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text.strip("/")).lstrip(".")[:80] or "-"
 
 
 def write_remote(run: Path, remote: Remote) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mothtrap.core.errors import ConfigError, ObjectExistsError, ObjectNotFoundError
-from mothtrap.store.objects import Store, is_url, open_store
+from mothtrap.store.objects import Store, is_url, join, open_store
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -117,3 +117,22 @@ def test_a_folder_is_no_url(place: object) -> None:
 def test_an_odd_url_is_refused_in_words(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         open_store(url)
+
+
+NAMES = ("lr=1e-3", "lr 1e-3", "实验一", "x#1", "x?1", "x%31", "x%2531", "x*", "x+y", "[x]", "~x")
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_place_is_listed_by_the_names_that_were_given(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = tmp_path.as_uri() if kind == "local" else request.getfixturevalue("s3_url")
+    for name in NAMES:
+        open_store(join(url, name)).put_if_absent("w0/key", name.encode())
+    names = open_store(url).children("").folders
+    assert sorted(names) == sorted(NAMES)
+    for name in names:
+        (info,) = open_store(join(url, name)).list("")
+        assert open_store(join(url, name)).get(info.key) == name.encode()
+        assert open_store(url).get(f"{name}/w0/key") == name.encode()
+        assert [found.key for found in open_store(url).list(name)] == [f"{name}/w0/key"]

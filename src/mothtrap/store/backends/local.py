@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from mothtrap.core.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StoreError
 from mothtrap.store.objects import Children, ObjectInfo
@@ -17,12 +17,12 @@ _DRAFT = ".draft-"
 
 def open_store(url: str) -> LocalStore:
     """Return the store below a `file://` URL."""
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+    host, slash, path = url.removeprefix("file://").partition("/")
+    if host not in ("", "localhost") or not slash:
         raise ConfigError(
             f"cannot use {url!r}: a file URL names an absolute path, e.g. file:///data/runs"
         )
-    return LocalStore(Path(unquote(parts.path)))
+    return LocalStore(Path("/" + unquote(path)))
 
 
 class LocalStore:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from mothtrap.core.errors import (
     ConfigError,
@@ -56,8 +55,8 @@ def open_store(url: str) -> S3Store:
         MissingExtraError: obstore is not installed.
         ConfigError: the URL has no bucket, or the profile cannot be used.
     """
-    parts = urlsplit(url)
-    if not parts.netloc:
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    if not bucket:
         raise ConfigError(f"cannot use {url!r}: it names no bucket, e.g. s3://bucket/runs")
     try:
         import obstore.store
@@ -67,8 +66,8 @@ def open_store(url: str) -> S3Store:
     options: Any = {**TIMEOUTS, "allow_http": settings.allow_http}
     retries: Any = RETRIES
     client = obstore.store.S3Store(
-        parts.netloc,
-        prefix=parts.path.strip("/") or None,
+        bucket,
+        prefix=prefix.strip("/") or None,
         config=settings.config,
         client_options=options,
         retry_config=retries,

@@ -1,0 +1,85 @@
+"""Every run of an object store has a folder of its own on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.reader.runs import DEAD_PID, closing, info, write_worker
+from tests.store.records import record
+
+from mothtrap.core.errors import StoreRefusedError
+from mothtrap.core.records import Scalar
+from mothtrap.reader.run import Run, open_run
+from mothtrap.store import layout, mirror, places
+from mothtrap.store.objects import join, open_store, split
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(mirror, "FETCH_EVERY_S", 0.0)
+    return (tmp_path / "store").as_uri()
+
+
+def stored(tmp_path: Path, name: str, value: float, *, end: bool = True) -> None:
+    """A run in the store with one step, of which `value` is the loss."""
+    run = tmp_path / "store" / name
+    attempt = layout.create_run(run, info(id=name, pid=DEAD_PID))
+    step = record(0, scalars=(Scalar("loss", "main", value),))
+    write_worker(attempt, step, *([closing(1)] if end else []))
+
+
+def loss(run: Run) -> list[float]:
+    found: list[float] = run.scalars("loss")[0].values_S.tolist()
+    return found
+
+
+ALIKE = ("lr=1e-3", "lr 1e-3", "lr-1e-3", "实验一", "实验二", "x#1", "x?1", "x%31", "x1", "X1")
+
+
+def test_runs_whose_names_differ_in_any_character_are_different_runs(
+    tmp_path: Path, url: str
+) -> None:
+    for number, name in enumerate(ALIKE):
+        stored(tmp_path, name, float(number))
+    opened = [open_run(join(url, name)) for name in ALIKE]
+    assert len({run.path for run in opened}) == len(ALIKE)
+    assert len({str(run.path).lower() for run in opened}) == len(ALIKE)  # as on a Mac's disk
+    for run in opened:
+        run.refresh()
+    assert [run.id for run in opened] == list(ALIKE)
+    assert [loss(run) for run in opened] == [[float(n)] for n in range(len(ALIKE))]
+    listed = [open_run(path) for path in places.list_runs(url)]
+    assert sorted(run.id for run in listed) == sorted(ALIKE)
+
+
+def test_the_latest_run_is_found_whatever_its_name_is(tmp_path: Path, url: str) -> None:
+    stored(tmp_path, "50% of it", 1.0)
+    assert open_run(None, url).id == "50% of it"
+
+
+def test_the_url_of_a_run_is_taken_apart_as_it_was_put_together(url: str) -> None:
+    for place in (url, "s3://bucket/runs"):
+        for name in ALIKE:
+            assert split(join(place, name)) == (place, name)
+
+
+def test_objects_lie_where_their_url_says(tmp_path: Path, url: str) -> None:
+    for name in ALIKE:
+        open_store(join(url, name)).put_if_absent("key", name.encode())
+    found = {path.parent.name: path.read_text() for path in (tmp_path / "store").glob("*/key")}
+    assert found == {name: name for name in ALIKE}
+
+
+def test_a_run_that_is_open_is_never_continued_by_another_of_its_name(
+    tmp_path: Path, url: str
+) -> None:
+    stored(tmp_path, "x", 1.0, end=False)
+    before = open_run(join(url, "x"))
+    (tmp_path / "store" / "x").rename(tmp_path / "removed")
+    stored(tmp_path, "x", 2.0)
+    after = open_run(join(url, "x"))
+    with pytest.raises(StoreRefusedError, match=r"x is another run now; .* open it again"):
+        before.refresh()
+    assert (loss(before), loss(after)) == ([1.0], [2.0])
