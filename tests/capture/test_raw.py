@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.capture.recording import Job
 
-from mothtrap.capture.arena import MIN_BYTES, Arenas
-from mothtrap.capture.raw import RawCopies
+from mothtrap.capture.arena import MIN_BYTES, WAIT_S, Arenas
+from mothtrap.capture.raw import KEEP, RawCopies, StepCopies
 from mothtrap.capture.selection import RAW, Stream
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import RawBlock
@@ -167,3 +167,87 @@ def test_a_block_can_wait_for_memory(block: bool) -> None:
         patch.setattr("mothtrap.capture.arena.time.sleep", release)
         assert copies.add(0, np.zeros(10)) == block
     assert released == [True] * block
+
+
+class Sleeps:
+    """Counts the waits for memory; the last copies are let go of after `patience` of them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, patience: float = float("inf")) -> None:
+        self.count = 0
+        self.held: list[RawBlock] = []
+        self._now_s, self._patience = 0.0, patience
+        patch.setattr("mothtrap.capture.arena.time.sleep", self._sleep)
+        patch.setattr("mothtrap.capture.arena.time.monotonic", lambda: self._now_s)
+
+    def _sleep(self, seconds: float) -> None:
+        self.count += 1
+        self._now_s += seconds
+        if self.count % self._patience == 0:
+            self.held.clear()
+
+
+def test_a_block_does_not_wait_for_memory_that_the_step_itself_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleeps = Sleeps(monkeypatch)
+    copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES), wait_s=60.0)
+    big = np.zeros(MIN_BYTES // 4 * 3, np.uint8)
+    for _ in range(2):
+        assert [copies.add(number, big) for number in range(6)].count(True) >= 4
+        assert not copies.add(7, np.zeros(5 * MIN_BYTES, np.uint8))
+        copies.take()
+    assert sleeps.count == 0
+
+
+def test_a_step_that_fills_the_memory_waits_once_for_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleeps = Sleeps(monkeypatch, patience=2)
+    copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES), wait_s=60.0)
+    eighth = np.zeros(MIN_BYTES * 19 // 40, np.uint8)  # 95 % of the memory in all
+    for _ in range(4):
+        assert all(copies.add(number, eighth) for number in range(8))
+        sleeps.held += copies.take()
+    assert sleeps.count == 3 * 2
+
+
+def test_a_disk_that_hangs_holds_the_training_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeps = Sleeps(monkeypatch)
+    copies = RawCopies(arithmetic, Arenas(MIN_BYTES), wait_s=60.0)
+    assert copies.add(0, np.zeros(10))
+    sleeps.held += copies.take()
+    for step in range(3):
+        assert not any(copies.add(number, np.zeros(10)) for number in range(9)), step
+        assert copies.take() == []
+    assert sleeps.count == pytest.approx(60.0 / WAIT_S, rel=0.01)
+    sleeps.held.clear()
+    assert copies.add(0, np.zeros(10))
+
+
+def test_copies_of_forwards_and_of_the_step_share_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleeps = Sleeps(monkeypatch)
+    copies = StepCopies(arithmetic, Arenas(2 * MIN_BYTES), wait_s=60.0)
+    for number in range(3):
+        copies.begin_forward()
+        copies.add(number, np.zeros(MIN_BYTES, np.uint8), KEEP, arithmetic, waits=True)
+        copies.keep(copies.take_forward())
+    copies.add(3, np.zeros(10), KEEP, arithmetic, waits=False)
+    assert (sleeps.count, len(copies.take())) == (0, 2)
+    assert sum(fact.count for fact in copies.take_dropped(0)) == 2
+
+
+def test_a_step_too_large_for_the_memory_says_how_much_it_needs() -> None:
+    job = Job([keeps("gradient")], raw_bytes=4 * MIN_BYTES)
+    number = job.gradient()
+    for step in range(2):
+        job.recorder.reduce("gradient", [number] * 3, [[1.0] * (2 * MIN_BYTES // 8)] * 3)
+        record = job.close(step)
+        job.sink.records.clear()
+        (dropped,) = [o for o in record.observations if isinstance(o, Dropped)]
+        assert (dropped.what, dropped.count) == ("tensors", 1)
+        assert "6 MB" in dropped.reason
+        assert "queue_mb = 4" in dropped.reason
+        assert "raise queue_mb" in dropped.reason
+        del record

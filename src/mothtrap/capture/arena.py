@@ -27,7 +27,7 @@ class Arenas:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._pieces: list[Bytes] = []
         self._lock = threading.Lock()
 
@@ -57,10 +57,10 @@ class Arenas:
         if fitting:
             return min(fitting, key=len)
         for piece in idle:
-            if self.bytes_held + size <= self._limit_bytes:
+            if self.bytes_held + size <= self.limit_bytes:
                 break
             self._pieces = [other for other in self._pieces if other is not piece]
-        if self.bytes_held + size > self._limit_bytes:
+        if self.bytes_held + size > self.limit_bytes:
             return None
         self._pieces.append(np.empty(size, np.uint8))
         return self._pieces[-1]

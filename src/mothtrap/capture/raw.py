@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.capture.arena import Arenas, Bytes
+from mothtrap.capture.arena import MIN_BYTES, Arenas, Bytes
 from mothtrap.capture.selection import RAW
+from mothtrap.core.observations import Dropped
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
@@ -33,14 +34,29 @@ class Copier(Protocol[ArrayT]):
 class RawCopies(Generic[ArrayT]):
     """Collects copies of tensors until they are taken, in pieces of bounded memory.
 
+    Attributes:
+        is_full: whether the last tensor without memory had no room beside these copies, so
+            that no waiting would have helped.
+
     Args:
         copier: knows the bytes of a tensor.
         arenas: where the copies lie.
-        wait_s: how long to wait for memory when there is none.
+        wait_s: how long to wait for memory when there is none; having waited in vain, it
+            does not wait again before there was some.
+        beside: bytes of the arenas that others hold for as long as these copies are held.
     """
 
-    def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
-        self._copier, self._arenas, self._wait_s = copier, arenas, wait_s
+    def __init__(
+        self,
+        copier: Copier[ArrayT],
+        arenas: Arenas,
+        *,
+        wait_s: float = 0.0,
+        beside: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._copier, self._arenas, self._beside = copier, arenas, beside
+        self._wait_s = self._left_s = wait_s
+        self.is_full = False
         self._blocks: list[RawBlock] = []
         self._piece: Bytes | None = None
         self._rows: list[_Row] = []
@@ -80,12 +96,31 @@ class RawCopies(Generic[ArrayT]):
         self._expected, self._taken = int(self._taken * _GROWTH), 0
         return blocks
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the copies, unused ends of pieces included."""
+        return _held_bytes(self._blocks) + (0 if self._piece is None else len(self._piece))
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of the copies."""
+        return self._taken + self._end
+
     def _begin_block(self, size: int) -> Bytes | None:
         """Another piece, since the tensor does not fit in the one in use."""
         self._close_block()
-        wanted = max(size, self._expected - self._taken)
-        self._piece = self._arenas.take(wanted, timeout_s=self._wait_s)
-        if self._piece is None and wanted > size:
+        held = self.held_bytes
+        room = self._arenas.limit_bytes - held - self._beside()
+        self.is_full = max(size, MIN_BYTES) > room
+        if self.is_full:
+            return None
+        # As much again as is held: small pieces waste more of the memory at their ends.
+        wanted = min(max(size, self._expected - self._taken, held), room)
+        self._piece = self._arenas.take(wanted, timeout_s=self._left_s)
+        if self._piece is not None:
+            self._left_s = self._wait_s
+        else:
+            self._left_s = 0.0
             self._piece = self._arenas.take(size)
         return self._piece
 
@@ -110,14 +145,19 @@ class RawCopies(Generic[ArrayT]):
 class StepCopies(Generic[ArrayT]):
     """The copies of a step: its own, and those of forwards that are not yet committed.
 
-    Arguments as for `RawCopies`.
+    Args:
+        copier: knows the bytes of a tensor.
+        arenas: where the copies lie.
+        wait_s: see `RawCopies`.
     """
 
     def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
-        self._own = RawCopies(copier, arenas, wait_s=wait_s)
-        self._forward = RawCopies(copier, arenas, wait_s=wait_s)
+        self._arenas = arenas
+        self._own = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_own)
+        self._forward = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_forward)
         self._committed: list[RawBlock] = []
-        self._dropped = 0
+        self._late = self._crowded_out = 0
+        self._lost_bytes = self._lost_of_forward = self._needed_bytes = 0
 
     def add(
         self,
@@ -134,11 +174,18 @@ class StepCopies(Generic[ArrayT]):
             waits: it belongs to a forward whose mode is not known yet.
         """
         target = self._forward if waits else self._own
-        self._dropped += not target.add(tensor_id, tensor, purpose, copier)
+        if target.add(tensor_id, tensor, purpose, copier):
+            return
+        if target.is_full:
+            self._crowded_out += 1
+            self._tell_needed(copier.describe(tensor)[2], of_forward=waits)
+        else:
+            self._late += 1
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
         self._forward.take()
+        self._lost_of_forward = 0
 
     def take_forward(self) -> Sequence[RawBlock]:
         """Return the copies of the forward that returned."""
@@ -147,13 +194,49 @@ class StepCopies(Generic[ArrayT]):
     def keep(self, blocks: Sequence[RawBlock]) -> None:
         """Make copies of a forward part of the step."""
         self._committed += blocks
+        self._lost_bytes += self._lost_of_forward
+        self._lost_of_forward = 0
 
     def take(self) -> Sequence[RawBlock]:
         """Return all copies of the step."""
         committed, self._committed = self._committed, []
+        self._lost_bytes = self._needed_bytes = 0
         return [*committed, *self._own.take()]
 
-    def take_dropped(self) -> int:
-        """Return how many tensors found no memory since the last call."""
-        dropped, self._dropped = self._dropped, 0
-        return dropped
+    def take_dropped(self, step: int) -> list[Dropped]:
+        """Return how many tensors found no memory since the last call, and why."""
+        needed_mb, limit_mb = self._needed_bytes / 2**20, self._arenas.limit_bytes / 2**20
+        reasons = {
+            "the memory for them (queue_mb) was still waiting to be written": self._late,
+            f"the copies of one step take {needed_mb:.3g} MB, and queue_mb = {limit_mb:g} has no "
+            "room for all of them: raise queue_mb": self._crowded_out,
+        }
+        self._late = self._crowded_out = 0
+        return [
+            Dropped(step=step, what="tensors", count=count, reason=reason)
+            for reason, count in reasons.items()
+            if count
+        ]
+
+    def _beside_own(self) -> int:
+        return _held_bytes(self._committed) + self._forward.held_bytes
+
+    def _beside_forward(self) -> int:
+        return _held_bytes(self._committed) + self._own.held_bytes
+
+    def _tell_needed(self, size: int, *, of_forward: bool) -> None:
+        """Note what the step would need, with a tensor that found no room."""
+        if of_forward:
+            self._lost_of_forward += size
+        else:
+            self._lost_bytes += size
+        lost = self._lost_bytes + self._lost_of_forward
+        copied = sum(len(block.bytes_N) for block in self._committed)
+        copied += self._own.copied_bytes + self._forward.copied_bytes
+        self._needed_bytes = max(self._needed_bytes, copied + lost)
+
+
+def _held_bytes(blocks: Iterable[RawBlock]) -> int:
+    """Memory of the pieces that blocks are the beginnings of."""
+    pieces = (block.bytes_N.base for block in blocks)
+    return sum(piece.nbytes for piece in pieces if piece is not None)

@@ -388,9 +388,7 @@ class Recorder(Generic[ArrayT]):
     def _tell_raw_dropped(self, step: int) -> None:
         """Say what copies of this step were given up."""
         self._observations += self._plan.take_dropped()
-        if count := self._copies.take_dropped():
-            reason = "the memory for them (queue_mb) was still waiting to be written"
-            self.observe(Dropped(step=step, what="tensors", count=count, reason=reason))
+        self._observations += self._copies.take_dropped(step)
 
     def _charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:
         self.capture_s += cost_s
