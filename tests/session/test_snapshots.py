@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.snapshot import samples
@@ -89,13 +90,28 @@ def test_a_snapshot_is_written_and_told(writing: Callable[..., Writing]) -> None
     about = loaded.snapshot
     assert (about.run, about.attempt, about.step, about.reason) == ("x", 1, 7, "request")
     assert about.command == ("python", "train.py")
-    assert about.note == "not kept: a thing"
+    assert about.note == "not kept: a thing; not kept: the global rng of CuPy"
     assert list(loaded.steps) == ["7/0"]
     (told,) = own.told
     assert (told.step, told.folder, told.request) == (7, "snapshots/00000007/w0", "x")
     (said,) = own.said
-    assert said.startswith("mothtrap: step 7 kept: mothtrap replay ")
+    assert said.startswith(
+        "mothtrap: step 7 kept, but not the global rng of CuPy: mothtrap replay "
+    )
     assert said.endswith("--step 7")
+
+
+def test_what_the_step_was_fed_with_and_is_not_kept_is_said(
+    writing: Callable[..., Writing],
+) -> None:
+    missing = ("the variable log: Logger", "the batch of loader 0 at t.py:3: float32 is too large")
+    recorded = msgspec.structs.replace(samples.recorded(7), missing=missing)
+    own = writing()
+    arrays = {"7/0": samples.array([7])}
+    own.put(taken(7, steps=(KeptStep(recorded=recorded, arrays=arrays),)))
+    (said,) = own.said
+    assert said.startswith(f"mothtrap: step 7 kept, but not {missing[1]}: mothtrap replay ")
+    assert own.told[0].note == f"not kept: a thing; not kept: {missing[1]}"
 
 
 def test_memory_is_given_back(writing: Callable[..., Writing]) -> None:

@@ -179,9 +179,9 @@ class SnapshotWriter:
         """The steps of the bases that lie on the disk, ascending."""
         return self._bases
 
-    def has_room(self) -> bool:
-        """Whether another one can wait for the disk."""
-        return self._pending < WAITING
+    def has_room(self, spare: int = 0) -> bool:
+        """Whether another one can wait for the disk, and so many more."""
+        return self._pending + spare < WAITING
 
     def put(self, taken: Taken) -> None:
         """Take one in; returns at once."""
@@ -257,7 +257,9 @@ class SnapshotWriter:
         )
         if taken.wish.reason != BASE and self._said < SAID:
             self._said += 1
-            self._speak(f"step {taken.step} kept: mothtrap replay {self._name} --step {taken.step}")
+            lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
+            command = f"mothtrap replay {self._name} --step {taken.step}"
+            self._speak(f"step {taken.step} kept{lost}: {command}")
 
     def _snapshot(self, taken: Taken, base: Path | None) -> Snapshot:
         info = self._info()
@@ -268,7 +270,7 @@ class SnapshotWriter:
         elif taken.state is not None:
             state, missing = taken.state.make()
             missing = (*taken.state.missing, *missing)
-        notes = [taken.note, *(f"not kept: {what}" for what in missing)]
+        notes = [taken.note, *(f"not kept: {what}" for what in (*missing, *_not_fed(taken)))]
         return Snapshot(
             run=self._run.name,
             attempt=int(self._attempt.name),
@@ -329,3 +331,9 @@ class SnapshotWriter:
     def _speak(self, line: str) -> None:
         if self._say is not None:
             self._say(f"mothtrap: {line}")
+
+
+def _not_fed(taken: Taken) -> list[str]:
+    """What the step was fed with and what was not kept; not what else the script's code has."""
+    recorded = taken.steps[-1].recorded
+    return [what for what in recorded.missing if not what.startswith("the variable")]

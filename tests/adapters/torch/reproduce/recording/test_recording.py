@@ -363,7 +363,7 @@ def test_names_that_are_redacted_keep_shape_only() -> None:
 
 
 def test_what_is_too_large_is_left_out_and_said() -> None:
-    with watched(capture=(), config=Config(ring_mb=0.25)) as seen:
+    with watched(capture=(), config=Config(ring_mb=0.25, snapshot_mb=0.5)) as seen:
         model = classifier()
         optimizer = sgd(model)
         for x, _ in DataLoader(TensorDataset(torch.randn(20_000, 6), torch.arange(20_000)), 10_000):

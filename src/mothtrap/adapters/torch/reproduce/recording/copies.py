@@ -6,7 +6,6 @@ import math
 import random
 import sys
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,12 +16,12 @@ from torch import nn
 
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.keeping.values import array_of, framework_tree, tensor_tree
+from mothtrap.adapters.torch.reproduce.recording.blocks import Blocks, Bytes
 from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
+from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES
-
-Bytes = npt.NDArray[np.uint8]
 
 POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of
@@ -51,42 +50,6 @@ _PARTS = {
 _CPU = torch.device("cpu")
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
-
-
-class Blocks:
-    """Memory of copies that are gone, to be used again by others of the same size.
-
-    Args:
-        limit_bytes: that wait at most.
-    """
-
-    def __init__(self, limit_bytes: float) -> None:
-        self._limit_bytes = limit_bytes
-        self._idle: OrderedDict[int, list[Bytes]] = OrderedDict()
-        self._bytes = 0
-
-    def take(self, size: int) -> Bytes:
-        """Memory of a size in bytes."""
-        idle = self._idle.get(size)
-        if not idle:
-            return np.empty(size, np.uint8)
-        self._bytes -= size
-        return idle.pop()
-
-    def give_back(self, block: Bytes) -> None:
-        """Take memory that nobody uses any more; called from any thread."""
-        if block.nbytes > self._limit_bytes:
-            return
-        self._idle.setdefault(block.nbytes, []).append(block)
-        self._idle.move_to_end(block.nbytes)
-        self._bytes += block.nbytes
-        while self._bytes > self._limit_bytes:
-            size, blocks = next(iter(self._idle.items()))
-            if blocks:
-                blocks.pop()
-                self._bytes -= size
-            if not blocks:
-                del self._idle[size]
 
 
 class Copy:
@@ -142,15 +105,22 @@ class Copies:
     Args:
         limit_bytes: of the memory of all copies; what one value may take depends on it.
         redacted: whether of what bears a name only the type and shape are kept.
+        later_bytes: of a tensor that is too large to be copied; it is looked for when the
+            step is kept.
     """
 
-    def __init__(self, limit_bytes: float, redacted: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        limit_bytes: float,
+        redacted: Callable[[str], bool] | None = None,
+        later_bytes: float = 0,
+    ) -> None:
         self._blocks = Blocks(limit_bytes / IDLE_SHARE)
-        self._redacted = redacted
+        self._redacted, self._later_bytes = redacted, later_bytes
         self._known: dict[tuple[Any, ...], _Known] = {}
         self._keys = 0
-        self._used: dict[str, Copy] = {}
-        self._most_bytes, self._what = math.inf, ""
+        self._used: dict[str, Copy | Uncopied] = {}
+        self._most_bytes, self._what, self._later = math.inf, "", True
         self._tree_bytes = 0
         self.missing: dict[str, None] = {}
 
@@ -160,6 +130,8 @@ class Copies:
         what: str,
         most_bytes: float = math.inf,
         most_values: int = MAX_VALUES,
+        *,
+        later: bool = True,
     ) -> Tree:
         """Return the tree of a value; copies what is an array in it.
 
@@ -168,11 +140,12 @@ class Copies:
             what: it is, in words, for what cannot be kept.
             most_bytes: of one array in it.
             most_values: in it altogether, but for numbers and texts.
+            later: a tensor that is too large may be looked for when the step is kept.
         """
         kind = type(value)
         if value is None or kind is bool or (kind is int and -_BIG < value < _BIG):
             return value  # type: ignore[no-any-return]
-        self._most_bytes, self._what = most_bytes, what
+        self._most_bytes, self._what, self._later = most_bytes, what, later
         if kind is torch.Tensor:
             return self._tensor(value)
         maker = _Maker(self._of_framework, self._array, self._redacted, most_values)
@@ -188,7 +161,7 @@ class Copies:
             return redaction(value)
         return self.tree(value, what, most_bytes)
 
-    def take(self) -> tuple[dict[str, Copy], int]:
+    def take(self) -> tuple[dict[str, Copy | Uncopied], int]:
         """What the trees that were made since the last call name, and about their own bytes."""
         used, self._used = self._used, {}
         size, self._tree_bytes = self._tree_bytes, 0
@@ -214,10 +187,15 @@ class Copies:
         if known is not None:
             return _tree(tensor, self._use(known))
         size = tensor.numel() * tensor.element_size()
-        if size > self._most_bytes:
+        made: Copy | Uncopied
+        if size <= self._most_bytes:
+            made = self._copied(tensor, size)
+        elif self._later and size <= self._later_bytes and not tensor.is_inference():
+            what = f"{self._what}: {described(tensor)}"
+            made = Uncopied(self._new_key(), tensor, what)
+        else:
             self.missing[f"{self._what}: {described(tensor)} is too large"] = None
             return {"opaque": f"{described(tensor)}, too large to be kept"}
-        made = self._copied(tensor, size)
         self._remember(tensor, made)
         return _tree(tensor, self._use(made))
 
@@ -265,7 +243,7 @@ class Copies:
         for copy in copies:
             self._used[copy.key] = copy
 
-    def _use(self, copy: Copy) -> str:
+    def _use(self, copy: Copy | Uncopied) -> str:
         self._used[copy.key] = copy
         return copy.key
 
@@ -284,14 +262,14 @@ class Copies:
 
     # What was copied before
 
-    def _lookup(self, tensor: torch.Tensor) -> Copy | None:
+    def _lookup(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
         owner = tensor._base if tensor._base is not None else tensor
         known = self._known.get(_mark(tensor, owner))
         if known is None or known.owner() is not owner or tensor.is_inference():
             return None
         return known.copy() if known.version == tensor._version else None
 
-    def _remember(self, tensor: torch.Tensor, copy: Copy) -> None:
+    def _remember(self, tensor: torch.Tensor, copy: Copy | Uncopied) -> None:
         if tensor.is_inference():  # has no version
             return
         if len(self._known) >= MAX_KNOWN:
@@ -308,7 +286,7 @@ class _Known:
 
     __slots__ = ("copy", "owner", "version")
 
-    def __init__(self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Copy]) -> None:
+    def __init__(self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Any]) -> None:
         self.owner, self.version, self.copy = owner, version, copy
 
 

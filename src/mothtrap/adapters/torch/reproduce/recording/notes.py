@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mothtrap.adapters.torch.reproduce.recording.copies import Copy
+from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied, without
 from mothtrap.core.snapshots import (
     BatchHanded,
     ForwardCalled,
@@ -21,7 +22,7 @@ class Noted:
     after a batch; `used`: one that trains."""
 
     event: RecordedEvent
-    copies: dict[str, Copy]
+    copies: dict[str, Copy | Uncopied]
     tree_bytes: int
     evaluated: bool = False
     used: bool = False
@@ -47,12 +48,15 @@ class Entry:
     """A step that is over."""
 
     recorded: RecordedStep
-    copies: Mapping[str, Copy]
+    copies: Mapping[str, Copy | Uncopied]
 
     def kept(self) -> KeptStep:
         """The step with its arrays, as they go into a file: copies."""
-        arrays = {key: copy.array() for key, copy in self.copies.items()}
-        return KeptStep(recorded=self.recorded, arrays=arrays)
+        found = {key: copy.array() for key, copy in self.copies.items()}
+        arrays = {key: array for key, array in found.items() if array is not None}
+        gone = [c for c in self.copies.values() if isinstance(c, Uncopied) and c.key not in arrays]
+        recorded = without(self.recorded, gone) if gone else self.recorded
+        return KeptStep(recorded=recorded, arrays=arrays)
 
 
 def latest_evaluations(notes: Notes) -> list[Noted]:

@@ -31,6 +31,7 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     mark_batches,
 )
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
 from mothtrap.core.snapshots import (
     BatchHanded,
@@ -58,6 +59,9 @@ EVENT_BYTES = 1500
 """What an event takes beside its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """One part in so many of the memory of the ring that one array may take, and one of a variable."""
+LATER_SHARE = 4
+"""One part in so many of a snapshot's size that a larger array may take; it is not copied
+before the step is kept."""
 
 
 class Recording:
@@ -80,7 +84,7 @@ class Recording:
         patterns = config.redact
         redacted = _matcher(patterns) if patterns else None
         self._redacted = redacted
-        self._copies = Copies(limit_bytes, redacted)
+        self._copies = Copies(limit_bytes, redacted, config.snapshot_mb * 2**20 / LATER_SHARE)
         self._ring: Ring[Entry] = Ring(limit_bytes)
         self._random = RandomStates()
         self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
@@ -321,7 +325,8 @@ class Recording:
             if self._redacted is not None and self._redacted(name.rpartition(".")[2]):
                 tree = redaction(value)
             else:
-                tree = self._copies.tree(value, f"the variable {name}", most, MAX_IN_VARIABLE)
+                what = f"the variable {name}"
+                tree = self._copies.tree(value, what, most, MAX_IN_VARIABLE, later=False)
             found.append([name, tree])
         return {"dict": found} if found else None
 
@@ -347,7 +352,7 @@ class Recording:
         optimizers: tuple[str, ...],
         losses: tuple[float, ...],
     ) -> Entry:
-        copies: dict[str, Copy] = {}
+        copies: dict[str, Copy | Uncopied] = {}
         for noted in notes.events:
             copies |= noted.copies
         unread = [f"the variables of {name}" for name in sorted(self._variables.unread)]
