@@ -18,8 +18,8 @@ help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
 	@echo "make lint    ruff and mypy"
-	@echo "make bench   measure what capture costs, and which faults are named"
-	@echo "make faults  the second of these alone"
+	@echo "make bench   measure what capturing, storing and reading cost, and which faults are named"
+	@echo "make faults  the last of these alone"
 	@echo "make docs    write docs/rules.md and docs/rules/ from the rules' docstrings"
 	@echo "make site    build the documentation in build/site"
 
@@ -37,6 +37,8 @@ lint: $(WITH_TORCH)
 
 bench: $(WITH_TORCH)
 	$(BIN)/python bench/capture.py
+	$(BIN)/python bench/store.py
+	$(BIN)/python bench/reading.py
 	$(MAKE) faults
 
 # A target that is missed fails only when all three are measured.
