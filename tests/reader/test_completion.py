@@ -229,3 +229,40 @@ def test_processes_are_not_asked_for_at_every_look(
 
 def _unhurried(following: Iterator[object]) -> Iterator[object]:
     yield from following
+
+
+def test_steps_of_a_process_that_nobody_announced_are_not_told_again(tmp_path: Path) -> None:
+    run = a_run(tmp_path, steps(0, 1, 2))
+    following = run.follow()
+    got = [next(following) for _ in range(3)]
+    log = WorkerLog(layout.claim_worker(run.path / "1")[1])
+    log.append([*steps(0, 1, 2), record(3)])
+    layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))
+    got += following
+    assert [status.key.step for status in got] == [0, 1, 2, 3]
+    assert [status.workers for status in got] == [(0,), (0,), (0,), (1,)]
+    assert run.status(1).workers == (0, 1)  # who has it by now
+    log.close()
+
+
+def test_a_worker_that_begins_late_tells_no_step_again(tmp_path: Path) -> None:
+    run = a_run(tmp_path, [member(0), *steps(*range(1, 12))])
+    following = run.follow()
+    got = [next(following) for _ in range(12)]
+    log = WorkerLog(layout.claim_worker(run.path / "1")[1])
+    log.append([member(1), *steps(*range(1, 13))])
+    layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))
+    got += following
+    assert [status.key.step for status in got] == list(range(13))
+    log.close()
+
+
+def test_modes_of_one_step_come_whatever_their_order(tmp_path: Path) -> None:
+    prediction = record(1, key=key(1, Mode.PREDICT, 0), optimizers=())
+    run = a_run(tmp_path, [record(0), prediction])
+    following = run.follow()
+    got = [next(following), next(following)]
+    write_worker(run.path / "1", evaluation(1, 0), record(1))
+    layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))
+    got += following
+    assert [s.key.mode for s in got] == [Mode.TRAIN, Mode.PREDICT, Mode.EVAL, Mode.TRAIN]

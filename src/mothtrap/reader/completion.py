@@ -117,6 +117,7 @@ class Completion:
         self._reached: dict[int, dict[Mode, StepKey]] = {}
         self._held: dict[StepKey, list[int]] = {}
         self._waiting: list[StepKey] = []
+        self._told: dict[Mode, StepKey] = {}
 
     def poll(self, *, over: bool) -> Iterator[StepStatus]:
         """Yield the steps that became complete, in order.
@@ -130,7 +131,7 @@ class Completion:
             lacking = [r for r in expected_workers(self._attempt) if r not in self._held[key]]
             if not over and any(self._may_bring(rank, key) for rank in lacking):
                 return
-            heapq.heappop(self._waiting)
+            self._told[key.mode] = heapq.heappop(self._waiting)
             yield StepStatus(
                 key=key,
                 state=StepState.AVAILABLE,
@@ -147,10 +148,11 @@ class Completion:
                     continue
                 key = commits.key(row)
                 reached[key.mode] = key
-                if key not in self._held:
-                    self._held[key] = []
+                if key in self._held:
+                    self._held[key].append(rank)
+                elif key.mode not in self._told or key > self._told[key.mode]:
+                    self._held[key] = [rank]
                     heapq.heappush(self._waiting, key)
-                self._held[key].append(rank)
             self._read[rank] = len(commits)
 
     def _may_bring(self, rank: int, key: StepKey) -> bool:

@@ -131,7 +131,8 @@ class Run(RunFacts):
         """Yield the steps that are there, then those that come, until the job has ended.
 
         A step comes once, in order, when every worker has it, has passed it or is gone; by
-        then every method answers for it. Afterwards `state` tells a finished run from a
+        then every method answers for it. What a worker brings later that was not waited for
+        is not told again. Afterwards `state` tells a finished run from a
         crashed one. A job that was restarted brings the steps again that it does again,
         with another `attempt`.
 
