@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from mothtrap.adapters.torch.reproduce.replaying.handing import (
     Handed,
     HandingIterator,
     LoaderNumbers,
+    completed,
 )
+from mothtrap.snapshot.tree import Opaque
 
 
 class Rows(Dataset[int]):
@@ -48,10 +51,34 @@ def test_it_gives_its_own_where_nothing_was_recorded() -> None:
     assert rows.asked == 4
 
 
+def test_what_was_not_kept_of_a_batch_is_the_loaders_own() -> None:
+    rows = Rows()
+    recorded = [Opaque("int64 of shape (2,)"), {"weights": [3.0, Opaque("a file")]}]
+
+    def ask(_: int, __: str, own: Callable[[], Any]) -> Handed:
+        batch, lacking = completed(recorded, lambda: [own(), {"weights": [1.0, "own"]}])
+        assert lacking == "in the place of what was not kept: int64 of shape (2,) and 1 more"
+        return Handed(batch)
+
+    found, weights = next(HandingIterator(DataLoader(rows, batch_size=2), own, 0, ask))
+    assert found.tolist() == [0, 1]
+    assert weights == {"weights": [3.0, "own"]}
+
+
+def test_a_batch_that_was_kept_whole_asks_for_nothing() -> None:
+    def fails() -> None:
+        raise AssertionError
+
+    batch = [torch.ones(2), ("a", 1)]
+    found, lacking = completed(batch, fails)
+    assert found is batch
+    assert lacking == ""
+
+
 def test_the_place_of_the_users_code_is_asked_for() -> None:
     asked = []
 
-    def ask(number: int, site: str) -> Handed | None:
+    def ask(number: int, site: str, _: object) -> Handed | None:
         asked.append((number, site.rpartition(":")[0].endswith("test_handing.py")))
         return Handed(1)
 

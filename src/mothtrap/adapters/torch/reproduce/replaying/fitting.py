@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -59,6 +59,20 @@ def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
     if dataclasses.is_dataclass(recorded) or fields:
         return _object(found, recorded, depth)
     return found if type(found) is type(recorded) and _equal(found, recorded) else recorded
+
+
+def lacking(recorded: Any, depth: int = 0) -> list[Opaque]:
+    """The parts of a value that were not kept."""
+    if isinstance(recorded, Opaque):
+        return [recorded]
+    parts: Iterable[Any] = ()
+    if isinstance(recorded, dict):
+        parts = recorded.values()
+    elif isinstance(recorded, list | tuple):
+        parts = recorded
+    elif not isinstance(recorded, torch.Tensor | np.ndarray):
+        parts = getattr(recorded, "__dict__", {}).values()
+    return [one for part in parts if depth < MAX_DEPTH for one in lacking(part, depth + 1)]
 
 
 def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = False) -> list[str]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.reproduce.replaying import fitting
 
-Ask = Callable[[int, str], "Handed | None"]
-"""Gets a loader's number and the place of the user's code; None: the loader's own turn."""
+Ask = Callable[[int, str, Callable[[], Any]], "Handed | None"]
+"""Gets a loader's number, the place of the user's code, and what gives the loader's own next
+batch, for what was not kept; None: the loader's own turn."""
 
 
 class Handed:
@@ -23,6 +26,27 @@ class Handed:
 
     def __init__(self, batch: Any) -> None:
         self.batch = batch
+
+
+def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
+    """Put a loader's own values into the places of those of a batch that were not kept.
+
+    Args:
+        batch: recorded.
+        own: gives the loader's own next batch; called where something was not kept.
+
+    Returns:
+        The batch, and what of it is not the recorded one, in words.
+    """
+    lacking = fitting.lacking(batch)
+    if not lacking:
+        return batch, ""
+    with torch._C._EnableTorchFunction():  # it is the script's code
+        found = own()
+    more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    return fitting.fitted(
+        found, batch
+    ), f"in the place of what was not kept: {lacking[0].text}{more}"
 
 
 class LoaderNumbers:
@@ -68,16 +92,16 @@ class HandingIterator:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        handed = self._ask(self._number, frames.location(frames.user_frame()) or "")
-        if handed is not None:
-            return handed.batch
-        if self._own is None:
-            self._own = self._begin(self._loader)
-        return next(self._own)
+        site = frames.location(frames.user_frame()) or ""
+        handed = self._ask(self._number, site, lambda: next(self._iterator()))
+        return handed.batch if handed is not None else next(self._iterator())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        return getattr(self._iterator(), name)
+
+    def _iterator(self) -> Iterator[Any]:
         if self._own is None:
             self._own = self._begin(self._loader)
-        return getattr(self._own, name)
+        return self._own

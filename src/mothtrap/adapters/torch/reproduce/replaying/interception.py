@@ -34,8 +34,8 @@ Function = Callable[..., Any]
 class Player(Protocol):
     """What a replay answers."""
 
-    def ask_loader(self, number: int, site: str, /) -> Handed | None:
-        """A loader is asked for a batch: the one to be handed; None: its own."""
+    def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
+        """A loader is asked for a batch: the one to be handed; None: its `own`."""
 
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]

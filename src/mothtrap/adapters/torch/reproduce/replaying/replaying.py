@@ -30,7 +30,7 @@ from mothtrap.adapters.torch.reproduce.recording.anticipation import Anticipatio
 from mothtrap.adapters.torch.reproduce.replaying import debugging, fitting
 from mothtrap.adapters.torch.reproduce.replaying.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
-from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
+from mothtrap.adapters.torch.reproduce.replaying.handing import Handed, completed
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
 from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
@@ -39,7 +39,6 @@ from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
-from mothtrap.snapshot.tree import Opaque
 
 T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -84,9 +83,9 @@ class Replaying:
 
     # What the script does
 
-    def ask_loader(self, number: int, site: str) -> Handed | None:
-        """A loader is asked for a batch."""
-        return self._safely(self._batch, number, site)
+    def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
+        """A loader is asked for a batch; `own` gives one of its own."""
+        return self._safely(self._batch, number, site, own)
 
     def _expected_place(self) -> str | None:
         event = self.cues.expected()
@@ -103,19 +102,19 @@ class Replaying:
         if isinstance(variables, dict):
             fitting.set_variables(frame, variables, own=True)
 
-    def _batch(self, number: int, site: str) -> Handed | None:
+    def _batch(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
         event = self.cues.batch(number, site)
         if event is None:
             return None
+        made, lacking = completed(self.values.made(event.value), own)
+        if lacking:
+            self.outcome.note(f"of the batch at {site} the loader gave its own {lacking}")
         self._came_on(event)
-        [batch] = self.narrowing.picked([self.values.made(event.value)])
+        [batch] = self.narrowing.picked([made])
         self.narrowing.handed(batch)
         self._restore_state()  # there may be no model whose call could be waited for
         self._restore_rng(event.rng)
         self._anticipation.start()
-        if isinstance(batch, Opaque):
-            self.outcome.note(f"the batch at {site} was not kept: the loader gave one of its own")
-            return None
         return Handed(batch)
 
     def forward_called(
