@@ -68,6 +68,10 @@ class KnownObjects:
                 birth = self._book.birth(module)
                 yield KnownRoot(root.path, root.prefix, class_name(module), birth, module)
 
+    def modules(self) -> list[nn.Module]:
+        """Those of `roots` alone."""
+        return [m for root in self._book.roots if (m := root.module()) is not None]
+
     def uncalled(self) -> Iterator[KnownRoot]:
         """Every other module that was seen to be made and is no part of one, in that order."""
         for module, birth in self._book.tops():

@@ -6,29 +6,65 @@ plain values and tensors that lie in a module as attributes, neither parameters 
 
 from __future__ import annotations
 
+import types
 import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
 from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
 
 MAX_ITEMS = 64
 """Of a list or dict above which it is no state but a table; chosen by hand."""
+MAX_VALUES = 512
+"""Values in one attribute, likewise."""
 MAX_PLACES = 4096
-"""Attributes that are read; chosen by hand, some 200 microseconds."""
+"""Attributes that are read, and values in lists and dicts; chosen by hand, some 200
+microseconds."""
+COPIED_BYTES = 4 << 20
+"""Tensors that are copied where they have changed, together: a copy of less than a
+millisecond. Of larger ones nothing is kept but where they are. Chosen by hand."""
 
 LOOK_EVERY = 256
 """Readings after which modules are looked through for new attributes."""
 
 _OWN = frozenset(vars(nn.Module())) | {"training"}
 _MISSING = object()
+_PLAIN = frozenset({types.NoneType, bool, int, float, str})
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """A module that has such attributes."""
+
+    root: int
+    path: str
+    module: weakref.ref[nn.Module]
+    names: list[str] = field(default_factory=list)
+
+
+class _Seen:
+    """A tensor as it was: its copy, or where it is and how often it had been written to."""
+
+    __slots__ = ("copy", "tensor", "version")
+
+    def __init__(self, tensor: torch.Tensor, version: int, copy: torch.Tensor | None) -> None:
+        self.tensor, self.version, self.copy = weakref.ref(tensor), version, copy
+
+
+class _Gone(Exception):
+    """A tensor is not there any more as it was."""
 
 
 class Attributes:
     """The attributes of all parts of all known roots, read at one moment.
+
+    Nothing of the user's is held: what is in a graph is no state, and is left alone.
 
     Args:
         known: the roots.
@@ -36,22 +72,33 @@ class Attributes:
 
     def __init__(self, known: KnownObjects) -> None:
         self._known = known
-        self._places: list[tuple[int, str, weakref.ref[nn.Module], str]] = []
+        self._places: list[_Place] = []
         self._roots: list[int] = []
         self._values: list[Any] = []
+        self._seen: dict[int, _Seen] = {}
+        self._seen_before: dict[int, _Seen] = {}
+        self._left = self._left_bytes = 0
         self._reads = 0
         self._is_read = False
 
     def read(self) -> Attributes:
-        """Read them now; what a tensor holds is not copied."""
-        roots = [root.module for root in self._known.roots()]
+        """Read them now."""
+        roots = self._known.modules()
         # New ones come to be in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
         if look or [id(root) for root in roots] != self._roots:
             self._roots = [id(root) for root in roots]
-            self._places = [place for root in roots for place in _places(root)][:MAX_PLACES]
-        self._values = [_value(module(), name) for _, _, module, name in self._places]
+            self._places = _places(roots)
+        self._seen, self._seen_before = {}, self._seen
+        self._left, self._left_bytes = MAX_PLACES, COPIED_BYTES
+        self._values = values = []
+        for place in self._places:
+            module = place.module()
+            held = module.__dict__ if module is not None else {}
+            for name in place.names:
+                value = held.get(name, _MISSING)
+                values.append(value if type(value) in _PLAIN else self._frozen(value))
         return self
 
     def before_forward(self) -> None:
@@ -67,36 +114,111 @@ class Attributes:
     def of(self, root: nn.Module) -> dict[str, dict[str, Any]]:
         """Those of the parts of a root, by path of the part and name."""
         found: dict[str, dict[str, Any]] = {}
-        for (owner, path, _, name), value in zip(self._places, self._values, strict=False):
-            if owner == id(root) and value is not _MISSING and _is_state(value):
-                found.setdefault(path, {})[name] = value
+        for place, name, value in self._read():
+            if place.root == id(root):
+                try:
+                    found.setdefault(place.path, {})[name] = _mapped(value, _as_it_was)
+                except _Gone:
+                    continue
         return found
 
+    def lost(self) -> tuple[str, ...]:
+        """Names of the attributes that were too large to be copied, and have changed since."""
+        found = []
+        for place, name, value in self._read():
+            try:
+                _mapped(value, _as_it_was)
+            except _Gone:
+                found.append(f"{place.path}.{name}".lstrip("."))
+        return tuple(found)
 
-def _value(module: nn.Module | None, name: str) -> Any:
-    value = vars(module).get(name, _MISSING) if module is not None else _MISSING
-    return value.copy() if isinstance(value, list | dict) else value
+    def _read(self) -> Iterable[tuple[_Place, str, Any]]:
+        values = iter(self._values)
+        every = ((p, name, next(values, _MISSING)) for p in self._places for name in p.names)
+        return (found for found in every if found[2] is not _MISSING)
+
+    def _frozen(self, value: Any) -> Any:
+        """A value that stays as it is, without the user's tensors; `_MISSING`: it is no state."""
+        size = _size(value)
+        self._left -= size
+        return _mapped(value, self._tensor) if size <= MAX_VALUES and self._left >= 0 else _MISSING
+
+    def _tensor(self, tensor: torch.Tensor) -> Any:
+        if not is_plain(tensor) or tensor.layout is not torch.strided:
+            return _Seen(tensor, -1, None)
+        version = -1 if tensor.is_inference() else tensor._version
+        known = self._seen_before.get(id(tensor))
+        copy = None
+        if tensor.nbytes <= self._left_bytes:
+            self._left_bytes -= tensor.nbytes
+            if known is not None and known.tensor() is tensor and known.version == version >= 0:
+                copy = known.copy
+            if copy is None:  # unseen by modes of the user's
+                with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                    copy = tensor.detach().clone()
+        seen = self._seen[id(tensor)] = _Seen(tensor, version, copy)
+        return seen
 
 
-def _places(root: nn.Module) -> list[tuple[int, str, weakref.ref[nn.Module], str]]:
-    found = []
-    for path, module in root.named_modules():
-        held = vars(module)
-        theirs = not type(module).__module__.startswith("torch.")
-        for name, value in held.items():
-            if name not in _OWN and (isinstance(value, float) or (theirs and _is_state(value))):
-                found.append((id(root), strip_wrappers(path), weakref.ref(module), name))
+def _as_it_was(seen: _Seen) -> torch.Tensor:
+    if seen.copy is not None:
+        return seen.copy
+    tensor = seen.tensor()
+    if tensor is None or (seen.version >= 0 and tensor._version != seen.version):
+        raise _Gone
+    return tensor
+
+
+def _mapped(value: Any, put: Callable[[Any], Any]) -> Any:
+    """A copy of a value in which tensors, or what stands for them, are replaced."""
+    if isinstance(value, torch.Tensor | _Seen):
+        return put(value)
+    if isinstance(value, dict):
+        copy = value.copy()
+        for key, item in value.items():
+            if type(item) not in _PLAIN:
+                copy[key] = _mapped(item, put)
+        return copy
+    if isinstance(value, list):
+        return [item if type(item) in _PLAIN else _mapped(item, put) for item in value]
+    if isinstance(value, tuple) and any(type(item) not in _PLAIN for item in value):
+        items = [_mapped(item, put) for item in value]
+        return type(value)._make(items) if hasattr(value, "_make") else tuple(items)
+    return value
+
+
+def _places(roots: Iterable[nn.Module]) -> list[_Place]:
+    found, left = [], MAX_PLACES
+    for root in roots:
+        for path, module in root.named_modules():
+            theirs = not type(module).__module__.startswith("torch.")
+            names = [
+                name
+                for name, value in vars(module).items()
+                if name not in _OWN
+                and (isinstance(value, float) or (theirs and _size(value) <= MAX_VALUES))
+            ][:left]
+            if names:
+                left -= len(names)
+                reference = weakref.ref(module)
+                found.append(_Place(id(root), strip_wrappers(path), reference, names))
     return found
 
 
-def _is_state(value: Any, depth: int = 0) -> bool:
-    if value is None or isinstance(value, bool | int | float | str):
-        return True
+def _size(value: Any, depth: int = 0) -> int:
+    """How many values there are in a piece of state; more than `MAX_VALUES` of what is none."""
+    if type(value) in _PLAIN or isinstance(value, bool | int | float | str):
+        return 1
     if isinstance(value, torch.Tensor):
-        return value.grad_fn is None and not isinstance(value, nn.Parameter)
+        is_state = value.grad_fn is None and not isinstance(value, nn.Parameter)
+        return 1 if is_state else MAX_VALUES + 1
     if depth > 2 or not isinstance(value, list | tuple | dict) or len(value) > MAX_ITEMS:
-        return False
-    if isinstance(value, dict):
-        keys = all(isinstance(key, str | int) for key in value)
-        return keys and all(_is_state(item, depth + 1) for item in value.values())
-    return all(_is_state(item, depth + 1) for item in value)
+        return MAX_VALUES + 1
+    if isinstance(value, dict) and not all(isinstance(key, str | int) for key in value):
+        return MAX_VALUES + 1
+    size = 1
+    for item in value.values() if isinstance(value, dict) else value:
+        size += _size(item, depth + 1)
+        if size > MAX_VALUES:
+            break
+    return size
