@@ -158,6 +158,52 @@ def test_the_state_of_a_base_serves_later_steps_and_goes_with_the_next(
     assert len(own.said) == 1  # bases are not worth a line
 
 
+def test_a_base_that_was_removed_for_its_size_is_offered_no_more(
+    writing: Callable[..., Writing],
+) -> None:
+    own = writing(snapshot_mb=0.15)
+    array = samples.array(np.zeros(60_000, np.uint8))
+    state = TakenState(make=lambda: (None, ()), arrays={"a": array})
+    own.put(*(taken(step, "base", state=state) for step in (0, 4, 8)))
+    assert own.steps == [4, 8]
+    assert own.writer.base_steps == (4, 8)
+
+
+def test_a_base_becomes_an_onset_without_a_second_copy_of_its_state(
+    writing: Callable[..., Writing],
+) -> None:
+    own = writing()
+    own.put(taken(4, "base"), taken(4, "unsound step: x", state=None))
+    (stored,) = files.stored(own.run)
+    loaded = files.load(stored.folder)
+    assert (loaded.snapshot.reason, loaded.snapshot.state_step) == ("unsound step: x", 4)
+    assert loaded.snapshot.note.count("not kept: a thing") == 1
+    assert bytes(loaded.state["weight:w"].data) == bytes(samples.STATE["weight:w"].data)
+    assert own.writer.base_steps == (4,)
+
+
+def test_a_base_that_became_another_goes_only_when_it_was_used(
+    writing: Callable[..., Writing],
+) -> None:
+    own = writing(snapshots=1)
+    own.put(
+        taken(4, "base"),
+        taken(4, "finding A", state=None),
+        taken(6, "finding A", state=None, state_step=4),
+    )
+    assert own.steps == [6]
+    assert own.writer.base_steps == ()
+
+
+def test_a_snapshot_whose_base_is_gone_is_refused_in_words(
+    writing: Callable[..., Writing],
+) -> None:
+    own = writing()
+    own.put(taken(6, state=None, state_step=4))
+    why = "the state of step 4, from which it is played, is gone; training goes on"
+    assert [told.error for told in own.told] == [why]
+
+
 def test_a_full_disk_is_said_once_and_leaves_nothing(
     writing: Callable[..., Writing], monkeypatch: pytest.MonkeyPatch
 ) -> None:

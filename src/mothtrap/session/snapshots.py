@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import queue
@@ -24,7 +25,7 @@ from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import Array, Snapshot, Tree
 from mothtrap.snapshot import format as files
-from mothtrap.snapshot.retention import BASE, BASES, Kept, superfluous
+from mothtrap.snapshot.retention import BASE, Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
 from mothtrap.store.layout import read_info
 
@@ -233,17 +234,20 @@ class SnapshotWriter:
         base: Path | None = None
         if taken.state is None:
             base = files.folder_of(self._run, taken.state_step, self._worker)
+            if not self._lies_there(taken.state_step):
+                why = f"the state of step {taken.state_step}, from which it is played, is gone"
+                raise FileNotFoundError(errno.ENOENT, why)
             size += (base / files.STATE).stat().st_size
         else:
             size += taken.state.size_bytes
-        replaced = self._make_room(folder, taken, size)
+        replaced = self._make_room(folder, taken, size, base)
         snapshot = self._snapshot(taken, base)
         arrays = taken.state.arrays if taken.state is not None else base
         files.write(folder, snapshot, arrays if arrays is not None else {}, steps)
-        if taken.wish.reason == BASE:
-            self._bases = (*self._bases, taken.step)[-BASES:]
         for path in replaced:
             files.remove(path)
+        added = (taken.step,) if taken.wish.reason == BASE else ()
+        self._bases = tuple(step for step in (*self._bases, *added) if self._lies_there(step))
         self._tell(
             SnapshotKept(
                 step=taken.step,
@@ -265,12 +269,15 @@ class SnapshotWriter:
         info = self._info()
         state: Tree = None
         missing: tuple[str, ...] = ()
+        of_base = ""
         if base is not None:
-            state = files.read_head(base).state
+            head = files.read_head(base)
+            state, of_base = head.state, head.note
         elif taken.state is not None:
             state, missing = taken.state.make()
             missing = (*taken.state.missing, *missing)
-        notes = [taken.note, *(f"not kept: {what}" for what in (*missing, *_not_fed(taken)))]
+        not_kept = (f"not kept: {what}" for what in (*missing, *_not_fed(taken)))
+        notes = dict.fromkeys((taken.note, *of_base.split("; "), *not_kept))
         return Snapshot(
             run=self._run.name,
             attempt=int(self._attempt.name),
@@ -296,7 +303,10 @@ class SnapshotWriter:
         except (OSError, DamagedDataError):
             return None
 
-    def _make_room(self, folder: Path, taken: Taken, size: int) -> list[Path]:
+    def _lies_there(self, step: int) -> bool:
+        return (files.folder_of(self._run, step, self._worker) / files.STATE).exists()
+
+    def _make_room(self, folder: Path, taken: Taken, size: int, base: Path | None) -> list[Path]:
         """Remove what has to go; what may go only when the new one lies there is returned."""
         there = {
             str(found.folder): Kept(
@@ -317,10 +327,11 @@ class SnapshotWriter:
             most=self._config.snapshots,
             most_bytes=self._config.snapshot_mb * 2**20,
         )
+        needed = [k for k in gone if k.reason == BASE or Path(k.name) == base]
         for kept in gone:
-            if kept.reason != BASE:
+            if kept not in needed:
                 files.remove(Path(kept.name))
-        return [Path(kept.name) for kept in gone if kept.reason == BASE]
+        return [Path(kept.name) for kept in needed]
 
     @property
     def _name(self) -> str:

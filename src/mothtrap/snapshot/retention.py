@@ -52,6 +52,11 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
     return gone
 
 
+def is_onset(reason: str) -> bool:
+    """Whether a step was kept because something went wrong in it."""
+    return kind_of(reason) in ONSETS
+
+
 def kind_of(reason: str) -> str:
     """The words of a reason without what differs from case to case."""
     return reason.partition(":")[0].partition(" (")[0]
@@ -67,6 +72,6 @@ def _least(left: Sequence[Kept], coming: Kept, *, bases: bool) -> Kept | None:
         if kept.reason != BASE and kinds[kind_of(kept.reason)] > 1:
             return kept
     for kept in left:
-        if kept.reason != BASE and kind_of(kept.reason) not in ONSETS:
+        if kept.reason != BASE and not is_onset(kept.reason):
             return kept
     return None

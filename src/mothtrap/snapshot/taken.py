@@ -53,7 +53,8 @@ class Taken:
 
     Attributes:
         steps: recorded ones, oldest first; the last one is `step`.
-        state: None: that of the base of step `state_step`, which lies on the disk.
+        state: None: that of the snapshot of step `state_step`, which lies on the disk, or will
+            when this one's turn comes.
     """
 
     wish: Wish
@@ -72,8 +73,8 @@ class SnapshotSink(Protocol):
     def base_steps(self) -> tuple[int, ...]:
         """The steps of the bases that lie on the disk, ascending."""
 
-    def has_room(self) -> bool:
-        """Whether another one can wait for the disk."""
+    def has_room(self, spare: int = 0) -> bool:
+        """Whether another one can wait for the disk, and so many more."""
 
     def put(self, taken: Taken) -> None:
         """Take one in; returns at once."""

@@ -21,10 +21,11 @@ class Sink:
         self.taken: list[Taken] = []
         self.why: list[str] = []
         self.room = room
+        self.pending = 0
         self.base_steps: tuple[int, ...] = ()
 
-    def has_room(self) -> bool:
-        return self.room
+    def has_room(self, spare: int = 0) -> bool:
+        return self.room and self.pending + spare < 2
 
     def put(self, taken: Taken) -> None:
         self.taken.append(taken)
@@ -109,6 +110,46 @@ def test_a_step_that_is_named_and_every_so_many_are_kept() -> None:
     ]
 
 
+@pytest.mark.parametrize("settings", [{"snapshot_every": 4}, {"snapshot_at": (4,)}])
+def test_an_onset_is_not_replaced_by_what_is_due_at_the_same_step(
+    settings: dict[str, object],
+) -> None:
+    with taking(**settings) as (_, sink):
+        loop = Loop()
+        loop.run(6, bad=4)
+    taken = sink.taken[-1]
+    assert [t.step for t in sink.taken].count(4) == 1
+    assert taken.wish.reason.startswith("unsound step: the loss is NaN")
+    assert taken.truth is not None
+    assert digest_of(taken) == loop.weights[4]
+
+
+@pytest.mark.parametrize("settings", [{"snapshot_every": 4}, {"snapshot_at": (4,)}])
+def test_what_was_due_becomes_an_onset_when_its_step_is_found_to_be_unsound(
+    settings: dict[str, object],
+) -> None:
+    with taking(**settings, on_nonfinite="skip") as (_, sink):
+        Loop().run(6, bad=4)
+    due, onset = sink.taken[-2:]
+    assert (due.step, onset.step, onset.state_step, onset.state) == (4, 4, 4, None)
+    assert due.state is not None
+    assert onset.wish.reason.startswith("unsound step: the loss is NaN")
+    assert onset.truth is not None
+    assert onset.truth.gradients
+
+
+def test_a_base_whose_step_is_found_bad_later_becomes_one_that_stays() -> None:
+    with taking(snapshot_every=4) as (own, sink):
+        loop = Loop()
+        loop.run(5)
+        sink.base_steps = (0, 4)
+        own.wish(Wish(reason="finding LOS101", step=4))
+        loop.run(1)
+    taken = sink.taken[-1]
+    assert (taken.step, taken.state_step, taken.state) == (4, 4, None)
+    assert taken.wish.reason == "finding LOS101"
+
+
 def test_a_request_gets_the_next_step() -> None:
     with taking() as (own, sink):
         loop = Loop()
@@ -177,7 +218,42 @@ def test_without_room_wishes_wait_and_what_is_due_is_refused() -> None:
         sink.room = True
         loop.run(1)
     assert [taken.step for taken in sink.taken] == [3]
-    assert sink.why == ["the one before is still being written"]
+    assert sink.why == ["those before are still being written"]
+
+
+def test_an_onset_without_room_is_refused_and_told() -> None:
+    with taking() as (_, sink):
+        sink.room = False
+        Loop().run(6, bad=3)
+    assert sink.taken == []
+    assert sink.why == ["those before are still being written"]
+
+
+def test_an_onset_above_the_number_of_those_is_refused_and_told() -> None:
+    with taking(snapshots=1, on_nonfinite="skip") as (_, sink):
+        loop = Loop()
+        for step in (1, 4, 7):
+            loop.run(3, bad=step)
+    assert [taken.step for taken in sink.taken] == [1, 4]
+    assert sink.why == ["2 were taken by themselves in this job (2 x snapshots)"]
+
+
+def test_a_base_leaves_room_for_an_onset() -> None:
+    with taking(snapshot_every=2) as (_, sink):
+        sink.pending = 1
+        Loop().run(4, bad=3)
+    assert [taken.step for taken in sink.taken] == [3]
+    assert sink.why == ["those before are still being written"] * 2
+
+
+def test_an_exception_without_room_is_refused_and_told() -> None:
+    with taking() as (own, sink):
+        loop = Loop()
+        loop.run(2)
+        sink.room = False
+        loop.model(batch()[0])
+        own.ended(RuntimeError("x"))
+    assert sink.why == ["those before are still being written"]
 
 
 def test_a_state_that_is_too_large_is_refused() -> None:
@@ -239,6 +315,37 @@ def test_only_the_gradients_of_the_step_are_its_truth() -> None:
     (taken,) = sink.taken
     assert taken.truth is not None
     assert {name.partition(".")[0] for name in taken.truth.gradients} == {"Linear#1"}
+
+
+def test_the_gradients_of_the_step_are_its_truth_where_a_scaler_leaves_it_out() -> None:
+    with taking() as (_, sink):
+        first, second = nn.Linear(2, 2), nn.Linear(2, 1)
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (first, second)]
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for step in range(4):
+            x = torch.ones(3, 2) * (torch.nan if step == 3 else 1.0)
+            scaler.scale(second(first(x)).mean()).backward()
+            scaler.step(optimizers[step % 2])
+            scaler.update()
+    (taken,) = sink.taken
+    assert taken.step == 3
+    assert taken.truth is not None
+    assert {name.partition(".")[0] for name in taken.truth.gradients} == {"Linear#1"}
+
+
+def test_a_step_that_is_named_is_kept_where_a_scaler_leaves_it_out() -> None:
+    with taking(snapshot_at=(1,)) as (_, sink):
+        model = nn.Linear(2, 1)
+        optimizer = sgd(model)
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for step in range(3):
+            scaler.scale(model(torch.ones(3, 2)).mean()).backward()
+            if step == 1:
+                model.weight.grad[0, 0] = torch.inf  # type: ignore[index]
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    assert [(taken.step, taken.wish.reason) for taken in sink.taken] == [(1, "step")]
 
 
 def test_an_uncaught_exception_keeps_its_step() -> None:

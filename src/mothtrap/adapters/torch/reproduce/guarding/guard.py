@@ -122,10 +122,13 @@ class Guard:
             return
         if self.acts:
             self._agreement.worst(True)  # the other workers hear of it
-        for value, place in self._tracer.losses.of(self._tracer.grouper.losses):
+        tracer, snapshots = self._tracer, self._tracer.snapshots
+        tracer.contain_part("snapshots", snapshots.joined, optimizer)
+        for value, place in tracer.losses.of(tracer.grouper.losses):
             if not math.isfinite(value):
                 self._take_snapshot(self._loss_fault(value, place, [optimizer]))
-                return
+                break
+        tracer.contain_part("snapshots", snapshots.fulfil)
 
     def close(self, closed: ClosedStep) -> None:
         """A step is over: learn who steps together, and tell what was done."""

@@ -17,16 +17,16 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.core.snapshots import ForwardCalled, KeptStep, Truth
+from mothtrap.snapshot.retention import BASE, is_onset
 from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer
     from mothtrap.capture.grouper import ClosedStep
 
-BASE = "base"
-"""The reason of a state that is kept for steps that may turn out bad."""
 MAX_WISHES = 16
 """Wishes that wait for a step; further ones are refused."""
+STILL_WRITING = "those before are still being written"
 MAX_CARRIED = 8
 """Steps before that are added because each one's inputs have a graph of the one before it."""
 
@@ -45,7 +45,7 @@ class SnapshotTaking:
         self._tracer = tracer
         self._every, self._at = config.snapshot_every, frozenset(config.snapshot_at)
         self._limit_bytes = config.snapshot_mb * 2**20
-        self._automatic = 2 * config.snapshots
+        self._automatic = self._most = 2 * config.snapshots
         self._taker = StateTaker(tracer.known, keeps_memory=config.snapshot_every > 0)
         self._wishes: deque[Wish] = deque()
         self._ended = False
@@ -53,6 +53,7 @@ class SnapshotTaking:
         self._waiting: list[Taken] = []
         self._joined: list[weakref.ref[Optimizer]] = []
         self._joined_step = self._begun = self._applied = self._taken = -1
+        self._taken_for = ""
 
     # What is asked from other threads
 
@@ -100,11 +101,8 @@ class SnapshotTaking:
 
     def take(self, reason: str) -> None:
         """Take one at the onset of an unsound step: nothing of it was applied."""
-        if not self.active or self._taken == self._tracer.grouper.step:
-            return
-        if self._automatic > 0 and self._has_room():
-            self._automatic -= 1
-            self._take_now(Wish(reason=f"unsound step: {reason}"))
+        if self.active:
+            self._take_onset(Wish(reason=f"unsound step: {reason}"))
 
     def fulfil(self) -> None:
         """Nothing of the step in progress was applied: take what is due or wished for."""
@@ -112,9 +110,10 @@ class SnapshotTaking:
         if not self.active or self._begun == step or self._applied == step:
             return
         self._begun = step
-        if (self._every and step % self._every == 0) or step in self._at:
+        due = (self._every and step % self._every == 0) or step in self._at
+        if due and self._taken != step:
             self._scheduled(step)
-        if self._wishes and self._has_room():
+        if self._wishes and self._has_room(self._wishes[0]):
             self._grant(self._wishes.popleft(), step)
 
     def close(self, closed: ClosedStep) -> None:
@@ -125,12 +124,9 @@ class SnapshotTaking:
         """Nothing more will come; `error` is the uncaught one that ended the script."""
         if not self.active:
             return
-        step = self._tracer.grouper.step
-        begun = bool(self._tracer.recording.current().recorded.events)
-        if isinstance(error, Exception) and begun and self._taken != step and self._has_room():
+        if isinstance(error, Exception) and self._tracer.recording.current().recorded.events:
             text = f"{type(error).__name__}: {error}"
-            truth = self.truth.tell((), exception=text)
-            self._take_now(Wish(reason="exception"), truth=truth)
+            self._take_onset(Wish(reason="exception"), self.truth.tell((), exception=text))
         self._ended = True
         while self._wishes:
             self._grant_afterwards(self._wishes.popleft())
@@ -138,15 +134,28 @@ class SnapshotTaking:
     # How
 
     def _scheduled(self, step: int) -> None:
-        reason = "step" if step in self._at else BASE
-        if self._has_room():
-            self._take_now(Wish(reason=reason))
+        wish = Wish(reason="step" if step in self._at else BASE)
+        if self._has_room(wish):
+            self._take_now(wish)
         else:
-            self._refuse(Wish(reason=reason), "the one before is still being written")
+            self._refuse(wish, STILL_WRITING)
+
+    def _take_onset(self, wish: Wish, truth: Truth | None = None) -> None:
+        """Take the step in progress, as one that never goes, whatever it was taken for before."""
+        again = self._taken == self._tracer.grouper.step
+        if again and is_onset(self._taken_for):
+            return
+        if self._automatic <= 0:
+            self._refuse(wish, f"{self._most} were taken by themselves in this job (2 x snapshots)")
+        elif not (again or self._has_room(wish)):
+            self._refuse(wish, STILL_WRITING)
+        else:
+            self._automatic -= 1
+            self._take_now(wish, truth=truth, has_state=again)
 
     def _grant(self, wish: Wish, step: int) -> None:
         if wish.reason.startswith("finding"):
-            if self._automatic <= 0 or wish.step == self._taken:
+            if self._automatic <= 0 or self._is_kept(wish.step):
                 return
             if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
                 return
@@ -165,28 +174,38 @@ class SnapshotTaking:
         if step is None or self._tracer.recording.kept(step) is None:
             self._refuse(wish, "the job ended before another step")
             return
-        worth = step != self._taken and self._tracer.guard.unsound_step < now - 1
-        if worth and self._automatic > 0 and self._has_room():
+        worth = not self._is_kept(step) and self._tracer.guard.unsound_step < now - 1
+        if worth and self._automatic > 0 and self._has_room(wish):
             self._automatic -= 1
             if not self._from_base(wish, step):
                 self._take_late(wish, step, now)
 
-    def _take_now(self, wish: Wish, *, truth: Truth | None = None) -> None:
-        """Take the step in progress."""
+    def _is_kept(self, step: int | None) -> bool:
+        """Whether a step is the one that was taken last, and stays."""
+        return step == self._taken and self._taken_for != BASE
+
+    def _take_now(self, wish: Wish, *, truth: Truth | None = None, has_state: bool = False) -> None:
+        """Take the step in progress.
+
+        Args:
+            wish: for which it is taken.
+            truth: what it comes to, where that is not as of any other.
+            has_state: its state was taken already, and was handed on.
+        """
         tracer = self._tracer
         current = tracer.recording.current()
         step = current.recorded.step
-        state = self._state(wish, fed=_has_forward(current))
-        if state is None:
+        state = None if has_state else self._state(wish, fed=_has_forward(current))
+        if state is None and not has_state:
             return
-        self._taken = step
+        self._taken, self._taken_for = step, wish.reason
         note = ""
-        if self._applied == step:
+        if self._applied == step and not has_state:
             note = "taken while the step was being applied: part of the state may be later"
         elif tracer.in_backward:
             note = "optimizers step inside the backward: gradients are those up to there"
         if truth is None and wish.reason != BASE:
-            alive = [optimizer() for optimizer in self._joined]
+            alive = [optimizer() for optimizer in self._joined if self._joined_step == step]
             truth = self.truth.tell(o for o in alive if o is not None)
         steps = (*self._carried(current), current)
         self._put(
@@ -300,8 +319,11 @@ class SnapshotTaking:
             kept = before
         return found
 
-    def _has_room(self) -> bool:
-        return self._sink.has_room() if self._sink is not None else not self._waiting
+    def _has_room(self, wish: Wish) -> bool:
+        """Whether there is room for one; what is kept just in case leaves some for an onset."""
+        if self._sink is None:
+            return not self._waiting
+        return self._sink.has_room(spare=int(wish.reason == BASE))
 
     def _put(self, taken: Taken) -> None:
         if self._sink is not None:
