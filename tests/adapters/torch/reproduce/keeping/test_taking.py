@@ -8,6 +8,7 @@ import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
 
+from mothtrap.adapters.torch.reproduce.keeping import taking as taking_module
 from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.core.config import Config
@@ -262,6 +263,18 @@ def test_a_state_that_is_too_large_is_refused() -> None:
         Loop().run(2)
     assert sink.taken == []
     assert sink.why == ["weights and optimizer state are larger than snapshot_mb (0.0001 MB)"]
+
+
+def test_a_state_for_which_the_machine_has_no_memory_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(taking_module, "spare_bytes", lambda: 100.0)
+    with taking() as (_, sink):
+        Loop().run(3, bad=1)
+    assert sink.taken == []
+    assert sink.why[0].startswith(
+        "weights and optimizer state are larger than the part of the memory left here"
+    )
 
 
 def test_wishes_that_come_too_late_are_answered() -> None:

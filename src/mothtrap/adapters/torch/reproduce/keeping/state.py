@@ -70,6 +70,11 @@ class StateTaker:
             give_back=give_back,
         )
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory that is kept for the next state."""
+        return self._free.nbytes if self._free is not None else 0
+
     def _memory_of(self, size: int) -> npt.NDArray[np.uint8]:
         memory, self._free = self._free, None
         if memory is None or memory.nbytes < size:

@@ -18,6 +18,7 @@ from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.core.snapshots import ForwardCalled, KeptStep, Truth
 from mothtrap.snapshot.retention import BASE, is_onset
+from mothtrap.snapshot.spare_memory import spare_bytes
 from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
 
 if TYPE_CHECKING:
@@ -278,10 +279,16 @@ class SnapshotTaking:
         """
         earlier = self._buffers_before() if fed else {}
         attributes = self._tracer.forwards.attributes if fed else None
-        taken = self._taker.take(earlier, attributes, self._limit_bytes)
+        spare = spare_bytes() + self._taker.held_bytes
+        taken = self._taker.take(earlier, attributes, min(self._limit_bytes, spare))
         if taken is None:
-            limit = f"snapshot_mb ({self._limit_bytes / 2**20:g} MB)"
-            self._refuse(wish, f"weights and optimizer state are larger than {limit}")
+            most = f"snapshot_mb ({self._limit_bytes / 2**20:g} MB)"
+            if spare < self._limit_bytes:
+                most = (
+                    f"the part of the memory left here that a copy may take ({spare / 2**20:,.0f} "
+                    "MB: half, shared by the workers of this machine)"
+                )
+            self._refuse(wish, f"weights and optimizer state are larger than {most}")
             return None
         lost = tuple(f"buffer {name} before the step" for name in self._lost(fed))
         return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))

@@ -1,0 +1,68 @@
+"""How much memory a copy may take, so that nothing is killed for want of it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+SHARE = 2
+"""One part in so many of what is left; chosen by hand: the training goes on needing some."""
+
+_RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+_VERSION_2 = ("memory.max", "memory.current", "")
+
+
+def spare_bytes(variables: Mapping[str, str] = os.environ) -> float:
+    """Return how much this worker may take: all of a machine may do so in the same step.
+
+    Args:
+        variables: by which launchers say how many workers a machine has.
+    """
+    ranks = (variables.get(name, "") for name in _RANKS_HERE)
+    workers = next((int(number) for number in ranks if number.isdecimal() and int(number)), 1)
+    return available_bytes() / SHARE / workers
+
+
+def available_bytes(root: Path = Path("/")) -> float:
+    """Return how much memory the machine, and each cgroup that holds this process, has left.
+
+    What files take in a cache counts as left: the kernel gives it back.
+
+    Args:
+        root: of the file system.
+    """
+    left = float(psutil.virtual_memory().available)
+    return min([left, *(_left_in(folder, version) for folder, version in _groups(root))])
+
+
+def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """The cgroups that this process is in, from its own up; some may not be there."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not on Linux
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        mounted = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        own = Path(name.lstrip("/"))
+        for path in (own, *own.parents):  # in a container the names above may be those outside
+            yield mounted / path, _VERSION_1 if controllers else _VERSION_2
+
+
+def _left_in(group: Path, version: tuple[str, str, str]) -> float:
+    limit, usage, prefix = version
+    try:
+        most, used = (group / limit).read_text(), (group / usage).read_text()
+        lines = (group / "memory.stat").read_text().splitlines()
+        counted = dict(line.split(" ", 1) for line in lines)
+        cached = sum(int(counted.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+        return max(0.0, int(most) - max(0, int(used) - cached))
+    except (OSError, ValueError):  # there is none, or "max": no limit
+        return math.inf
