@@ -16,7 +16,7 @@ NEVER_S = 3600.0
 """A polling interval that no test outlives: only what wakes the consumer wakes it."""
 PATIENCE_S = 60.0
 """Far above what anything here takes: a hang becomes a failure."""
-BYTES = 1024 + 4 * WIDTH * 8
+BYTES = 1024 + 128 + 4 * WIDTH * 8
 """What a record of four tensors weighs in a channel."""
 
 

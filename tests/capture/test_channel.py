@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import pytest
 from tests.capture.records import BYTES, NEVER_S, PATIENCE_S, Consumer, defined, record
+from tests.store.test_raw_log import block
 
+from mothtrap.capture import channel as channels
 from mothtrap.capture.channel import Channel
 from mothtrap.core.observations import Blind, Dropped, Observation
 from mothtrap.core.records import StepRecord
@@ -131,9 +136,9 @@ def test_drop_keeps_whole_steps_up_to_the_limit(consumer: Consumer) -> None:
         channel.put(record(step))
     consumer.let_go()
     assert channel.close()
-    assert consumer.steps[:4] == [0, 1, 2, 3]
-    assert all(len(item.tensor_T) == 4 for item in consumer.records[:4])
-    assert dropped(consumer.records[-1]) == {"steps": 7}
+    assert consumer.steps[:3] == [0, 1, 2]  # what the consumer has counts
+    assert all(len(item.tensor_T) == 4 for item in consumer.records[:3])
+    assert dropped(consumer.records[-1]) == {"steps": 8}
 
 
 def test_degrade_keeps_numbers_and_the_rows_that_are_not_finite(consumer: Consumer) -> None:
@@ -303,3 +308,85 @@ def test_drops_can_be_told_to_somebody_else(consumer: Consumer) -> None:
         ("steps", 2, "rules queue full")
     ]
     assert all(dropped(item) == {} for item in consumer.records)
+
+
+@pytest.mark.parametrize("policy", ["drop", "degrade"])
+def test_a_consumer_that_hangs_costs_bounded_memory(policy: Policy, consumer: Consumer) -> None:
+    """What it has in hand counts, and so do the texts and numbers of a step."""
+    limit = 1 << 20
+    channel = opened(consumer, room=limit / BYTES, on_full=policy)
+    scalars = record(0).scalars
+    for step in range(100):  # a batch that the consumer takes at once
+        channel.put(record(step))
+    busy(consumer, channel)
+    tracemalloc.start()
+    try:
+        for step in range(1, 1000):
+            told = Blind(step=step, what=f"{step:05}" * 800, reason="")
+            channel.put(record(step, observations=(told,), scalars=scalars * 20))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    consumer.let_go()
+    assert channel.close()
+    owed = 1000 * 4200  # facts of dropped steps: so many of them at most
+    assert taken < 2 * limit + owed
+    assert len(consumer.records) < 1100 / 2
+
+
+def test_a_block_does_not_wait_for_ever(
+    consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "BLOCK_S", 0.0)
+    channel = opened(consumer, room=3, on_full="block")
+    busy(consumer, channel)
+    waits: list[float] = []
+    wait_for = channel._changed.wait_for
+
+    def waiting(predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        waits.append(timeout or 0.0)
+        return wait_for(predicate, timeout)
+
+    monkeypatch.setattr(channel._changed, "wait_for", waiting)
+    for step in range(1, 11):
+        channel.put(record(step))
+    assert waits == [0.0]
+    consumer.let_go()
+    assert channel.close()
+    assert consumer.steps[:3] == [0, 1, 2]
+    assert sum(dropped(item).get("statistics rows", 0) for item in consumer.records) > 0
+
+
+def test_it_is_said_how_many_steps_a_consumer_that_raises_has_lost() -> None:
+    errors: list[BaseException] = []
+
+    def fail(records: Sequence[StepRecord]) -> None:
+        raise OSError("disk full")
+
+    channel = opened(fail, errors=errors)
+    for step in range(3):
+        channel.put(record(step))
+    assert channel.close()
+    assert errors[0].__notes__ == ["3 steps that were waiting for it are lost"]
+
+
+@pytest.mark.parametrize(("spent_s", "pause_s"), [(0.0, 0.05), (2e-4, 0.1), (0.002, 1.0), (5, 1.0)])
+def test_a_consumer_rests_a_second_at_most(spent_s: float, pause_s: float) -> None:
+    assert 0.05 * channels._polls(spent_s, 0.05) == pytest.approx(pause_s)
+
+
+def test_memory_of_tensors_is_free_as_soon_as_they_are_consumed() -> None:
+    """Not first when the consumer is woken again, which the training may be waiting for."""
+    seen: list[weakref.ref[np.ndarray]] = []
+    done = threading.Event()
+
+    def consume(records: Sequence[StepRecord]) -> None:
+        seen.extend(weakref.ref(item.raw[0].bytes_N) for item in records)
+
+    channel = opened(consume)
+    take = channel._take
+    channel._take = lambda pause_s: (done.set() if seen else None, take(pause_s))[1]  # type: ignore[method-assign]
+    channel.put(record(0, raw=(block(np.arange(3)),)), urgent=True)
+    assert done.wait(PATIENCE_S)
+    assert [item() for item in seen] == [None]
+    assert channel.close()

@@ -37,6 +37,15 @@ def test_a_part_is_reported_once_and_is_off() -> None:
     ]
 
 
+def test_what_an_error_has_cost_is_said_with_it() -> None:
+    said: list[str] = []
+    error = raised("disk full")
+    error.add_note("3 steps are lost")
+    error.add_note("a long\nexplanation")
+    Containment(said.append).report("writer", error)
+    assert said[0].endswith("(ValueError: disk full; 3 steps are lost)")
+
+
 def test_parts_fail_apart() -> None:
     said: list[str] = []
     containment = Containment(said.append)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-import numpy as np
-
-from mothtrap.capture.shedding import Shedding
+from mothtrap.capture.footprint import footprint
+from mothtrap.capture.shedding import BLOCK_S, Shedding
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import StepRecord
 
@@ -23,7 +22,6 @@ _SHARE = 0.002
 most of what it does for ten, so it is woken less often where a call costs more."""
 _LONGEST_POLLS = 20
 """How many times `poll_s` it sleeps at most."""
-_RECORD_BYTES = 1024  # what a record weighs beside its arrays, roughly
 
 
 class Channel:
@@ -33,11 +31,12 @@ class Channel:
     more than a five-hundredth of a processor, and gets all that waits; or at once for
     one of the first urgent records: waking a thread at every step would fight the
     training for the interpreter. Tensors kept whole wake it when they are a quarter of
-    `limit_bytes`. When `limit_bytes` are waiting (those tensors not
+    `limit_bytes`. When `limit_bytes` are waiting or with the consumer (those tensors not
     counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
     keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
-    `block` waits. The next record, or one at `close`, brings what a dropped one defined
-    and observed, and says in a `Dropped` observation what was given up.
+    `block` waits; when nothing has moved for `BLOCK_S` it does as `degrade` until something
+    does. The next record, or one at `close`, brings what a dropped one defined and
+    observed, and says in a `Dropped` observation what was given up.
 
     Args:
         name: of the thread.
@@ -67,6 +66,8 @@ class Channel:
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
         self._bytes = self._raw_bytes = 0
+        self._consumed = self._consumed_bytes = 0  # what the consumer has at the moment
+        self._waits = on_full == "block"
         self._closed = False
         self._urgent = False
         self._urgent_left = _URGENT_RECORDS
@@ -81,14 +82,11 @@ class Channel:
                 return
             if record.raw and not self._raw:
                 record = replace(record, raw=())
-            size = _size(record)
-            if self._on_full == "block" and not self._has_room(size):
-                self._wake()
-                self._changed.wait_for(lambda: self._closed or self._has_room(size))
-            elif not self._has_room(size):
-                if self._on_full == "degrade":
+            size = footprint(record)
+            if not self._has_room(size) and not self._wait_for_room(size):
+                if self._on_full != "drop":
                     record = self._shedding.thin(record)
-                    size = _size(record)
+                    size = footprint(record)
                 if not self._has_room(size, of=2.0) or self._on_full == "drop":
                     self._shedding.drop(record)
                     return
@@ -96,7 +94,7 @@ class Channel:
             self._bytes += size
             self._raw_bytes += sum(block.bytes_N.nbytes for block in record.raw)
             self._urgent_left -= urgent
-            crowded = not self._has_room(size, of=0.5) or self._raw_bytes > self._limit_bytes / 4
+            crowded = max(self._bytes / 2, self._raw_bytes) > self._limit_bytes / 4
             if (urgent and self._urgent_left >= 0) or crowded:
                 self._wake()
 
@@ -116,7 +114,16 @@ class Channel:
         self._changed.notify_all()
 
     def _has_room(self, size: int, of: float = 1.0) -> bool:
-        return not self._waiting or self._bytes + size <= self._limit_bytes * of
+        taken = self._bytes + self._consumed_bytes
+        return not self._waiting or taken + size <= self._limit_bytes * of
+
+    def _wait_for_room(self, size: int) -> bool:
+        """Wait where that is asked for; whether there is room now, or nobody to take anything."""
+        if not self._waits:
+            return False
+        self._wake()
+        self._waits = self._changed.wait_for(lambda: self._closed or self._has_room(size), BLOCK_S)
+        return self._waits
 
     def _take(self, pause_s: float) -> tuple[list[StepRecord], bool]:
         with self._changed:
@@ -124,6 +131,7 @@ class Channel:
             self._urgent = False
             records = list(self._waiting)
             self._waiting.clear()
+            self._consumed_bytes = self._bytes
             self._bytes = self._raw_bytes = 0
             self._changed.notify_all()
             return records, self._closed
@@ -132,22 +140,35 @@ class Channel:
         finished, pause_s = False, self._poll_s
         try:
             while not finished:
-                records, finished = self._take(pause_s)
-                began_s = time.thread_time()
-                if records:
-                    self._consume(records)
-                elif self._idle is not None:
-                    self._idle()
-                spent_s = time.thread_time() - began_s
-                pause_s = min(max(1.0, spent_s / _SHARE / self._poll_s), _LONGEST_POLLS)
-                pause_s *= self._poll_s
+                finished, pause_s = self._turn(pause_s)
         except BaseException as err:  # whatever it is: nobody else would let a waiting put go
             with self._changed:
                 self._closed = True
+                lost = self._consumed + len(self._waiting)
                 self._waiting.clear()
                 self._changed.notify_all()
+            err.add_note(f"{lost} steps that were waiting for it are lost")
             self._on_error(err)
 
+    def _turn(self, pause_s: float) -> tuple[bool, float]:
+        """Consume what waits after a pause; return whether it was the last time, and the next."""
+        records, finished = self._take(pause_s)
+        began_s = time.thread_time()
+        if records:
+            self._consumed = len(records)
+            self._consume(records)
+            self._end_consumption()
+        elif self._idle is not None:
+            self._idle()
+        return finished, self._poll_s * _polls(time.thread_time() - began_s, self._poll_s)
 
-def _size(record: StepRecord) -> int:
-    return int(np.asarray(record.summary_TF).nbytes) + _RECORD_BYTES
+    def _end_consumption(self) -> None:
+        with self._changed:
+            self._consumed = self._consumed_bytes = 0
+            self._waits = self._on_full == "block"
+            self._changed.notify_all()
+
+
+def _polls(spent_s: float, poll_s: float) -> float:
+    """For how many polling intervals to rest after a call that took `spent_s` of a processor."""
+    return min(max(1.0, spent_s / _SHARE / poll_s), _LONGEST_POLLS)

@@ -29,10 +29,11 @@ class Containment:
         """Note that a part failed, which switches it off; None when that was said before."""
         if part in self._failed:
             return None
+        notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         failure = ToolError(
             step=step,
             part=part,
-            error=f"{type(error).__name__}: {error}",
+            error="; ".join([f"{type(error).__name__}: {error}", *notes]),
             traceback="".join(traceback.format_exception(error)),
         )
         self._failed[part] = failure

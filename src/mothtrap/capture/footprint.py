@@ -1,0 +1,35 @@
+"""What a step record takes of memory, roughly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mothtrap.core.observations import AnyObservation
+from mothtrap.core.records import StepRecord
+
+RECORD_BYTES = 1024
+"""Of a record beside what it holds."""
+SCALAR_BYTES = 128
+"""Of a number with its names."""
+OBSERVATION_BYTES = 512
+"""Of a fact beside its texts; of its texts, too, where they cannot be measured."""
+_TEXTS = msgspec.msgpack.Encoder(enc_hook=str)
+
+
+def footprint(record: StepRecord) -> int:
+    """Return the bytes of a record, without the tensors that are kept whole.
+
+    Those have a limit of their own, see `arena`.
+    """
+    size = RECORD_BYTES + int(record.summary_TF.nbytes) + SCALAR_BYTES * len(record.scalars)
+    return size + _facts_bytes(record.observations) if record.observations else size
+
+
+def _facts_bytes(observations: Sequence[AnyObservation]) -> int:
+    size = OBSERVATION_BYTES * len(observations)
+    try:
+        return size + len(_TEXTS.encode(observations))  # some microseconds for 4 kB
+    except (UnicodeEncodeError, ValueError):  # half a surrogate pair; nested too deeply
+        return size
