@@ -82,6 +82,11 @@ class CommittedRows:
             for batch in batches:
                 yield from self._take(batch, commits)
 
+    @property
+    def bytes_read(self) -> int:
+        """How much of the segments was read."""
+        return self._tail.bytes_read
+
     def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
         """What could not be read; `ended`: the writer is gone, so a torn end counts."""
         pending = self._tail.pending if ended else ()

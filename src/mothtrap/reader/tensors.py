@@ -22,6 +22,7 @@ from mothtrap.reader.steps import StepState, Timeline
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.numpy import summarize
 from mothtrap.statistics.summary import STATISTICS, WIDTH, columns_for, derive
+from mothtrap.store.progress import progress
 from mothtrap.store.raw_reading import RawRow, read_bytes
 
 Array = npt.NDArray[Any]
@@ -191,18 +192,32 @@ class Tensor:
         series = statistic_series(self._span.parts(rank), self.info, statistic, mode)
         if len(series):
             return series
-        found = [(key.step, value) for key, value in self.values(mode, worker)]
-        values_S = [derive(summarize([value], (statistic,)), statistic)[0] for _, value in found]
+        found = self._of_values(statistic, mode, worker)
         return Series(
             name=statistic,
             of=self.identity,
             mode=Mode(mode),
             steps_S=np.array([step for step, _ in found], np.int64),
-            values_S=np.array(values_S, np.float64),
+            values_S=np.array([value for _, value in found], np.float64),
             location=self.location,
             total=len(found),
-            first=float(values_S[0]) if found else float("nan"),
+            first=found[0][1] if found else float("nan"),
         )
+
+    def _of_values(
+        self, statistic: str, mode: ModeName, worker: int | None
+    ) -> list[tuple[int, float]]:
+        """Work a statistic out from the values, of each moment at which they were kept."""
+        places = list(self._raw_rows(mode, worker))
+        found, done = [], 0
+        with progress("reading values", lambda: _bytes_of(places)) as told:
+            for part, commit, piece, row in places:
+                values = _load(part, commit, piece, row)
+                number = derive(summarize([values], (statistic,)), statistic)[0]
+                found.append((int(part.view.commits.steps[commit]), float(number)))
+                done += values.nbytes
+                told(done)
+        return found
 
     def _worker(self, worker: int | None) -> int:
         if worker is not None and worker not in self.workers:
@@ -321,6 +336,10 @@ def _load(part: Part, commit: int, piece: Piece, row: int) -> Array:
     place = _raw_row(part, commit, piece, row)
     data = read_bytes(part.view.folder, place)
     return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape)
+
+
+def _bytes_of(places: Sequence[tuple[Part, int, Piece, int]]) -> int:
+    return sum(int(piece.column("size")[row]) for _, _, piece, row in places)
 
 
 def _derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:

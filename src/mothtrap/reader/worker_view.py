@@ -5,7 +5,8 @@ Shape suffixes: N = rows, C = committed records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
@@ -27,10 +28,10 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints
 from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
-from mothtrap.reader.progress import shown
 from mothtrap.reader.rows import CommittedRows, Piece, append
+from mothtrap.store.progress import nobody, progress, size_of
 from mothtrap.store.unpacking import numbers
-from mothtrap.store.worker_reading import EventReader
+from mothtrap.store.worker_reading import EventReader, StepEvents
 
 ScalarName = tuple[str, str, Mode]
 AboutSamples = SamplesTaken | SamplesNamed
@@ -58,6 +59,7 @@ class WorkerView:
     Attributes:
         steps: one more than its last train step.
         first_step: its first train step; None before that.
+        first_evaluated: the step that its first evaluation bears; None before that.
         started, ended: its observations of that name, or None.
         tensors: what each tensor id means.
     """
@@ -70,6 +72,7 @@ class WorkerView:
         self.loss_series: dict[str, LossSeries] = {}
         self.steps = 0
         self.first_step: int | None = None
+        self.first_evaluated: int | None = None
         self.started: WorkerStarted | None = None
         self.ended: WorkerEnded | None = None
         self._ids: dict[str, list[int]] = {}
@@ -83,7 +86,7 @@ class WorkerView:
 
     def refresh(self) -> None:
         """Read the new events, and what came of the rest as far as it was asked for."""
-        found = list(self._events.poll())
+        found = self._new_events()
         if not found:
             return
         before = len(self.commits)
@@ -95,7 +98,9 @@ class WorkerView:
             self._samples += events.unread
             for observation in events.observations:
                 self._note(observation)
-        train_N = self._train_steps(before)
+        train_N, other_N = self._steps(before)
+        if len(other_N) and self.first_evaluated is None:
+            self.first_evaluated = int(other_N[0])
         if len(train_N):
             self.steps = max(self.steps, int(train_N.max()) + 1)
             if self.first_step is None:
@@ -111,7 +116,8 @@ class WorkerView:
             self._scalar_rows = CommittedRows(
                 self.folder, "scalars", "scalars", ("name", "of", "value")
             )
-            self._read_scalars()
+            with self._shown("scalars") as told:
+                self._read_scalars(told)
         return self._scalars
 
     def statistics(self) -> list[Piece]:
@@ -144,6 +150,20 @@ class WorkerView:
             found.append(f"{self.folder.name}: samples of {self._unreadable} steps are damaged")
         return (*self._events.damage(ended=ended), *found)
 
+    def _new_events(self) -> list[StepEvents]:
+        if len(self.commits):  # what came since the last time is no long reading
+            return list(self._events.poll())
+        found = []
+        with self._shown("events") as told:
+            for events in self._events.poll():
+                found.append(events)
+                told(self._events.bytes_read)
+        return found
+
+    def _shown(self, kind: str) -> AbstractContextManager[Callable[[int], None]]:
+        folder = self.folder
+        return progress(f"reading {kind} of {folder.name}", lambda: size_of(folder, kind))
+
     def _define(self, number: int, info: TensorInfo) -> None:
         known = self.tensors.get(number)
         if known is None or known.identity != info.identity:
@@ -160,11 +180,12 @@ class WorkerView:
         elif isinstance(observation, LossSeries):
             self.loss_series[observation.series] = observation
 
-    def _train_steps(self, start: int) -> Ints:
+    def _steps(self, start: int) -> tuple[Ints, Ints]:
+        """The steps of the records from `start` on: train steps, and those of evaluations."""
         commits = self.commits
-        train_C = (commits.modes[start:] == MODES.index(Mode.TRAIN)) & ~commits.closing[start:]
-        steps: Ints = commits.steps[start:][train_C]
-        return steps
+        step_C, told_C = commits.steps[start:], ~commits.closing[start:]
+        train_C = commits.modes[start:] == MODES.index(Mode.TRAIN)
+        return step_C[train_C & told_C], step_C[~train_C & told_C]
 
     def _asked(self, kind: str) -> list[Piece]:
         if kind not in self._rows:
@@ -174,17 +195,20 @@ class WorkerView:
                 else CommittedRows(self.folder, "index", "raw", _PLACES)
             )
             self._pieces[kind] = []
-            for piece in shown(self._rows[kind].poll(self.commits), self.folder, kind):
-                append(self._pieces[kind], piece)
+            with self._shown(kind) as told:
+                for piece in self._rows[kind].poll(self.commits):
+                    append(self._pieces[kind], piece)
+                    told(self._rows[kind].bytes_read)
         return self._pieces[kind]
 
-    def _read_scalars(self) -> None:
+    def _read_scalars(self, told: Callable[[int], None] = nobody) -> None:
         if self._scalar_rows is not None:
             for piece in self._scalar_rows.poll(self.commits):
                 for name, commit_N, value_N in _by_name(piece, self.commits):
                     column = self._scalars.setdefault(name, ScalarColumn())
                     column.commits.extend(commit_N)
                     column.values.extend(value_N)
+                told(self._scalar_rows.bytes_read)
 
 
 def _by_name(

@@ -69,6 +69,11 @@ class SegmentReader:
         self.pending_bytes = 0 if self.done else len(data) - at
         return self._parse(data, found, schema_end)
 
+    @property
+    def bytes_read(self) -> int:
+        """How much of the file was read."""
+        return max(self._size_seen, 0)
+
     def close(self) -> None:
         """End the reading; what is pending counts as damage."""
         if self.pending_bytes and not self.done:
@@ -225,6 +230,7 @@ class SegmentTail:
         self._reader: SegmentReader | None = None
         self._damage: list[str] = []
         self._later: deque[int] = deque()
+        self._bytes_before = 0
 
     def poll(self) -> list[pa.RecordBatch]:
         """Return new batches, of one segment at most; empty when there is nothing new."""
@@ -240,6 +246,11 @@ class SegmentTail:
             if not self._later:
                 return []
             self._move_to(self._later.popleft())
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of all segments was read."""
+        return self._bytes_before + (self._reader.bytes_read if self._reader else 0)
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -259,6 +270,7 @@ class SegmentTail:
         if self._reader is not None:
             self._reader.close()
             self._damage += self._reader.damage
+            self._bytes_before += self._reader.bytes_read
         if seq > self._seq + 1:
             name = segment_path(self._folder, self._kind, self._seq + 1).name
             self._damage.append(f"{self._folder.name}/{name}: the segment is missing")

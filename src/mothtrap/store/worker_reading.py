@@ -147,6 +147,11 @@ class EventReader:
         self._rows = _EventRows(folder, "events")
         self._damage: list[str] = []
 
+    @property
+    def bytes_read(self) -> int:
+        """How much of the segments was read."""
+        return self._rows.tail.bytes_read
+
     def poll(self) -> Iterator[StepEvents]:
         """Yield what is new, in order."""
         while found := self._rows.pull():

@@ -1,0 +1,67 @@
+"""A bar on the terminal while much is read; nothing where nobody looks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LONG_BYTES = 256 << 20
+"""What takes about a second from a disk; chosen by hand."""
+_SHOWN = threading.Lock()
+"""Held by the one bar that is shown: two of them would write over each other."""
+
+
+@contextmanager
+def progress(
+    what: str, size_bytes: Callable[[], int], parts: int | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Show how far a reading is, where it is long and somebody looks.
+
+    Args:
+        what: is done, e.g. `reading stats of w0`.
+        size_bytes: tells how much is read in all; is asked only on a terminal.
+        parts: into how many parts that is counted; None: in bytes.
+
+    Yields:
+        A function that is to be told how many bytes, or parts, are done.
+    """
+    looked_at = sys.stderr is not None and sys.stderr.isatty()
+    size = size_bytes() if looked_at else 0
+    if size < LONG_BYTES or not _SHOWN.acquire(blocking=False):
+        yield nobody
+        return
+    try:
+        with _bar(what, size if parts is None else parts) as told:
+            yield told
+    finally:
+        _SHOWN.release()
+
+
+@contextmanager
+def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        shown = 0
+
+        def told(done: int) -> None:
+            nonlocal shown
+            if done != shown:  # parts may be many, and small
+                shown = done
+                bar.update(task, completed=done)
+
+        yield told
+
+
+def nobody(_done: int) -> None:
+    """Told how far it is, where nobody looks."""
+
+
+def size_of(folder: Path, kind: str) -> int:
+    """Return the bytes of the segments of one kind in a worker's folder."""
+    return sum(path.stat().st_size for path in folder.glob(f"{kind}-*.arrow"))
