@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
+
+if TYPE_CHECKING:
+    from mothtrap.session.replay_start import Start
 
 
 class _WithCommand(click.Command):
@@ -44,6 +48,8 @@ class _WithCommand(click.Command):
 @click.option("--as-test", "test_file", metavar="FILE", help="Write a test that shows the failure.")
 @click.option("--no-narrow", is_flag=True, help="Look for no operation and no rows.")
 @click.option("--through", is_flag=True, help="Let the script train until it comes to the place.")
+@click.option("--cwd", metavar="DIR", help="Start the script in it [default: as in the run].")
+@click.option("--anyway", is_flag=True, help="Also while the run goes on; ask nothing.")
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
 @click.option("--show-output", is_flag=True, help="Show what the script prints.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
@@ -67,6 +73,7 @@ def command(
     The script is started again, up to its first step. There it is given what it was given
     in the run: batch, weights, random states. Its own code does the step; then it is ended.
     What it does before its first step it does again: it loads data, and may write files.
+    The command is that of the run, and is shown: look at it where the run is somebody else's.
 
     \b
     mothtrap replay                        the step of the latest run that went bad
@@ -74,8 +81,6 @@ def command(
     mothtrap replay RUN --dtype float64    is it the precision?
     mothtrap replay RUN -- python train.py --data /elsewhere
     """
-    import sys
-
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
     from mothtrap.report.replays import as_json, as_text
@@ -88,6 +93,8 @@ def command(
         raise Refusal(f"--build {asked['build']!r} has no colon; expected module:function")
     if asked["debug"] and form == "json":
         raise Refusal("--pdb is for people; leave --format json out")
+    if asked["test_file"]:
+        _check_test_file(Path(asked["test_file"]))
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
@@ -98,7 +105,7 @@ def command(
         command=ctx.meta.get("mothtrap.command", ()),
         **asked,
     )
-    replayed = replay(path, wish)
+    replayed = replay(path, wish, starting=lambda start: _agreed(start, anyway=wish.anyway))
     if show_output and replayed.output:
         click.echo(replayed.output, err=True, nl=False)
     snapshot, results = replayed.snapshot, replayed.results
@@ -116,3 +123,24 @@ def command(
         style=style,
     )
     click.echo(text)
+
+
+def _agreed(start: Start, *, anyway: bool) -> None:
+    """Show what is going to be executed; ask where it was recorded on another machine."""
+    click.echo(f"mothtrap: starts {start.words}", err=True)
+    if not start.foreign or anyway:
+        return
+    if not sys.stdin.isatty():
+        raise Refusal(
+            f"this command was recorded on another machine ({start.foreign}) and is executed "
+            "here; look at it, then say --anyway, or give your own with -- COMMAND"
+        )
+    click.confirm(f"It was recorded on {start.foreign}. Execute it here?", abort=True, err=True)
+
+
+def _check_test_file(path: Path) -> None:
+    if path.suffix != ".py":
+        raise Refusal(f"--as-test {path} is no Python file; give one that ends in .py")
+    for there in (path, path.with_suffix(".npz")):
+        if there.exists():
+            raise Refusal(f"--as-test would write over {there}; give another name, or remove it")

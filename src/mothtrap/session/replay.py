@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
+from mothtrap.session.replay_start import Start, folder_of, start_of
 from mothtrap.session.sameness import differences_here
 from mothtrap.snapshot.format import Stored, load, stored
 
@@ -53,6 +53,8 @@ class Wish:
         through: the script may make steps before it comes to the place.
         timeout_s: how long the script may take; 0 = for ever.
         command: in the place of the recorded one.
+        cwd: folder in which the script is started; None = that of the run.
+        anyway: also while the run goes on.
         test_file: where a test of the failure is to be written.
     """
 
@@ -66,6 +68,8 @@ class Wish:
     through: bool = False
     timeout_s: float = 600.0
     command: tuple[str, ...] = ()
+    cwd: str | None = None
+    anyway: bool = False
     test_file: str | None = None
 
 
@@ -87,21 +91,29 @@ class Replayed:
     wish: Wish = field(default_factory=Wish)
 
 
-def replay(run: Path, wish: Wish) -> Replayed:
+def replay(
+    run: Path, wish: Wish, *, starting: Callable[[Start], None] = lambda _: None
+) -> Replayed:
     """Do a recorded step of a run again; nothing is written to the run.
 
     Args:
         run: folder of the run.
         wish: how.
+        starting: gets what is going to be executed, and may refuse it with an exception.
 
     Raises:
         StepUnavailableError: the run has no snapshot (of that step).
         DamagedSnapshotError: its files are not what was written.
-        ReplayError: the script could not be started, or never came to the step.
+        ReplayError: the script could not be started, or never came to the step; or the run
+            goes on in the folder in which it would be started.
     """
     chosen = choose(run, wish.step)
     loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
     snapshot = loaded[min(loaded)].snapshot
+    if wish.build:
+        wish = dataclasses.replace(wish, cwd=folder_of(snapshot, wish.cwd))
+    else:
+        wish = _allowed(run, snapshot, wish, starting)
     warnings = _warnings(run, snapshot, wish)
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         plan = ReplayPlan(
@@ -123,6 +135,19 @@ def replay(run: Path, wish: Wish) -> Replayed:
         results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
         results = with_samples(run, snapshot, results)
     return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
+
+
+def _allowed(run: Path, snapshot: Snapshot, wish: Wish, starting: Callable[[Start], None]) -> Wish:
+    """The wish with what is going to be executed."""
+    start = start_of(run, snapshot, wish.command, wish.cwd)
+    if start.running and not wish.anyway:
+        raise ReplayError(
+            f"{run.name} is still going on: a second start of its script in {start.folder} may "
+            "write over what the job writes. Wait for its end, give --cwd with a copy of the "
+            "folder, or --anyway"
+        )
+    starting(start)
+    return dataclasses.replace(wish, command=start.command, cwd=start.folder)
 
 
 def choose(run: Path, step: int | None) -> list[Stored]:
@@ -192,7 +217,7 @@ def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[Repla
     (scratch / PLAN_FILE).write_bytes(msgspec.json.encode(plan))
     log = scratch / "output"
     with log.open("wb") as output:
-        ended = _run(_command(snapshot, wish), _environment(scratch, wish), snapshot, wish, output)
+        ended = _run(_command(snapshot, wish), _environment(scratch, wish), wish, output)
     text = log.read_text(encoding="utf-8", errors="replace")
     results = [_read(path) for path in sorted(scratch.glob(f"*-{RESULT_FILE}"))]
     results = [result for result in results if result.reached]
@@ -205,15 +230,7 @@ def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[Repla
 def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
     if wish.build:
         return [sys.executable, "-m", "mothtrap.session.rebuilding", snapshot.framework]
-    command = list(wish.command or snapshot.command)
-    if not command:
-        raise ReplayError(
-            "the snapshot does not say how its script was started; say it with "
-            "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
-        )
-    if shutil.which(command[0]) is None and "python" in Path(command[0]).name:
-        command[0] = sys.executable
-    return command
+    return list(wish.command)
 
 
 def _environment(scratch: Path, wish: Wish) -> dict[str, str]:
@@ -237,17 +254,15 @@ def _environment(scratch: Path, wish: Wish) -> dict[str, str]:
 def _run(
     command: Sequence[str],
     environment: dict[str, str],
-    snapshot: Snapshot,
     wish: Wish,
     output: object,
 ) -> str:
     """Run the script to its end; how it ended, in words."""
-    cwd = snapshot.cwd if Path(snapshot.cwd).is_dir() else str(Path.cwd())
     streams = {} if wish.debug else {"stdin": subprocess.DEVNULL, "stdout": output}
     try:
         child = subprocess.Popen(
             command,
-            cwd=cwd,
+            cwd=wish.cwd,
             env=environment,
             start_new_session=not wish.debug,
             stderr=None if wish.debug else subprocess.STDOUT,
@@ -300,7 +315,7 @@ def _never_reached(
     ended: str,
     output: str,
 ) -> ReplayError:
-    what = wish.build or " ".join(wish.command or snapshot.command)
+    what = wish.build or " ".join(wish.command)
     lines = [f"`{what}` never came to step {snapshot.step}: {ended}"]
     lines += [note for result in unreached for note in result.notes]
     events = [event for event in snapshot.steps[0].events if event.site] if snapshot.steps else []

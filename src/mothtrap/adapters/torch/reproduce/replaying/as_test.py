@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,13 +123,25 @@ def write(path: Path, found: Narrowed, title: str) -> str:
     """Write a test of a failure, and the arrays beside it.
 
     Args:
-        path: of the test, ends in `.py`.
+        path: of the test, ends in `.py`; nothing is written where there is such a file.
         found: what went wrong.
         title: its first line.
 
     Returns:
         What was written, or why nothing was, for people.
     """
+    for there in (path, path.with_suffix(".npz")):
+        if there.exists():
+            return f"no test was written: {there} is there already"
+    try:
+        with tempfile.TemporaryDirectory(prefix="mothtrap-") as folder:
+            return _tried(path, Path(folder) / path.name, found, title)
+    except OSError as err:
+        return f"no test was written to {path}: {err.strerror or err}"
+
+
+def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
+    """Write drafts until one fails as it is meant to; that one is put in its place."""
     why = "no operation was found to be at fault"
     for tell in _subjects(found):
         retelling = Retelling()
@@ -137,12 +150,13 @@ def write(path: Path, found: Narrowed, title: str) -> str:
         except CannotRetellError as err:
             why = str(err)
             continue
-        _write(path, _source(subject, retelling, found, title), retelling)
-        if _fails(path, found):
+        _write(draft, _source(subject, retelling, found, title), retelling)
+        if _fails(draft, found):
+            for suffix in (".npz", ".py"):
+                with path.with_suffix(suffix).open("xb") as file:  # never over another one
+                    file.write(draft.with_suffix(suffix).read_bytes())
             return f"{path.name} shows it with {subject.words} alone: pytest {path}"
         why = f"{subject.words} alone does not go wrong"
-    path.unlink(missing_ok=True)
-    path.with_suffix(".npz").unlink(missing_ok=True)
     return f"no test was written: {why}"
 
 

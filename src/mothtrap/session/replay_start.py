@@ -1,0 +1,107 @@
+"""How the script of a snapshot is started again: by which command, in which folder."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import shutil
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from mothtrap.core.errors import DamagedDataError, MothtrapError, ReplayError
+from mothtrap.core.runs import RunInfo
+from mothtrap.core.snapshots import Snapshot
+from mothtrap.reader.run import open_run
+from mothtrap.session.surroundings import MASKED
+from mothtrap.store import layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a replay is going to execute.
+
+    Attributes:
+        command: of the script.
+        folder: in which it is started.
+        foreign: the machine on which the command was recorded, if that is not this one.
+        running: the run is still going on, in that folder.
+    """
+
+    command: tuple[str, ...]
+    folder: str
+    foreign: str = ""
+    running: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is executed, as one would type it."""
+        return f"`{shlex.join(self.command)}` in {self.folder}"
+
+
+def start_of(
+    run: Path, snapshot: Snapshot, command: tuple[str, ...] = (), folder: str | None = None
+) -> Start:
+    """Find out what a replay is going to execute.
+
+    Args:
+        run: folder of the run.
+        snapshot: of the step.
+        command: given by the user; empty = the recorded one.
+        folder: given by the user; None = that of the run.
+
+    Raises:
+        ReplayError: there is no command that could be executed, or no such folder.
+    """
+    info = _info(run, snapshot)
+    host = info.host if info is not None and not command else ""
+    return Start(
+        command=command or _recorded(info, snapshot),
+        folder=folder_of(snapshot, folder),
+        foreign="" if host in ("", socket.gethostname(), platform.node()) else host,
+        running=folder is None and _is_running(run),
+    )
+
+
+def folder_of(snapshot: Snapshot, folder: str | None) -> str:
+    """Where the script is started: in the folder that the user gives, or that of the run.
+
+    Raises:
+        ReplayError: there is no such folder.
+    """
+    if folder is not None and not Path(folder).is_dir():
+        raise ReplayError(f"--cwd {folder} is no folder; the script is to be started in it")
+    here = folder or (snapshot.cwd if Path(snapshot.cwd).is_dir() else str(Path.cwd()))
+    return str(Path(here).absolute())
+
+
+def _recorded(info: RunInfo | None, snapshot: Snapshot) -> tuple[str, ...]:
+    command = list(info.command if info is not None else snapshot.command)
+    if not command:
+        raise ReplayError(
+            "the snapshot does not say how its script was started; say it with "
+            "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
+        )
+    if any(MASKED in word for word in command):
+        raise ReplayError(
+            f"the script was started with a secret, which is not in the snapshot: "
+            f"`{' '.join(command)}`; start it with `mothtrap replay RUN -- COMMAND`"
+        )
+    if shutil.which(command[0]) is None and "python" in Path(command[0]).name:
+        command[0] = sys.executable
+    return tuple(command)
+
+
+def _info(run: Path, snapshot: Snapshot) -> RunInfo | None:
+    try:
+        return layout.read_info(layout.attempt_folder(run, snapshot.attempt))
+    except (OSError, DamagedDataError):
+        return None
+
+
+def _is_running(run: Path) -> bool:
+    try:
+        return open_run(run).state == "running"
+    except (MothtrapError, OSError, ValueError):  # no run, or one that is told of elsewhere
+        return False

@@ -1,0 +1,43 @@
+"""What is there is neither written over nor removed by a test that is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed
+from mothtrap.adapters.torch.reproduce.narrowing.usercalls import UserCall
+from mothtrap.adapters.torch.reproduce.replaying import as_test
+
+CALL = UserCall(
+    function="torch.log",
+    module=None,
+    running=(),
+    stack=("train.py:3",),
+    args=(torch.zeros(2),),
+    kwargs={},
+    first_node=0,
+)
+FOUND = Narrowed(operation="torch.log", module=None, location="train.py:3", sentence="x", call=CALL)
+
+
+@pytest.mark.parametrize("there", ["train.py", "train.npz"])
+def test_what_is_there_is_left_alone(tmp_path: Path, there: str) -> None:
+    (tmp_path / there).write_text("mine")
+    said = as_test.write(tmp_path / "train.py", FOUND, "a title")
+    assert said == f"no test was written: {tmp_path / there} is there already"
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_only_a_test_that_fails_stays(
+    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(as_test, "_fails", lambda *_: fails)
+    said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
+    assert ("shows it" in said) is fails
+    assert sorted(path.name for path in tmp_path.iterdir()) == (
+        ["test_x.npz", "test_x.py"] if fails else []
+    )

@@ -1,0 +1,76 @@
+"""What a replay executes: the command of the run, and not beside a run that goes on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.session.test_replay import keep, snapshot
+from tests.store.test_layout import info
+
+from mothtrap.core.errors import ReplayError
+from mothtrap.core.runs import RunInfo
+from mothtrap.session.replay import Wish, replay
+from mothtrap.session.replay_start import Start, start_of
+from mothtrap.store import layout
+
+
+def begun(folder: Path, **changes: object) -> Path:
+    """A run that goes on for as long as this process does, with a snapshot of step 3."""
+    here: dict[str, object] = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "created_s": time.time(),
+        "config": {},
+    }
+    made: RunInfo = info(**(here | changes))
+    run = layout.create_run(folder / "runs" / "x", made).parent
+    keep(run, snapshot(3, cwd=str(folder)))
+    return run
+
+
+def test_the_command_is_that_of_the_run(tmp_path: Path) -> None:
+    run = begun(tmp_path, command=("python", "train.py", "--token", "abc"))
+    masked = snapshot(3, command=("python", "train.py", "--token", "***"), cwd=str(tmp_path))
+    start = start_of(run, masked)
+    assert start.command[1:] == ("train.py", "--token", "abc")
+    assert start.words.endswith(f"train.py --token abc` in {tmp_path}")
+    assert start.foreign == ""
+
+
+def test_a_snapshot_alone_does_not_know_a_secret(tmp_path: Path) -> None:
+    masked = snapshot(3, command=("python", "train.py", "--token", "***"))
+    with pytest.raises(ReplayError, match=r"secret.*`python train.py --token \*\*\*`; .* -- COMM"):
+        start_of(tmp_path, masked)
+    assert start_of(tmp_path, masked, ("python", "x.py")).command == ("python", "x.py")
+
+
+def test_a_command_of_another_machine_is_told_from_ones_own(tmp_path: Path) -> None:
+    run = begun(tmp_path, host="elsewhere")
+    assert start_of(run, snapshot(3)).foreign == "elsewhere"
+    assert start_of(run, snapshot(3), ("python", "x.py")).foreign == ""
+
+
+def test_a_run_that_goes_on_is_not_started_a_second_time_in_its_folder(tmp_path: Path) -> None:
+    run, started = begun(tmp_path), list[Start]()
+    writes = (sys.executable, "-c", "open('out.txt', 'w')")
+    with pytest.raises(ReplayError, match=r"x is still going on: .*--cwd .*--anyway"):
+        replay(run, Wish(step=3, command=writes), starting=started.append)
+    assert not started
+    assert not (tmp_path / "out.txt").exists()
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    with pytest.raises(ReplayError, match="never came to step 3"):
+        replay(run, Wish(step=3, command=writes, cwd=str(copied)), starting=started.append)
+    assert (copied / "out.txt").exists()
+    assert not (tmp_path / "out.txt").exists()
+    assert [start.folder for start in started] == [str(copied)]
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match=r"--cwd /absent is no folder"):
+        start_of(tmp_path, snapshot(3), ("true",), "/absent")
