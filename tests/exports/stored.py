@@ -134,7 +134,7 @@ def info(name: str, attempt: int) -> RunInfo:
 
 
 def store(path: Path) -> Run:
-    """Steps 0 to 3 of two workers; then worker 0 starts again and does steps 2 to 5."""
+    """Steps 0 to 3 of two workers; both go on with step 2, worker 0 to 5 and worker 1 to 3."""
     first = layout.create_run(path, info(path.name, 1))
     for _ in range(2):
         log = WorkerLog(layout.claim_worker(first)[1])
@@ -144,6 +144,9 @@ def store(path: Path) -> Run:
     log = WorkerLog(layout.claim_worker(second)[1])
     log.append([train_step(step, first=step == 2) for step in range(2, 6)])
     log.append([evaluation(6, 0), evaluation(6, 1), ending(6)])
+    log.close()
+    log = WorkerLog(layout.claim_worker(second)[1])
+    log.append([*(train_step(step, first=step == 2) for step in range(2, 4)), ending(4)])
     log.close()
     monitor = FindingLog(layout.monitor_folder(second, 0))
     status = RuleStatus(code="NUM001", name="nonfinite_loss", state=RuleState.ERROR)

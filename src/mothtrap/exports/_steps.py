@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports._choice import Choice
 from mothtrap.reader.matrices import captured
+from mothtrap.reader.parts import Part
 from mothtrap.reader.run import Run
-from mothtrap.reader.windows import is_step
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.summary import STATISTICS, WIDTH, derive
-from mothtrap.store import layout
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
 from mothtrap.store.worker_reading import EventReader, ReadState
 
@@ -61,15 +60,15 @@ def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Ite
         choice: of steps.
         lost: gets a sentence as key for each part that could not be read.
     """
-    for attempt, folder, stop in _folders(run, worker):
+    for part in run.parts(worker):
         tensors: dict[int, TensorInfo] = {}
-        state = ReadState(folder)
+        state = ReadState(part.view.folder)
         for record in state.poll():
             tensors |= dict(record.defined)
-            if record.key.step < stop and choice.has_step(record.key.step):
-                yield Recorded(attempt=attempt, record=record, tensors=tensors)
+            if _counts(part, record.key, choice):
+                yield Recorded(attempt=part.attempt, record=record, tensors=tensors)
         damage = state.damage(ended=run.state != "running")
-        lost |= dict.fromkeys(f"{attempt}/{text}" for text in damage)
+        lost |= dict.fromkeys(f"{part.attempt}/{text}" for text in damage)
 
 
 def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Whole]:
@@ -77,27 +76,28 @@ def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iter
 
     Arguments as of `records`; what of a tensor is lost, reading it tells.
     """
-    for attempt, folder, stop in _folders(run, worker):
+    for part in run.parts(worker):
         tensors: dict[int, TensorInfo] = {}
+        folder = part.view.folder
         index, reader = RawIndex(folder), EventReader(folder)
         for events in reader.poll():
             tensors |= dict(events.defined)
             rows = index.take(events)
-            if events.key.step >= stop or not choice.has_step(events.key.step):
+            if not _counts(part, events.key, choice):
                 continue
             for row in rows:
                 tensor = tensors.get(row.tensor)
                 if tensor is not None and choice.has_tensor(tensor):
                     yield Whole(
-                        attempt=attempt,
+                        attempt=part.attempt,
                         wall_s=events.commit.wall_s,
                         tensor=tensor,
                         row=row,
                         folder=folder,
                     )
-        for part in (reader, index):
-            damage = part.damage(ended=run.state != "running")
-            lost |= dict.fromkeys(f"{attempt}/{text}" for text in damage)
+        for source in (reader, index):
+            damage = source.damage(ended=run.state != "running")
+            lost |= dict.fromkeys(f"{part.attempt}/{text}" for text in damage)
 
 
 def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo, dict[str, float]]]:
@@ -120,23 +120,5 @@ def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo,
             yield tensor, {name: value for name, (value, present) in rows.items() if present}
 
 
-def _folders(run: Run, worker: int) -> list[tuple[int, Path, float]]:
-    """Attempt and folder of a worker, and the step from which later attempts did it again."""
-    found = []
-    for attempt in layout.attempts(run.path):
-        folder = layout.worker_folder(layout.attempt_folder(run.path, attempt), worker)
-        if folder.is_dir():
-            found.append((attempt, folder))
-    stops = []
-    stop = math.inf
-    for attempt, folder in reversed(found):
-        stops.append((attempt, folder, stop))
-        stop = min(stop, _first_step(folder))
-    return stops[::-1]
-
-
-def _first_step(folder: Path) -> float:
-    for events in EventReader(folder).poll():
-        if is_step(events.key, events.commit.optimizers, events.observations):
-            return events.key.step
-    return math.inf
+def _counts(part: Part, key: StepKey, choice: Choice) -> bool:
+    return part.has(key.step, key.mode) and choice.has_step(key.step)

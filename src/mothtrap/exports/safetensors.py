@@ -1,6 +1,7 @@
 """A folder with one safetensors file for each step at which tensors were kept whole.
 
-`w<rank>/step-<step>.safetensors`, of evaluations `w<rank>/eval-<mode_step>.safetensors`;
+`w<rank>/step-<step>.safetensors`, of evaluations `w<rank>/eval-<step>-<mode_step>.safetensors`
+(every attempt counts its evaluations from 0, so both numbers are needed to tell them apart);
 tensors are named `kind:name`, and come back bit by bit in the type they had. The file's
 metadata say run, attempt, worker, step, mode and mode_step.
 """
@@ -37,8 +38,6 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
         for (attempt, key), group in groupby(kept, key=_moment):
             arrays = dict(_arrays(group, left_out))
             if arrays:
-                place = key.step if key.mode is Mode.TRAIN else key.mode_step
-                name = "step" if key.mode is Mode.TRAIN else key.mode.value
                 about = {
                     "run": run.id,
                     "attempt": str(attempt),
@@ -47,9 +46,15 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                     "mode": key.mode.value,
                     "mode_step": str(key.mode_step),
                 }
-                save_file(arrays, folder / f"{name}-{place:08d}.safetensors", metadata=about)
+                save_file(arrays, folder / _name(key), metadata=about)
                 files, tensors = files + 1, tensors + len(arrays)
     return Written(counts={"tensors": tensors, "files": files}, left_out=tuple(left_out))
+
+
+def _name(key: StepKey) -> str:
+    if key.mode is Mode.TRAIN:
+        return f"step-{key.step:08d}.safetensors"
+    return f"{key.mode.value}-{key.step:08d}-{key.mode_step:08d}.safetensors"
 
 
 def _moment(whole: Whole) -> tuple[int, StepKey]:

@@ -2,7 +2,8 @@
 
 Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Those of
 evaluations begin with `eval/` and are drawn over the count of evaluated batches
-(`mode_step`): TensorBoard keeps one point per step, and many batches share a train step.
+(`mode_step`, going on from attempt to attempt): TensorBoard keeps one point per step, and
+many batches share a train step.
 Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
 each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
 histograms become histograms, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
@@ -50,6 +51,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
         folder = target / f"w{worker}"
         folder.mkdir(parents=True)
         with _EventFile(folder / f"events.out.tfevents.{started_s:.0f}.mothtrap") as events:
+            axis = _Axis()
             for recorded in records(run, worker, choice, left_out):
                 record = recorded.record
                 prefix = _prefix(record.key.mode)
@@ -61,10 +63,10 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                 for tensor, values in statistics(recorded, choice):
                     for name, value in values.items():
                         events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
-                scalars += events.flush(_place(record.key), record.wall_s)
+                scalars += events.flush(axis.place(recorded.attempt, record.key), record.wall_s)
             for whole in wholes(run, worker, choice, left_out):
                 try:
-                    histograms += _add_whole(events, whole)
+                    histograms += _add_whole(events, whole, axis)
                 except DamagedDataError as err:
                     left_out[str(err)] = None
                 except _NoHistogram as reason:
@@ -84,11 +86,24 @@ def _prefix(mode: Mode) -> str:
     return "" if mode is Mode.TRAIN else f"{mode.value}/"
 
 
-def _place(key: StepKey) -> int:
-    return key.step if key.mode is Mode.TRAIN else key.mode_step
+class _Axis:
+    """Where on the axis the moments of a worker lie; they must come in order the first time."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[int, Mode], int] = {}
+        self._end: dict[Mode, int] = {}
+
+    def place(self, attempt: int, key: StepKey) -> int:
+        """Return the step; evaluations, which every attempt counts from 0, are counted on."""
+        if key.mode is Mode.TRAIN:
+            return key.step
+        before = self._before.setdefault((attempt, key.mode), self._end.get(key.mode, 0))
+        place = before + key.mode_step
+        self._end[key.mode] = max(self._end.get(key.mode, 0), place + 1)
+        return place
 
 
-def _add_whole(events: _EventFile, whole: Whole) -> int:
+def _add_whole(events: _EventFile, whole: Whole, axis: _Axis) -> int:
     """Add a tensor that was kept; return how many histograms it became."""
     prefix, tensor = _prefix(whole.row.key.mode), whole.tensor
     values = whole.values()
@@ -112,7 +127,7 @@ def _add_whole(events: _EventFile, whole: Whole) -> int:
         if finite.size:
             events.add_histogram(f"{prefix}{tensor.kind}/{tensor.name}", buckets(finite))
             added = 1
-    events.flush(_place(whole.row.key), whole.wall_s)
+    events.flush(axis.place(whole.attempt, whole.row.key), whole.wall_s)
     return added
 
 

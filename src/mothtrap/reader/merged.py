@@ -93,7 +93,7 @@ def merged_matrices(
         A matrix for each statistic; a tensor is present where all its pieces are.
     """
     tensors: dict[str, TensorInfo] = {}
-    attempts = _attempts(span)
+    attempts = span.by_attempt()
     for parts in attempts:
         for part in parts.values():
             for info in part.view.tensors.values():
@@ -124,7 +124,7 @@ def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[Se
     lowest. A value is there where every worker that has the scalar has it.
     """
     found: dict[ScalarName, list[Series]] = {}
-    for parts in _attempts(span):
+    for parts in span.by_attempt():
         several: dict[ScalarName, list[Series]] = {}
         for part in parts.values():
             for series in scalar_series([part], chosen):
@@ -132,18 +132,6 @@ def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[Se
         for name, of_workers in several.items():
             found.setdefault(name, []).append(_join(of_workers))
     return tuple(_chain(of_attempts) for of_attempts in found.values())
-
-
-def _attempts(span: Span) -> list[dict[int, Part]]:
-    """By attempt, what each worker did: only up to where any worker of a later one began."""
-    found, bounds = [], span.bounds
-    for number, attempt in sorted(span.attempts.items(), reverse=True):
-        views = dict(sorted(attempt.workers.items()))
-        found.append({worker: Part(number, view, bounds) for worker, view in views.items()})
-        firsts = [view.first_step for view in views.values() if view.first_step is not None]
-        if firsts:
-            bounds = bounds.within(0, min(firsts))
-    return found[::-1]
 
 
 def _chain(of_attempts: Sequence[Series]) -> Series:

@@ -1,16 +1,18 @@
 """The numbers of one worker over the whole run, all attempts joined.
 
-Where a later attempt does steps again, its numbers replace the earlier ones.
+Where a later attempt does steps again, its numbers replace the earlier ones, of all
+workers: also of those that the later attempt has no more.
 Shape suffixes: N = rows, C = committed records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Ints
 from mothtrap.reader.attempts import AttemptView
 from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
@@ -35,6 +37,33 @@ class Bounds:
 EVERYTHING = Bounds()
 
 
+@dataclass(frozen=True, slots=True)
+class Redone:
+    """The steps from which on later attempts replace what an earlier one did.
+
+    An evaluation before step N bears the number N. The attempt that goes on with step N
+    has most often not done it again.
+
+    Attributes:
+        train: the train step.
+        others: the number that evaluations bear.
+    """
+
+    train: int = ENDLESS
+    others: int = ENDLESS
+
+    def by(self, views: Iterable[WorkerView]) -> Redone:
+        """Return what counts of attempts before that of some workers."""
+        begun = [view for view in views if view.first_step is not None]
+        trains = [view.first_step for view in begun if view.first_step is not None]
+        evaluated = [view.first_evaluated for view in begun if view.first_evaluated is not None]
+        others = [*evaluated, *(step + 1 for step in trains)]
+        return Redone(min(self.train, *trains), min(self.others, *others)) if begun else self
+
+
+NOTHING = Redone()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """One worker in one attempt, and which of its steps count."""
@@ -42,6 +71,12 @@ class Part:
     attempt: int
     view: WorkerView
     bounds: Bounds
+    redone: Redone = NOTHING
+
+    def has(self, step: int, mode: ModeName = Mode.TRAIN) -> bool:
+        """Whether a step counts that was recorded."""
+        end = self.redone.train if mode == Mode.TRAIN else self.redone.others
+        return step in self.bounds and step < end
 
     def counts(self, commit_N: Ints, mode: ModeName | None = None) -> Bools:
         """Say which rows of the view's `Commits` count, shape (N,)."""
@@ -50,6 +85,11 @@ class Part:
         if self.bounds != EVERYTHING:
             step_N = commits.steps[commit_N]
             keep_N &= (step_N >= self.bounds.begin) & (step_N < self.bounds.end)
+        if self.redone != NOTHING:
+            trained_N = commits.modes[commit_N] == mode_code(Mode.TRAIN)
+            keep_N &= commits.steps[commit_N] < np.where(
+                trained_N, self.redone.train, self.redone.others
+            )
         if mode is not None:
             keep_N &= commits.modes[commit_N] == mode_code(mode)
         return keep_N
@@ -99,16 +139,30 @@ class Span:
 
     def parts(self, worker: int) -> list[Part]:
         """Return what a worker did, attempt after attempt."""
-        parts, bounds = [], self.bounds
-        for number in sorted(self.attempts, reverse=True):
-            view = self.attempts[number].workers.get(worker)
-            if view is None:
-                continue
-            parts.append(Part(number, view, bounds))
-            if view.first_step is not None:
-                bounds = bounds.within(0, view.first_step)
-        return parts[::-1]
+        redone = self._redone().items()
+        views = [(n, self.attempts[n].workers.get(worker), ends) for n, ends in redone]
+        return [Part(n, view, self.bounds, ends) for n, view, ends in views if view is not None]
 
     def all_parts(self) -> list[Part]:
         """Return what every worker did, by rank and attempt."""
-        return [part for worker in self.workers for part in self.parts(worker)]
+        by_attempt = self.by_attempt()
+        return [parts[w] for w in self.workers for parts in by_attempt if w in parts]
+
+    def by_attempt(self) -> list[dict[int, Part]]:
+        """Return what the workers did by rank, attempt after attempt."""
+        return [
+            {
+                rank: Part(number, view, self.bounds, redone)
+                for rank, view in sorted(self.attempts[number].workers.items())
+            }
+            for number, redone in self._redone().items()
+        ]
+
+    def _redone(self) -> dict[int, Redone]:
+        """By attempt, in order, what later ones did again."""
+        found, redone, first = {}, NOTHING, min(self.attempts, default=0)
+        for number in sorted(self.attempts, reverse=True):
+            found[number] = redone
+            if number != first:
+                redone = redone.by(self.attempts[number].workers.values())
+        return dict(sorted(found.items()))

@@ -220,7 +220,7 @@ class Run(RunFacts):
 
         if worker == MERGED:
             return merged_scalars(self._span, chosen)
-        return scalar_series(self._parts(worker), chosen)
+        return scalar_series(self.parts(worker), chosen)
 
     def stats(
         self,
@@ -252,7 +252,7 @@ class Run(RunFacts):
         chosen = choosing.by_glob(layers)
         if worker == MERGED:
             return merged_matrices(self._span, kind, chosen, tuple(statistics), mode)
-        return statistic_matrices(self._parts(worker), kind, chosen, tuple(statistics), mode)
+        return statistic_matrices(self.parts(worker), kind, chosen, tuple(statistics), mode)
 
     def dataset(
         self,
@@ -315,6 +315,15 @@ class Run(RunFacts):
             for rank, view in sorted(attempt.workers.items()):
                 yield number, rank, len(view.commits), ReadState(view.folder).poll()
 
+    def parts(self, worker: int | None = None) -> list[Part]:
+        """Return what a worker did, attempt after attempt, and what of it counts.
+
+        Args:
+            worker: rank; None means the lowest.
+        """
+        rank = min(self.workers, default=0) if worker is None else self._worker(worker)
+        return self._span.parts(rank)
+
     def _repr_html_(self) -> str:
         return notebook.run_html(self)
 
@@ -323,8 +332,3 @@ class Run(RunFacts):
             known = ", ".join(map(str, self.workers)) or "none"
             raise UnknownNameError(f"there is no worker {worker}; this run has: {known}")
         return worker
-
-    def _parts(self, worker: int | None) -> list[Part]:
-        if worker is None:
-            return self._span.parts(min(self.workers, default=0))
-        return self._span.parts(self._worker(worker))

@@ -145,7 +145,7 @@ class _PartReader:
             batches = [self._whole(batch, told.step) for batch in told.batches]
             if wanted is not None and not any(wanted.may_be_in(batch) for batch in batches):
                 continue
-            if told.step in self._part.bounds and wants(told.step):
+            if self._part.has(told.step, told.mode) and wants(told.step):
                 yield StepSamples(
                     step=told.step,
                     worker=self._worker,

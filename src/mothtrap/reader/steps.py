@@ -92,21 +92,37 @@ class Timeline:
         found = ((p.view.commits, p.at(step)) for p in self._span.all_parts())
         return tuple(sorted({c.key(row) for c, rows in found for row in rows.tolist()}))
 
-    def step_of(self, mode: ModeName, mode_step: int) -> int:
+    def step_of(self, mode: ModeName, mode_step: int, *, attempt: int | None = None) -> int:
         """Return the job's step at which a mode was at its own step `mode_step`.
 
+        Args:
+            mode: whose count it is.
+            mode_step: of the mode. Evaluations are counted from 0 by every attempt.
+            attempt: whose count it is; None = of the only one that has such a step.
+
         Raises:
-            StepUnavailableError: no worker captured that; says what there is.
+            StepUnavailableError: no worker captured that, or several attempts did; says
+                what there is.
         """
         ends: list[int] = []
+        found: dict[int, int] = {}
         for part in self._span.all_parts():
+            if attempt not in (None, part.attempt):
+                continue
             commits, rows = part.view.commits, part.commits(mode)
-            found = rows[commits.mode_steps[rows] == mode_step]
-            if len(found):
-                return int(commits.steps[found[0]])
+            at = rows[commits.mode_steps[rows] == mode_step]
+            if len(at):
+                found.setdefault(part.attempt, int(commits.steps[at[0]]))
             ends += commits.mode_steps[rows[[0, -1]]].tolist() if len(rows) else []
+        if len(set(found.values())) == 1:
+            return next(iter(found.values()))
+        what = f"step {mode_step} of mode {mode}"
+        if found:
+            places = ", ".join(f"of attempt {n} (step {at})" for n, at in sorted(found.items()))
+            raise StepUnavailableError(f"there is a {what} {places}; say which with `attempt=`")
+        of = "" if attempt is None else f" in attempt {attempt}"
         has = f"captured are {min(ends)} to {max(ends)}" if ends else "nothing was captured in it"
-        raise StepUnavailableError(f"there is no step {mode_step} of mode {mode}: {has}")
+        raise StepUnavailableError(f"there is no {what}{of}: {has}")
 
     def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
         """Say how one of the job's steps stands."""
