@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from tests.session import test_worker
 from tests.snapshot import samples
 from tests.store.test_layout import info
 
@@ -18,7 +19,9 @@ from mothtrap.core.config import Config
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import KeptStep
-from mothtrap.session.snapshots import Snapshots, SnapshotWriter
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.session.snapshots import Snapshots, SnapshotWriter, onset_needs
+from mothtrap.session.worker import Worker
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.taken import Taken, TakenState, Wish
 from mothtrap.store import layout
@@ -271,6 +274,20 @@ def test_the_first_finding_of_an_error_is_worth_one() -> None:
         own.found(finding(code, severity))
     assert [(wish.reason, wish.step) for wish in taking.wishes] == [("finding GRD101", 5)]
     assert told == []
+
+
+def test_gradients_are_looked_at_for_onsets_whatever_rules_are_in_force() -> None:
+    def is_due(config: Config) -> bool:
+        worker = Worker(lambda: None, config, test_worker.Adapter(), print)
+        try:
+            return worker.recorder.is_due("gradient")
+        finally:
+            worker.close()
+
+    assert is_due(Config(select=("LOS402",)))
+    assert not is_due(Config(select=("LOS402",), snapshots=0))
+    in_force = [need for rule in load_rules(Config()) for need in rule.needs]
+    assert set(onset_needs(Config())) <= set(in_force)  # by default it costs nothing
 
 
 def test_a_request_that_cannot_be_done_is_answered() -> None:

@@ -21,6 +21,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import Array, Snapshot, Tree
@@ -33,10 +34,17 @@ WAITING = 2
 """Snapshots in memory at once, the one that is being written included."""
 SAID = 3
 """Snapshots that are told of on stderr; all are listed by `mothtrap snapshot RUN --list`."""
+ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
+"""As the rules on gradients that are not finite have it: beside these it costs nothing."""
 CLOSE_S = 60.0
 """How long the end of a job waits for what is still to be written."""
 NICE = 10
 """The thread gives way to the training where both want the processor."""
+
+
+def onset_needs(config: Config) -> tuple[Need, ...]:
+    """Return what is looked at so that an unsound step is seen, whatever rules are in force."""
+    return (ONSETS,) if config.snapshots > 0 and config.ring_mb > 0 else ()
 
 
 class Taking(Protocol):

@@ -6,6 +6,7 @@ import functools
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +17,7 @@ from mothtrap.capture.logged import LoggedTensors
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
 from mothtrap.capture.selection import LOGGED, streams
-from mothtrap.capture.side_channel import SideChannel
+from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.findings import Finding
@@ -30,15 +31,12 @@ from mothtrap.session.control import RequestWatch
 from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper, Surroundings
 from mothtrap.session.repository import SourceKeeper, script_folder
-from mothtrap.session.snapshots import Snapshots
+from mothtrap.session.snapshots import Snapshots, onset_needs
 from mothtrap.session.unobserved import store_reasons
 
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
     from mothtrap.monitor.reference import Reference
-
-BLOCK_S = 60.0
-"""How long `on_full = "block"` waits for memory; a disk that stalls for longer is broken."""
 
 
 class Adapter(Protocol):
@@ -92,10 +90,11 @@ class Worker:
         self._supervised = False
         self._opened = False
         self._alive = True
+        self._closing = threading.Event()
         self._unlogged: set[str] = set()
         self._pid = os.getpid()
         reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
-        needs = [need for rule in self._rules for need in rule.needs]
+        needs = [*onset_needs(config), *(need for rule in self._rules for need in rule.needs)]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
             () if config.capture == "off" else (*streams(config, needs), LOGGED),
@@ -174,6 +173,7 @@ class Worker:
         if not self._alive or os.getpid() != self._pid:
             return
         self._alive = False
+        self._closing.set()
         if self._requests is not None:
             self._requests.close()
         if self._handle is not None:
@@ -262,20 +262,25 @@ class Worker:
         )
 
     def _open_writer(self, attempt: Path, rank: int | None) -> None:
+        from mothtrap.session import writing
         from mothtrap.store.layout import claim_worker
         from mothtrap.store.size_limit import share_bytes
-        from mothtrap.store.worker_log import WorkerLog
 
         self._rank, folder = claim_worker(attempt, rank)
         self._contained("ledger", lambda: self._open_ledger(attempt, folder))
         config, workers = self._config, self._adapter.ranks()[1]
         limit_bytes = share_bytes(attempt.parent, config.max_run_mb, workers)
-        if config.writer == "process" and self._start_side_writer(folder, limit_bytes):
-            return
-        log = WorkerLog(
-            folder, durability=config.durability, roll_s=config.roll_s, limit_bytes=limit_bytes
-        )
-        reductions = self._reductions()
+        recorder, failed = self.recorder, functools.partial(self._failed, "writer")
+        reductions = Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
+        if config.writer == "process":
+            side = writing.start_beside(folder, config, limit_bytes, failed, self._say)
+            if side is not None:
+                queue = functools.partial(self._channel, "writer")
+                channel = ReducedFirst(side, queue, reductions)
+                self._parts["writer"] = channel, lambda: None  # that process seals the files
+                recorder.sinks.append(channel)
+                return
+        log = writing.open_log(folder, config, limit_bytes, self._closing.wait, self._say)
 
         def append(records: Sequence[StepRecord]) -> None:
             log.append(reductions.work_out(records))
@@ -289,35 +294,6 @@ class Worker:
         self._keepers.append(LedgerKeeper(folder, self._rank, name, found, failed))
         if not self._launched and not self._rank:
             self._keepers.append(SourceKeeper(attempt, script_folder(sys.argv)))
-
-    def _reductions(self) -> Reductions:
-        recorder = self.recorder
-        return Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
-
-    def _start_side_writer(self, folder: Path, limit_bytes: float | None) -> bool:
-        from mothtrap.session import side_writer
-
-        try:
-            ring, alive = side_writer.start(
-                folder,
-                queue_bytes=self._config.queue_mb * 2**20,
-                durability=self._config.durability,
-                roll_s=self._config.roll_s,
-                limit_bytes=limit_bytes,
-            )
-        except OSError as err:
-            self._say(
-                f"mothtrap: no writer process could be started ({err}); a thread of this process "
-                "writes instead"
-            )
-            return False
-        failed = functools.partial(self._failed, "writer")
-        side = SideChannel(ring, alive, failed, on_full=self._config.on_full)
-        queue = functools.partial(self._channel, "writer")
-        channel = ReducedFirst(side, queue, self._reductions())
-        self._parts["writer"] = channel, lambda: None  # that process has sealed the files
-        self.recorder.sinks.append(channel)
-        return True
 
     def _open_monitor(self, attempt: Path | None) -> None:
         rules = [rule for rule in self._rules if not (self._supervised and rule.compares)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from pathlib import Path
 from unittest.mock import Mock
@@ -11,13 +10,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 from tests.harness.programs import FOLDER
-from tests.harness.running import Outcome, environment, observed, run
+from tests.harness.running import TORCHRUN, Outcome, environment, observed, run
 
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.core.observations import Blind, StepGuarded
 from mothtrap.reader.run import Run, open_run
-
-TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
 def job(folder: Path, kind: str, policy: str) -> tuple[Outcome, Run]:

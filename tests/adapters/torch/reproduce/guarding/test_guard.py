@@ -20,9 +20,11 @@ from tests.adapters.torch.reproduce.guarding.guarded_loops import (
 from tests.adapters.torch.watched import DEFAULT, Seen, watched
 from torch import nn, optim
 
+from mothtrap.capture.selection import streams
 from mothtrap.core.config import Config
 from mothtrap.core.errors import NonFiniteStepError
 from mothtrap.core.observations import Blind, StepGuarded
+from mothtrap.session.snapshots import onset_needs
 
 SKIP = Config(on_nonfinite="skip")
 
@@ -80,6 +82,30 @@ def test_the_norm_of_the_gradients_is_bounded(capture: str) -> None:
     found = seen.observed(StepGuarded)[0]
     assert (found.fault, found.action) == ("norm", "skipped")
     assert "max_gradient_norm = 50" in found.reason
+
+
+@pytest.mark.parametrize("policy", ["report", "skip"])
+def test_a_norm_that_capture_has_not_taken_is_taken_for_the_bound(policy: str) -> None:
+    model = network()
+    config = Config(on_nonfinite=policy, max_gradient_norm=1e-3)  # type: ignore[arg-type]
+    with watched(config=config, capture=streams(config, onset_needs(config))) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=1e-3)
+        nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1]).backward()
+        optimizer.step()
+    assert [o.fault for o in seen.observed(StepGuarded)] == ["norm"]
+
+
+def test_a_bad_gradient_is_an_onset_whatever_rules_are_in_force() -> None:
+    model = network()
+    taken: list[str] = []
+    config = Config()
+    with watched(config=config, capture=streams(config, onset_needs(config))) as seen:
+        seen.tracer.snapshots.take = taken.append  # type: ignore[method-assign]
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1]).backward()
+        model[0].weight.grad[0, 0] = math.nan
+        optimizer.step()
+    assert [reason.partition(" gradients")[0] for reason in taken] == ["1 of 4"]
 
 
 def test_a_norm_above_the_bound_is_reported_and_applied_by_default() -> None:

@@ -253,9 +253,15 @@ class Guard:
         look = self._looks.pop(self._name(optimizer), None)
         gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
         hooked = len(getattr(optimizer, "_optimizer_step_pre_hooks", ())) > self.own_hooks
-        if look is not None and look.tensors == len(gradients) and not (self.acts and hooked):
+        whole = look is not None and self._says_all(look, len(gradients))
+        if look is not None and whole and not (self.acts and hooked):
             return look
         return look_at(gradients, getattr(optimizer, "grad_scale", None))
+
+    def _says_all(self, look: GradientLook, gradients: int) -> bool:
+        # A norm that was not taken is NaN, and above no bound.
+        has_norm = not math.isfinite(self.limit) or not math.isnan(look.norm)
+        return has_norm and look.tensors == gradients
 
     def _nonfinite_names(self, optimizers: Sequence[Optimizer]) -> tuple[str, ...]:
         own = [p for optimizer in optimizers for p in parameters(optimizer)]
