@@ -20,10 +20,14 @@ class Ring(Generic[Entry]):
     Args:
         limit_bytes: of all parts together. A step that alone is larger is not kept.
         max_steps: number of steps kept at most.
+
+    Attributes:
+        limit_bytes: as of the next step that is added.
     """
 
     def __init__(self, limit_bytes: float, max_steps: int = MAX_STEPS) -> None:
-        self._limit_bytes, self._max_steps = limit_bytes, max_steps
+        self.limit_bytes = limit_bytes
+        self._max_steps = max_steps
         self._steps: OrderedDict[int, tuple[Entry, Mapping[str, int]]] = OrderedDict()
         self._holders: dict[str, int] = {}
         self._bytes = 0
@@ -55,7 +59,7 @@ class Ring(Generic[Entry]):
             self._bytes += 0 if holders else size
         self._steps[step] = entry, sizes
         while self._steps and (
-            self._bytes > self._limit_bytes or len(self._steps) > self._max_steps
+            self._bytes > self.limit_bytes or len(self._steps) > self._max_steps
         ):
             self._drop(next(iter(self._steps)))
         return step in self._steps

@@ -99,7 +99,7 @@ def test_large_tensors_are_not_copied_and_told_of_once_they_have_changed(
     assert read.lost() == ()
     cell.table += 1  # type: ignore[assignment, operator]
     cell.maps["a"] = cell.small = torch.ones(2)  # type: ignore[index, operator]
-    assert read.lost() == ("table", "maps")
+    assert read.lost() == ("attribute table before the step", "attribute maps before the step")
     assert _own(read, cell).keys() == {"small"}
     assert _own(read, cell)["small"].tolist() == [0, 0]
 

@@ -52,14 +52,13 @@ def test_buffers_are_those_before_the_first_forward_of_either_kind() -> None:
     """A norm layer in train mode changes without autograd, too."""
     with watched(capture=()) as seen:
         model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-        optimizer, buffers = sgd(model), seen.tracer.recording.buffers
+        optimizer, beforehand = sgd(model), seen.tracer.recording.before
         for _ in range(3):
             before = model[1].get_buffer("running_mean").clone()
             with torch.no_grad():
                 model(torch.randn(4, 2))
             model(torch.randn(4, 2)).mean().backward()
-            copy = buffers.of(model[1], "running_mean")
-            assert copy is not None
+            copy = beforehand.earlier()[id(model[1].running_mean)]
             assert torch.equal(copy, before)
             optimizer.step()
 
@@ -67,10 +66,11 @@ def test_buffers_are_those_before_the_first_forward_of_either_kind() -> None:
 def test_buffers_of_a_model_that_was_not_called_are_as_they_are() -> None:
     with watched(capture=()) as seen:
         models = [nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)) for _ in range(2)]
-        both, buffers = [sgd(model) for model in models], seen.tracer.recording.buffers
+        both, before = [sgd(model) for model in models], seen.tracer.recording.before
         for step in range(4):
             called = step % 2
             models[called](torch.randn(4, 2)).mean().backward()
-            assert buffers.of(models[1 - called][1], "running_mean") is None
-            assert buffers.of(models[called][1], "running_mean") is not None
+            earlier = before.earlier()
+            assert id(models[1 - called][1].running_mean) not in earlier
+            assert id(models[called][1].running_mean) in earlier
             both[called].step()

@@ -275,9 +275,10 @@ class SnapshotTaking:
 
         Args:
             wish: for which it is taken.
-            fed: a model was called in this step, and may have changed its buffers.
+            fed: a model was called in this step, and may have changed what is its own.
         """
-        earlier = self._buffers_before() if fed else {}
+        before = self._tracer.recording.before
+        earlier = before.earlier() if fed else {}
         attributes = self._tracer.forwards.attributes if fed else None
         spare = spare_bytes() + self._taker.held_bytes
         taken = self._taker.take(earlier, attributes, min(self._limit_bytes, spare))
@@ -290,22 +291,8 @@ class SnapshotTaking:
                 )
             self._refuse(wish, f"weights and optimizer state are larger than {most}")
             return None
-        lost = tuple(f"buffer {name} before the step" for name in self._lost(fed))
+        lost = (*before.lost(), *attributes.lost()) if attributes is not None else ()
         return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))
-
-    def _buffers_before(self) -> dict[int, torch.Tensor]:
-        before = self._tracer.recording.buffers
-        found: dict[int, torch.Tensor] = {}
-        for root in self._tracer.known.roots():
-            for module in root.module.modules():
-                for name, buffer in module._buffers.items():
-                    earlier = before.of(module, name) if buffer is not None else None
-                    if earlier is not None:
-                        found[id(buffer)] = earlier
-        return found
-
-    def _lost(self, fed: bool) -> tuple[str, ...]:
-        return self._tracer.recording.buffers.lost() if fed else ()
 
     def _unzeroed(self) -> list[str]:
         """Optimizers whose gradients still held those of an earlier step."""

@@ -123,13 +123,14 @@ class Attributes:
         return found
 
     def lost(self) -> tuple[str, ...]:
-        """Names of the attributes that were too large to be copied, and have changed since."""
+        """In words, the attributes that were too large to be copied, and have changed since."""
         found = []
         for place, name, value in self._read():
             try:
                 _mapped(value, _as_it_was)
             except _Gone:
-                found.append(f"{place.path}.{name}".lstrip("."))
+                path = f"{place.path}.{name}".lstrip(".")
+                found.append(f"attribute {path} before the step")
         return tuple(found)
 
     def _read(self) -> Iterable[tuple[_Place, str, Any]]:

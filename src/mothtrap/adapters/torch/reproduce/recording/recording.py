@@ -21,7 +21,7 @@ from mothtrap.adapters.torch.data.inputs import argument_names
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.nested import tensors_in
-from mothtrap.adapters.torch.reproduce.recording.buffers import BuffersBefore
+from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
 from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy, redaction
 from mothtrap.adapters.torch.reproduce.recording.notes import (
     Entry,
@@ -59,6 +59,8 @@ EVENT_BYTES = 1500
 """What an event takes beside its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """One part in so many of the memory of the ring that one array may take, and one of a variable."""
+BEFORE_SHARE = 4
+"""One part in so many of it that copies of what forwards change may take."""
 LATER_SHARE = 4
 """One part in so many of a snapshot's size that a larger array may take; it is not copied
 before the step is kept."""
@@ -69,7 +71,7 @@ class Recording:
 
     Attributes:
         active: whether anything is recorded.
-        buffers: as they were before the forwards of the step in progress.
+        before: buffers and parameters as they were before the forwards of the step in progress.
         blind: what cannot be seen in this job; part of what every step misses.
     """
 
@@ -78,7 +80,7 @@ class Recording:
         limit_bytes = config.ring_mb * 2**20
         self.active = limit_bytes > 0 and config.capture != "off"
         self.blind: dict[str, None] = {}
-        self.buffers = BuffersBefore()
+        self.before = Beforehand(limit_bytes / BEFORE_SHARE)
         self._job, self._thread = job, thread
         self._limit_bytes = limit_bytes
         patterns = config.redact
@@ -163,9 +165,9 @@ class Recording:
         mark_batches(notes, evaluated=not trains, used=trains)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if notes is self._later and not self._begun:
-                self.buffers.new_step()
+                self.before.new_step()
                 self._begun = True
-            self.buffers.before_forward(module)
+            self.before.before_forward(module)
             latest = latest_evaluations(notes)
             if not trains and len(latest) >= MAX_EVALUATIONS:
                 return
@@ -231,7 +233,10 @@ class Recording:
     def stepping(self, name: str, optimizer: Optimizer) -> None:
         """An optimizer is about to step."""
         rates = [group.get("lr") for group in optimizer.param_groups]
-        if self.active and all(isinstance(rate, float) for rate in rates):
+        if not self.active:
+            return
+        self.before.stepping()
+        if all(isinstance(rate, float) for rate in rates):
             self._now.rates[name] = tuple(rate for rate in rates if rate is not None)
 
     def applied(self) -> None:
@@ -249,11 +254,12 @@ class Recording:
         entry = self._entry(self._now, closed.step, closed.optimizers, values)
         sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
         sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
+        self._ring.limit_bytes = self._limit_bytes - self.before.bytes_held
         self._ring.push(closed.step, entry, sizes)
         self._now, self._later = self._later, Notes()
         self._bytes = sum(noted.nbytes for noted in self._now.events)
         if not self._begun:
-            self.buffers.new_step()
+            self.before.new_step()
         self._begun = False
 
     # How

@@ -1,0 +1,248 @@
+"""Buffers and parameters as they were before the forwards of a step, where forwards change them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.readable import is_readable
+
+SMALL_BYTES = 1 << 20
+"""Buffers of a model that are copied before they are seen to change: together."""
+LOOK_EVERY = 64
+"""Steps after which a model is searched for buffers that it did not have, and for parameters
+that its forward changes; that is also done in its 1st, 2nd, 4th, 8th step and so on."""
+
+_Place = Literal["_buffers", "_parameters"]
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """One buffer or parameter.
+
+    `version` is that of the tensor when it was looked at last; -1: it is to be copied. `copy`:
+    None until it was seen to change, and where there is no room for it. `always`: copied in
+    every step, running statistics: a batch norm of PyTorch's writes to these without a new
+    version.
+    """
+
+    module: weakref.ref[nn.Module]
+    place: _Place
+    name: str
+    path: str
+    tensor: weakref.ref[torch.Tensor]
+    version: int
+    always: bool = False
+    has_room: bool = True
+    copy: torch.Tensor | None = None
+
+    def current(self) -> torch.Tensor | None:
+        """The tensor that lies there now."""
+        module = self.module()
+        if module is None:
+            return None
+        return (module._buffers if self.place == "_buffers" else module._parameters).get(self.name)
+
+    def has_changed(self) -> bool:
+        """Whether it is not, or may not be, as it was when it was looked at."""
+        tensor = self.current()
+        if tensor is None or tensor.is_inference():
+            return False
+        return self.always or self.tensor() is not tensor or tensor._version != self.version
+
+
+@dataclass(slots=True, eq=False)
+class _Model:
+    """A model that is called; `step`: the last one in which it was.
+
+    `kept` are copied where they change. `noted`: parameters, until it is known whether they
+    are written to before an optimizer steps. `unkept`: names of those that are, and are trained.
+    """
+
+    kept: list[_Known] = field(default_factory=list)
+    noted: list[_Known] = field(default_factory=list)
+    unkept: set[str] = field(default_factory=set)
+    steps: int = 0
+    step: int = -1
+
+
+class Beforehand:
+    """Keeps a copy of what forwards change, one of each.
+
+    Args:
+        limit_bytes: of all copies.
+
+    Attributes:
+        bytes_held: memory of all copies, of models that are gone until another is copied.
+    """
+
+    def __init__(self, limit_bytes: float) -> None:
+        self.bytes_held = 0
+        self._limit_bytes = limit_bytes
+        self._models: ByIdentity[nn.Module, _Model] = ByIdentity()
+        self._done: set[int] = set()
+        self._step = 0
+        self._notes = False
+
+    def new_step(self) -> None:
+        """The next forward of a model is the first of a step."""
+        self._done.clear()
+        self._step += 1
+
+    def before_forward(self, model: nn.Module) -> None:
+        """A model is about to be called."""
+        if id(model) in self._done:
+            return
+        self._done.add(id(model))
+        own = self._models.get(model)
+        if own is None:
+            own = self._models[model] = _Model()
+        if own.steps & (own.steps - 1) == 0 or own.steps % LOOK_EVERY == 0:
+            self._look(model, own)
+        own.steps += 1
+        own.step = self._step
+        stale: list[tuple[_Known, torch.Tensor]] = []
+        for known in own.kept:
+            tensor = known.current()
+            if tensor is None or tensor.is_inference():
+                known.copy = None
+            elif known.always or tensor is not known.tensor() or tensor._version != known.version:
+                known.tensor, known.version = weakref.ref(tensor), tensor._version
+                stale.append((known, tensor))
+        if stale:
+            self._copy(stale)
+
+    def stepping(self) -> None:
+        """An optimizer is about to step: parameters that are not as noted were written to."""
+        if not self._notes:
+            return
+        self._notes = False
+        with torch._C.DisableTorchFunction():
+            for _, own in self._models.items():
+                noted, own.noted = own.noted, []
+                if own.step == self._step:
+                    self._compare(own, noted)
+
+    def _compare(self, own: _Model, noted: list[_Known]) -> None:
+        for known in noted:
+            tensor = known.tensor()
+            if tensor is None or tensor._version == known.version:
+                continue
+            if tensor.requires_grad:
+                own.unkept.add(known.path)
+            else:
+                own.kept.append(known)
+
+    def earlier(self) -> dict[int, torch.Tensor]:
+        """What changed in this step as it was, by the `id` of the tensor that is there now."""
+        found: dict[int, torch.Tensor] = {}
+        for known in self._called():
+            tensor = known.current()
+            if tensor is not None and known.copy is not None and known.has_changed():
+                found[id(tensor)] = known.copy
+        return found
+
+    def lost(self) -> tuple[str, ...]:
+        """In words, what has changed in this step, and of which no copy is there."""
+        models = [own for _, own in self._models.items() if own.step == self._step]
+        unkept = sorted({path for own in models for path in own.unkept})
+        lost = {k for k in self._called() if k.copy is None and k.has_changed()}
+        told = sorted({f"{known.place[1:-1]} {known.path} before the step" for known in lost})
+        if unkept:
+            more = f" and {len(unkept) - 1} more" if len(unkept) > 1 else ""
+            why = "written to between the forward and the optimizer's step"
+            told.append(f"parameter {unkept[0]}{more} before the step: {why}")
+        return tuple(told)
+
+    def _called(self) -> Iterator[_Known]:
+        """What belongs to models that were called in this step."""
+        for _, own in self._models.items():
+            if own.step == self._step:
+                yield from own.kept
+
+    def _look(self, model: nn.Module, own: _Model) -> None:
+        before = {(id(known.module()), known.name): known for known in own.kept}
+        own.kept, own.noted, left = [], [], SMALL_BYTES
+        for place, path, module, name, tensor in _tensors(model):
+            known = before.get((id(module), name))
+            if known is None or (place == "_parameters" and tensor.requires_grad):
+                path = f"{strip_wrappers(path)}.{name}".lstrip(".")
+                at, reference = weakref.ref(module), weakref.ref(tensor)
+                known = _Known(at, place, name, path, reference, tensor._version)
+                if place == "_parameters":
+                    own.noted.append(known)
+                    continue
+                known.always = name.startswith("running_")
+                if known.always or tensor.nbytes <= left:
+                    known.version = -1
+                    left -= tensor.nbytes
+            known.has_room = True
+            own.kept.append(known)
+        self._notes = self._notes or bool(own.noted)
+
+    def _copy(self, stale: list[tuple[_Known, torch.Tensor]]) -> None:
+        """Bring copies up to date, those of one type and place together."""
+        groups: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], ...]] = {}
+        added: list[tuple[_Known, torch.Tensor]] = []
+        if not is_readable(stale[0][1]):  # e.g. while a graph of a device is captured
+            for known, _ in stale:
+                known.copy, known.version = None, -1
+            return
+        for known, tensor in stale:
+            copy = known.copy
+            if copy is None or not _is_alike(copy, tensor):
+                known.copy = None
+                if known.has_room:
+                    added.append((known, tensor.detach()))
+                continue
+            copies, sources = groups.setdefault((tensor.dtype, tensor.device), ([], []))
+            copies.append(copy)
+            sources.append(tensor.detach())
+        with torch.no_grad():
+            for copies, sources in groups.values():
+                torch._foreach_copy_(copies, sources)
+        if added:
+            self._add(added)
+
+    def _add(self, added: list[tuple[_Known, torch.Tensor]]) -> None:
+        """Copy what was not copied before, the smallest first, as much as there is room for."""
+        copies = (known.copy for _, own in self._models.items() for known in own.kept)
+        self.bytes_held = sum(copy.nbytes for copy in copies if copy is not None)
+        for known, tensor in sorted(added, key=lambda pair: pair[1].nbytes):
+            known.has_room = self.bytes_held + tensor.nbytes <= self._limit_bytes
+            if known.has_room:
+                known.copy = tensor.clone()
+                self.bytes_held += tensor.nbytes
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[_Place, str, nn.Module, str, torch.Tensor]]:
+    """Every buffer and parameter once, the parameters last, so that small buffers have room."""
+    seen: set[int] = set()
+    places: tuple[_Place, _Place] = ("_buffers", "_parameters")
+    for place in places:
+        for path, module in model.named_modules():
+            held: dict[str, torch.Tensor | None] = getattr(module, place)
+            for name, tensor in held.items():
+                if tensor is not None and id(tensor) not in seen and _has_version(tensor):
+                    seen.add(id(tensor))
+                    yield place, path, module, name, tensor
+
+
+def _has_version(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a plain one, of which it shows when it is written to."""
+    return (
+        type(tensor) in (torch.Tensor, nn.Parameter)
+        and tensor.layout is torch.strided
+        and not (tensor.is_meta or tensor.is_nested or tensor.is_inference())
+    )
+
+
+def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device
