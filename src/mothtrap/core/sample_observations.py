@@ -19,8 +19,8 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     this worker that has the same digests, which are not repeated. `pass_number` and
     `number` count passes of the loader from 1, and batches of the pass from 0. `worker` is
     the loader's process that made the batch, with its `seed`; None without such. `sure` is
-    False where the batch was the latest one when a model was called with tensors of other
-    memory: moved to a device, say, or changed on the way.
+    False where a model was called with tensors of other memory, moved to a device, say, or
+    changed on the way: the batch is then known by its size and the order of loading alone.
     """
 
     loader: str = ""

@@ -170,7 +170,7 @@ def _about(batch: BatchOfSamples, style: Style) -> str:
         parts.append(f"made by loader worker {told.worker}{seed}")
     parts += [f"from {_kind(seen.kind, style)} {seen.data}" for seen in batch.data]
     if not told.sure:
-        parts.append("taken for the batch of this step because it was the latest one")
+        parts.append("taken for the batch of this step by its size and the order of loading")
     return ", ".join(parts)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
 from tests.adapters.torch.watched import Seen, classifier, sgd, watched
 from torch import nn
@@ -203,6 +206,52 @@ def test_a_batch_that_was_changed_on_the_way_is_taken_for_the_latest_one_and_say
             loop.step((x.double().float() + 0.0, y))
     assert indices(seen) == loop.rows
     assert not any(batch.sure for step in batches(seen) for batch in step)
+
+
+def _moved_ahead(loader: DataLoader[Any], depth: int = 1) -> Iterator[Any]:
+    """What moves batches to a device does: it loads the next before it hands one out."""
+    waiting: list[Any] = []
+    for batch in _moved(loader):
+        waiting.append(batch)
+        if len(waiting) > depth:
+            yield waiting.pop(0)
+    yield from waiting
+
+
+def _moved(loader: DataLoader[Any]) -> Iterator[Any]:
+    iterator = iter(loader)
+    while (batch := next(iterator, None)) is not None:
+        batch = [tensor + 0 for tensor in batch]
+        yield batch
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_batches_that_were_moved_ahead_are_told_in_the_order_of_their_use(depth: int) -> None:
+    with watched() as seen:
+        loop = Loop()
+        for batch in _moved_ahead(DataLoader(Numbered(), batch_size=4, shuffle=True), depth):
+            loop.step(batch)
+    assert indices(seen) == loop.rows
+    assert not any(batch.sure for step in batches(seen)[:-depth] for batch in step)
+
+
+def test_all_micro_batches_of_a_step_that_were_moved_before_the_first_is_used_are_told() -> None:
+    with watched() as seen:
+        loop = Loop()
+        moved = _moved_ahead(DataLoader(Numbered(80), batch_size=2, shuffle=True))
+        while micro := list(itertools.islice(moved, 20)):
+            loop.step(*micro)
+    assert indices(seen) == loop.rows
+    assert [len(step) for step in batches(seen)] == [20, 20]
+
+
+def test_a_batch_that_is_skipped_and_was_not_moved_does_not_count() -> None:
+    with watched() as seen:
+        loop = Loop()
+        for number, (x, y) in enumerate(DataLoader(Numbered(), batch_size=8, shuffle=True)):
+            if number != 1:
+                loop.step((x + 0.0, y + 0))
+    assert indices(seen) == loop.rows
 
 
 def test_rows_that_were_joined_on_the_way_are_those_of_the_batch_that_was_loaded() -> None:

@@ -1,8 +1,9 @@
 """Which samples each step trained on.
 
 A batch of a loader is known by its memory when a model is called, also where a later one
-was loaded meanwhile; where its tensors were moved or changed on the way, the latest batch
-of as many rows is taken, or what was loaded since the last backward. What comes from no
+was loaded meanwhile. Where its tensors were moved or changed on the way, the latest batch
+of as many rows is taken; of several that were loaded ahead, and moved at once, the oldest
+that no model has had; else what was loaded since the last backward. What comes from no
 loader is known by digests of its rows.
 """
 
@@ -27,10 +28,9 @@ from mothtrap.statistics.torch.row_digests import sample_digests
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
-HELD = 16
-"""Batches that were loaded last and are known by their memory: more than are prefetched."""
-TOLD = 64
-"""Batches of a step that are told."""
+HELD = TOLD = 64
+"""Batches that were loaded last and are known by their memory, and those of a step that are
+told: a trainer may load all micro-batches of a step before it uses the first."""
 
 Placed = Sequence[tuple[str, torch.Tensor]]
 
@@ -46,6 +46,8 @@ class Handed:
         backwards: that had begun when it was loaded.
         step: the last one that trained on it; -1 before that.
         evaluated: a model was given it with nothing to be trained.
+        moved: its tensors were gone when the next batch was loaded, and no model had them: it
+            went to a device ahead of its use.
     """
 
     told: SampleBatch
@@ -54,6 +56,7 @@ class Handed:
     backwards: int
     step: int = -1
     evaluated: bool = False
+    moved: bool = False
 
 
 @dataclass(slots=True)
@@ -112,6 +115,9 @@ class ProvenanceWatch:
             fields |= self._samples_of(data, label, batch, placed, drawn if ordered else None)
         if not fields.get("indices") and not fields.get("names"):
             fields |= digests_of(placed)
+        before = self._held[-1] if self._held else None
+        if before is not None and before.step < 0 and not before.evaluated:
+            before.moved = all(reference() is None for _, reference in before.tensors)
         held = [(_address(t), weakref.ref(t)) for _, t in placed]
         rows = {len(t) for _, t in placed if t.ndim}
         told = SampleBatch(**fields)
@@ -180,9 +186,17 @@ class ProvenanceWatch:
             for address, reference in handed.tensors:
                 if address in addresses and address and reference() is not None:
                     return handed, True
-        latest = self._held[-1]
         rows = {len(t) for _, t in arguments if t.ndim}
-        return (latest, False) if rows & latest.rows else (None, False)
+        latest = self._held[-1]
+        ahead = next((one for one in self._held if self._was_loaded_ahead(one, rows)), latest)
+        return (ahead, False) if rows & ahead.rows else (None, False)
+
+    def _was_loaded_ahead(self, handed: Handed, rows: set[int]) -> bool:
+        """Whether a batch waits on a device, for all that can be seen, to be trained on."""
+        if not handed.moved or handed.step >= 0 or handed.evaluated or not rows & handed.rows:
+            return False
+        told, latest = handed.told, self._held[-1].told
+        return (told.loader, told.pass_number) == (latest.loader, latest.pass_number)
 
     def _waiting(self) -> list[Handed]:
         """Batches that were loaded since the last backward, and not given to a model."""
