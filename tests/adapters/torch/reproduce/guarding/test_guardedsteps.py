@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 
 import pytest
@@ -181,6 +182,68 @@ def test_mothtrap_watch_guards_the_optimizer_it_was_given_and_gives_its_step_bac
     assert finite(Trained(model))
     assert not finite(Trained(other))
     assert vars(optimizer)["step"] is own
+
+
+class Waiting(optim.SGD):
+    """Does not end a step until it is let."""
+
+    entered: threading.Event
+    let: threading.Event
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        self.entered.set()
+        assert self.let.wait(30)
+        super().step(closure)
+
+
+def test_a_step_in_another_thread_is_applied_as_it_is_and_told() -> None:
+    model, other = network(), network()
+    ended: list[object] = []
+    with watched(config=SKIP, may_fail=True) as seen:
+        waiting = Waiting(other.parameters(), lr=0.1)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        waiting.entered, waiting.let = threading.Event(), threading.Event()
+        for net in (model, other):
+            nn.functional.cross_entropy(net(batch(False)[0]), batch(False)[1]).backward()
+        other[0].weight.grad[0, 0] = math.nan
+
+        def train() -> None:
+            ended.append(waiting.step())
+
+        optimizer.step()
+        beside = threading.Thread(target=train)
+        beside.start()
+        assert waiting.entered.wait(30)
+        optimizer.step()  # while the other one is inside of its own
+        waiting.let.set()
+        beside.join(30)
+        model[0].weight.grad[0, 0] = math.nan
+        optimizer.step()
+    assert ended == [None]
+    assert not finite(Trained(other))
+    assert finite(Trained(model))
+    assert seen.blind().count("whether steps in other threads are sound") == 1
+
+
+def test_a_thread_that_trains_when_the_first_one_has_ended_is_guarded() -> None:
+    model = network()
+    with watched(config=SKIP, may_fail=True) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def train(bad: bool) -> None:
+            nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1]).backward()
+            if bad:
+                model[0].weight.grad[0, 0] = math.nan
+            optimizer.step()
+            optimizer.zero_grad()
+
+        for bad in (False, True):
+            thread = threading.Thread(target=train, args=(bad,))
+            thread.start()
+            thread.join(30)
+    assert finite(Trained(model))
+    assert seen.blind().count("whether steps in other threads are sound") == 0
 
 
 def test_classes_are_as_before_when_watching_ends() -> None:

@@ -8,6 +8,7 @@ with a closure is cancelled by the closure, and what the optimizer has changed i
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
@@ -38,17 +39,30 @@ class StepCancelled(BaseException):
         self.fault = fault
 
 
+class _Running(threading.local):
+    """What a thread is stepping: on several devices a backward has several threads."""
+
+    def __init__(self) -> None:
+        self.optimizers: list[Optimizer] = []
+        self.value: Any = None
+        self.outcome: Any = None
+
+
 class GuardedSteps:
-    """Every guarded step of a job, those inside others included."""
+    """Every guarded step of a job, those inside others included.
+
+    Of one thread, that of the first step, and of its backwards: losses and gradients of a job
+    are not told apart by thread.
+    """
 
     def __init__(self, tracer: Tracer, guard: Guard) -> None:
         self._tracer, self._guard = tracer, guard
         self._undo = ExitStack()
         self._wrapped: set[type] = set()
-        self._running: list[Optimizer] = []
+        self._running = _Running()
         self._kept: list[tuple[Optimizer, Kept]] = []
-        self._value: Any = None
-        self._outcome: Any = None
+        self._thread: threading.Thread | None = None
+        self._told_of_threads = False
 
     def detach(self) -> None:
         """Leave all classes and objects as they were."""
@@ -104,10 +118,29 @@ class GuardedSteps:
     def backward_ended(self) -> None:
         """The outermost backward is over: what was applied inside it stays."""
         self._guard.backward_ended()
-        if not self._running:
+        if not self._running.optimizers:
             self._kept.clear()
 
     # One step
+
+    def _is_elsewhere(self) -> bool:
+        """Whether this is a thread beside the one that trains."""
+        if torch._C._current_graph_task_id() >= 0:
+            return False
+        here = threading.current_thread()
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = here
+        return self._thread is not here
+
+    def _tell_of_threads(self) -> None:
+        if not self._told_of_threads:
+            self._told_of_threads = True
+            self._tracer.recorder.blind(
+                self._tracer.grouper.step,
+                "whether steps in other threads are sound",
+                "losses and gradients are not told apart by thread: only the steps of the thread "
+                "that stepped first are guarded, those of others are applied as they are",
+            )
 
     def _run(self, optimizer: Optimizer, step: Function) -> Any:
         tracer, guard = self._tracer, self._guard
@@ -115,8 +148,12 @@ class GuardedSteps:
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)
-        outermost = not self._running
-        self._running.append(optimizer)
+        if self._is_elsewhere():
+            self._contained(self._tell_of_threads)
+            return step()
+        running = self._running
+        outermost = not running.optimizers
+        running.optimizers.append(optimizer)
         handle = optimizer.register_step_pre_hook(self._last_hook(lambda: handle.remove()))
         try:
             return step()
@@ -127,10 +164,10 @@ class GuardedSteps:
                 raise
         finally:
             handle.remove()
-            self._running.pop()
+            running.optimizers.pop()
             if outermost and not tracer.in_backward:
                 self._kept.clear()
-        value, self._value = self._value, None
+        value, running.value = running.value, None
         return self._end(fault, value)
 
     def _last_hook(self, remove: Function) -> Function:
@@ -138,9 +175,9 @@ class GuardedSteps:
 
         def last(optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
             remove()  # an override that calls its parent's `step` comes here once
-            self._outcome = None
+            self._running.outcome = None
             self._contained(self._before, optimizer, args, kwargs)
-            outcome, self._outcome = self._outcome, None
+            outcome, self._running.outcome = self._running.outcome, None
             if isinstance(outcome, Fault):
                 raise StepCancelled(outcome)
             return outcome
@@ -152,12 +189,12 @@ class GuardedSteps:
             return
         in_backward = self._tracer.in_backward
         if has_closure(args, kwargs):
-            if not evaluates_once(optimizer) or len(self._running) > 1:
+            if not evaluates_once(optimizer) or len(self._running.optimizers) > 1:
                 self._kept.append((optimizer, Kept(optimizer)))
-            self._outcome = self._with_closure(optimizer, args, kwargs)
+            self._running.outcome = self._with_closure(optimizer, args, kwargs)
             return
-        self._outcome = self._guard.decide(optimizer, in_backward)
-        if self._outcome is None and (in_backward or self._kept):
+        self._running.outcome = self._guard.decide(optimizer, in_backward)
+        if self._running.outcome is None and (in_backward or self._kept):
             self._kept.append((optimizer, Kept(optimizer)))
 
     def _with_closure(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
@@ -166,11 +203,12 @@ class GuardedSteps:
         @functools.wraps(closure)
         def judged(*given: Any, **named: Any) -> Any:
             loss = closure(*given, **named)
-            self._outcome = None
+            running = self._running
+            running.outcome = None
             self._contained(self._evaluated, optimizer, loss)
-            outcome, self._outcome = self._outcome, None
+            outcome, running.outcome = running.outcome, None
             if isinstance(outcome, Fault):
-                self._value = loss
+                running.value = loss
                 raise StepCancelled(outcome)
             return loss
 
@@ -179,10 +217,10 @@ class GuardedSteps:
         return args, {**kwargs, "closure": judged}
 
     def _evaluated(self, optimizer: Optimizer, loss: Any) -> None:
-        self._outcome = self._guard.decide_evaluation(optimizer, loss)
+        self._running.outcome = self._guard.decide_evaluation(optimizer, loss)
 
     def _cancelled(self, optimizer: Optimizer, fault: Fault) -> None:
-        if len(self._running) == 1:
+        if len(self._running.optimizers) == 1:
             while self._kept:
                 changed, before = self._kept.pop()
                 before.restore()
