@@ -249,3 +249,20 @@ def test_many_values_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> N
         made.tree(tensor, "x")
         held.append(made.take()[0])
     assert len(made._known) <= 8
+
+
+def test_memory_that_is_written_to_past_the_framework_is_seen_to_be() -> None:
+    """Loaders that fill the same memory again: neither the object nor its version changes."""
+    memory = np.zeros((4, 600), np.float32)
+    batch, copies = torch.from_numpy(memory), Copies(1 << 20)
+    trees, kept = [], {}
+    for step in range(3):
+        copies.new_batch()
+        memory[:] = step
+        trees.append(copies.tree(batch, "a batch"))
+        assert copies.tree(batch, "an argument") == trees[-1]
+        kept |= copies.take()[0]
+    arrays = [kept[tree["tensor"]].array() for tree in trees]
+    assert [array.data.view(np.float32)[0] for array in arrays] == [0, 1, 2]
+    copies.new_batch()
+    assert copies.tree(batch, "a batch") == trees[-1]

@@ -22,6 +22,7 @@ from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES
+from mothtrap.statistics.torch.in_place import glimpse
 
 POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of
@@ -88,6 +89,13 @@ class Copy:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return np.array_equal(own.reshape(-1).view(np.uint8), flat)
 
+    def shows(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of this shape and type holds, by a glimpse, what this copy does."""
+        found = glimpse(tensor)
+        return (
+            not found or not isinstance(self._value, torch.Tensor) or found == glimpse(self._value)
+        )
+
     def __del__(self) -> None:
         block, self._block = self._block, None
         del self._value
@@ -99,8 +107,8 @@ class Copy:
 class Copies:
     """Makes trees of values, and copies of the arrays in them.
 
-    A tensor that was copied before, and has not been written to since (`_version`), is the
-    copy that there is, also over steps.
+    A tensor that was copied before, and has not been written to since (`_version`, and a glimpse
+    of what lies on the host), is the copy that there is, also over steps.
 
     Args:
         limit_bytes: of the memory of all copies; what one value may take depends on it.
@@ -118,11 +126,15 @@ class Copies:
         self._blocks = Blocks(limit_bytes / IDLE_SHARE)
         self._redacted, self._later_bytes = redacted, later_bytes
         self._known: dict[tuple[Any, ...], _Known] = {}
-        self._keys = 0
+        self._keys = self._batch = 0
         self._used: dict[str, Copy | Uncopied] = {}
         self._most_bytes, self._what, self._later = math.inf, "", True
         self._tree_bytes = 0
         self.missing: dict[str, None] = {}
+
+    def new_batch(self) -> None:
+        """What was copied before may have been written to in ways that no version tells of."""
+        self._batch += 1
 
     def tree(
         self,
@@ -220,7 +232,7 @@ class Copies:
         # Arrays have no version: what is the same is seen by looking.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
-            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy))
+            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy), self._batch)
         return {"array": self._use(copy)}
 
     def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
@@ -267,7 +279,12 @@ class Copies:
         known = self._known.get(_mark(tensor, owner))
         if known is None or known.owner() is not owner or tensor.is_inference():
             return None
-        return known.copy() if known.version == tensor._version else None
+        copy = known.copy() if known.version == tensor._version else None
+        if known.batch != self._batch:
+            if isinstance(copy, Copy) and not copy.shows(tensor):
+                return None  # written to past the framework: a loader's memory that is used again
+            known.batch = self._batch
+        return copy
 
     def _remember(self, tensor: torch.Tensor, copy: Copy | Uncopied) -> None:
         if tensor.is_inference():  # has no version
@@ -277,17 +294,20 @@ class Copies:
             # Where all are alive, the older half of them is copied again when it comes.
             self._known = dict(list(alive.items())[-MAX_KNOWN // 2 :])
         owner = tensor._base if tensor._base is not None else tensor
-        known = _Known(weakref.ref(owner), tensor._version, weakref.ref(copy))
+        known = _Known(weakref.ref(owner), tensor._version, weakref.ref(copy), self._batch)
         self._known[_mark(tensor, owner)] = known
 
 
 class _Known:
-    """A value that was copied: whose memory it is, how often that had been written to."""
+    """A value that was copied: whose memory it is, how often that had been written to, and
+    with which batch it was looked at last."""
 
-    __slots__ = ("copy", "owner", "version")
+    __slots__ = ("batch", "copy", "owner", "version")
 
-    def __init__(self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Any]) -> None:
-        self.owner, self.version, self.copy = owner, version, copy
+    def __init__(
+        self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Any], batch: int
+    ) -> None:
+        self.owner, self.version, self.copy, self.batch = owner, version, copy, batch
 
 
 class _Maker(TreeMaker):

@@ -141,6 +141,7 @@ class Recording:
     def _note_batch(self, number: int, batch: object) -> None:
         site = frames.location(frames.user_frame()) or ""
         notes = self._notes()
+        self._copies.new_batch()
         self._drop_evaluated(number)
         if self._is_full(notes):
             return
@@ -229,6 +230,7 @@ class Recording:
     def backward_began(self) -> None:
         """A backward was entered: what comes next is another micro-batch."""
         self._needs_rng = True
+        self._copies.new_batch()
 
     def stepping(self, name: str, optimizer: Optimizer) -> None:
         """An optimizer is about to step."""

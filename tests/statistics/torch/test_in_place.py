@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mothtrap.statistics.torch.in_place import bytes_in_place, glimpse
+from mothtrap.statistics.torch.raw import bytes_of
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(6.0).reshape(2, 3),
+        torch.arange(6)[2:4],
+        torch.tensor(True),
+        torch.arange(4.0).to(torch.bfloat16),
+        nn.Parameter(torch.ones(2)),
+        torch.zeros(2, dtype=torch.complex64),
+    ],
+    ids=lambda tensor: str(tensor.dtype),
+)
+def test_the_bytes_are_the_tensors_own(tensor: torch.Tensor) -> None:
+    found = bytes_in_place(tensor)
+    assert found is not None
+    assert found.tobytes() == bytes_of(tensor).tobytes()
+    assert found.ctypes.data == tensor.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.empty(0),
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.zeros(2, dtype=torch.complex64).conj(),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.ones(2).to_sparse(),
+        torch.ones(2, device="meta"),
+        torch.Tensor._make_subclass(type("Own", (torch.Tensor,), {}), torch.ones(2)),
+    ],
+    ids=range(7),
+)
+def test_what_does_not_lie_so_is_left_alone(tensor: torch.Tensor) -> None:
+    assert bytes_in_place(tensor) is None
+    assert glimpse(tensor) == b""
+
+
+def test_a_glimpse_shows_what_writes_to_the_whole() -> None:
+    for size in (1, 32, 33, 1000):
+        memory = np.zeros(size, np.float32)
+        tensor = torch.from_numpy(memory)
+        before = glimpse(tensor)
+        assert 4 <= len(before) <= 33 * 4
+        memory += 1
+        assert glimpse(tensor) != before
+        assert glimpse(tensor.clone()) == glimpse(tensor)
+    memory[-1] = 5
+    assert glimpse(tensor) != glimpse(torch.ones(1000))
