@@ -12,6 +12,7 @@ from tests.s3_server import S3Server
 from mothtrap.cli import main
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError, StoreError
+from mothtrap.core.runs import RunEnd
 from mothtrap.reader.run import open_run
 from mothtrap.session import joining, launch, sending, uploading
 from mothtrap.store import layout, mirror, remote
@@ -134,6 +135,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
     with pytest.raises(uploading.RunBusyError, match="is being sent by another process"):
         sending.send(attempt.parent, s3_url)
     os.close(held)
+    layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
     with pytest.raises(ConfigError, match=r"say where it is to go, e\.g\. mothtrap upload"):
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"

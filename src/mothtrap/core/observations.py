@@ -285,11 +285,15 @@ class Dropped(Observation, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerStarted(Observation, frozen=True, kw_only=True, tag=True):
-    """A process became a worker at its first optimizer step."""
+    """A process became a worker at its first optimizer step.
+
+    `pid_ticks` tells the process from a later one with its pid; see `core.runs`.
+    """
 
     rank: int
     world_size: int
     pid: int
+    pid_ticks: int = 0
     host: str
     framework: str
     versions: dict[str, str]

@@ -17,12 +17,13 @@ from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
 from mothtrap.store.processes import start_ticks
+from mothtrap.store.writers import at_work
 
 State = Literal["running", "finished", "crashed"]
 
 QUIET_S = 60.0
-"""On another host a job counts as running while it wrote within this time; chosen by
-hand: above the slowest step that is common."""
+"""On another host a job counts as running while it wrote within this time, or its place
+could not be reached; chosen by hand: above the slowest step that is common."""
 CLOCK_SLACK_S = 5.0
 """How much later than `run.json` a process may seem to have begun, for it to be the
 same process; chosen by hand: above the error of the boot time."""
@@ -45,15 +46,18 @@ class AttemptView:
         self.writing = True
         self.gone: frozenset[int] = frozenset()
         self._damage: dict[str, str] = {}
+        self._touched_s: float | None = None
+        self._changed_s = float("-inf")
 
-    def refresh(self, *, judge: bool = True) -> None:
+    def refresh(self, *, judge: bool = True, unheard_s: float = float("-inf")) -> None:
         """Read new files, new workers, new events and findings.
 
         Args:
             judge: whether to ask anew which processes live; costs about 50 us each.
+            unheard_s: `time.monotonic()` when its place could last not be reached.
         """
         # The end first: what a job wrote before it ended is then seen below.
-        alive, dead = (self._alive(), self._dead()) if judge else (self.writing, self.gone)
+        alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         try:
             self.end = self.end or layout.read_end(self.path)
             self.info = self.info or layout.read_info(self.path)
@@ -73,8 +77,8 @@ class AttemptView:
         self.gone = ended | dead if self.writing else frozenset(self.workers)
 
     def state(self) -> State:
-        """Judge how the attempt stands, by what was last read and the processes of now."""
-        if self.end is None and not self._ended_by_workers() and self._alive():
+        """Judge how the attempt stood when it was last read."""
+        if self.writing:
             return "running"
         ends = [worker.ended for worker in self.workers.values()]
         clean = all(end is not None and end.exception is None for end in ends)
@@ -98,31 +102,53 @@ class AttemptView:
         own = any(start is not None and start.pid == pid for start in started)
         return own and all(worker.ended is not None for worker in self.workers.values())
 
-    def _alive(self) -> bool:
-        if self.info is not None and self.info.host in (socket.gethostname(), platform.node()):
-            return _process_alive(self.info.pid, self.info.created_s, self.info.pid_ticks)
-        return time.time() - self._touched_s() < QUIET_S
-
-    def _dead(self) -> frozenset[int]:
-        """Ranks whose processes are gone, as far as that can be seen from here."""
+    def _judge(self, unheard_s: float) -> tuple[bool, frozenset[int]]:
+        """Whether anybody may write more, and the ranks of this host that do not."""
         started = {rank: worker.started for rank, worker in self.workers.items()}
-        return frozenset(
+        here = {rank: start for rank, start in started.items() if start and _is_here(start.host)}
+        # A script outlives a launcher that was killed, and its writer process outlives both.
+        living = set(at_work(self.path))
+        living |= {
             rank
-            for rank, start in started.items()
-            if start is not None
-            and start.host in (socket.gethostname(), platform.node())
-            and not _process_alive(start.pid, time.time())
-        )
+            for rank, start in here.items()
+            if self.workers[rank].ended is None
+            and _process_alive(start.pid, time.time(), start.pid_ticks)
+        }
+        dead = frozenset(here.keys() - living)
+        return bool(living) or self._is_launched(unheard_s), dead
 
-    def _touched_s(self) -> float:
-        newest = 0.0
+    def _is_launched(self, unheard_s: float) -> bool:
+        info = self.info
+        if info is not None and _is_here(info.host):
+            return _process_alive(info.pid, info.created_s, info.pid_ticks)
+        return self._quiet_s(unheard_s) < QUIET_S
+
+    def _quiet_s(self, unheard_s: float) -> float:
+        """How long nothing was written, as far as that could be seen from here.
+
+        Either by the age of the files, or by how long they have not changed: clocks differ.
+        """
+        now_s, touched_s = time.monotonic(), self._newest_s()
+        if self._touched_s not in (None, touched_s):
+            self._changed_s = now_s
+        self._touched_s = touched_s
+        seen_s = max(self._changed_s, unheard_s) if self.writing else self._changed_s
+        return min(time.time() - touched_s, now_s - seen_s)
+
+    def _newest_s(self) -> float:
+        """When anything was last written; 0 where there is nothing."""
+        newest_s = 0.0
         for folder in (self.path, *(worker.folder for worker in self.workers.values())):
             try:
                 with os.scandir(folder) as entries:
-                    newest = max([newest, *(entry.stat().st_mtime for entry in entries)])
+                    newest_s = max([newest_s, *(entry.stat().st_mtime for entry in entries)])
             except OSError:
                 continue
-        return newest
+        return newest_s
+
+
+def _is_here(host: str) -> bool:
+    return host in (socket.gethostname(), platform.node())
 
 
 def _process_alive(pid: int, created_s: float, ticks: int = 0) -> bool:

@@ -34,13 +34,15 @@ class RunFiles:
         """
         if self.holds:
             return
+        unheard_s = float("-inf")
         if self._mirror is not None:
             self._mirror.refresh()
+            unheard_s = self._mirror.unheard_s
         for number in layout.attempts(self.path):
             if number not in self.attempts:
                 self.attempts[number] = AttemptView(layout.attempt_folder(self.path, number))
         for attempt in self.attempts.values():
-            attempt.refresh(judge=judge)
+            attempt.refresh(judge=judge, unheard_s=unheard_s)
 
     @property
     def writing(self) -> bool:

@@ -90,7 +90,7 @@ class RunFacts:
 
     @property
     def state(self) -> State:
-        """`running`, `finished` or `crashed`, judged now by what was last read."""
+        """`running`, `finished` or `crashed`, judged when the run was last read."""
         return self._span.latest.state()
 
     @property

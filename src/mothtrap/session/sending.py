@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from pathlib import Path
 
-import psutil
-
 from mothtrap.core.errors import ConfigError
-from mothtrap.core.observations import WorkerStarted
 from mothtrap.reader.run import open_run
 from mothtrap.session.uploading import RunBusyError, hold
 from mothtrap.store import layout
@@ -65,11 +61,10 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
 
 
 def _refuse_written(run: Path) -> None:
-    here = socket.gethostname()
     opened = open_run(run)
-    for started in opened.observations(WorkerStarted):
-        alive = started.host == here and psutil.pid_exists(started.pid)
-        if alive and opened.state == "running":
-            raise RunBusyError(
-                f"{run} is still written by the process {started.pid}; wait until it has ended"
-            )
+    if opened.state == "running":
+        host = opened.info.host if opened.info else "an unknown computer"
+        raise RunBusyError(
+            f"{run} is still written by its job on {host}; wait until that has ended; on another "
+            "computer a job is taken for ended when it has written nothing for a minute"
+        )
