@@ -17,18 +17,20 @@ same step within far less; chosen by hand."""
 
 
 class Agreement:
-    """One number, the worst of all workers, per step that is about to be applied.
+    """The worst of all workers, per step that is about to be applied.
 
     Has a process group of its own, made at the first step, which touches no other. When
-    the others do not come within `WAIT_S` it is told, and from then on each worker decides
-    alone: a loop that differs between workers is held up once, and never for good.
+    the others do not come within `WAIT_S`, or are asked about another step, it is told, and
+    from then on each worker decides alone: a loop that differs between workers is held up
+    once, and never for good.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._first = job.grouper.step
         self._group: Any = None
         # Kept: whoever drops the last reference to what was reduced must hold the interpreter.
-        self._answer = torch.zeros(1)
+        self._answer = torch.zeros(3, dtype=torch.int64)
         self._of: Any = None
         self._off = False
 
@@ -37,16 +39,14 @@ class Agreement:
         if self._off or not _several() or self._has_uneven_inputs():
             return unsound
         try:
-            return self._ask(unsound)
+            worst, first, last = self._ask(unsound)
         except RuntimeError as err:  # what torch.distributed raises, of timeouts too
-            self._off = True
-            self._job.recorder.blind(
-                self._job.grouper.step,
-                "what other workers say of a step",
-                f"they did not answer ({type(err).__name__}: {str(err)[:200]}); from here on "
-                "each worker decides alone which steps it leaves out",
-            )
+            self._end(f"they did not answer ({type(err).__name__}: {str(err)[:200]})")
             return unsound
+        if first != last:
+            self._end(f"they came to different steps ({first} to {last} since the start)")
+            return unsound
+        return bool(worst)
 
     def close(self) -> None:
         """Give the process group back, while there is an interpreter to do it."""
@@ -56,14 +56,25 @@ class Agreement:
         if group is not None and self._of is distributed.group.WORLD:
             distributed.destroy_process_group(group)
 
-    def _ask(self, unsound: bool) -> bool:
+    def _end(self, why: str) -> None:
+        self._off = True
+        self._job.recorder.blind(
+            self._job.grouper.step,
+            "what other workers say of a step",
+            f"{why}; from here on each worker decides alone which steps it leaves out",
+        )
+
+    def _ask(self, unsound: bool) -> tuple[int, int, int]:
+        """The worst of all, and the least and the greatest number of steps they have come to."""
         distributed = torch.distributed
         if self._of is not distributed.group.WORLD:
             self._of = distributed.group.WORLD
             self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=WAIT_S))
-        self._answer.fill_(float(unsound))
+        step = self._job.grouper.step - self._first
+        self._answer.copy_(torch.tensor((unsound, -step, step)))
         distributed.all_reduce(self._answer, distributed.ReduceOp.MAX, group=self._group)
-        return bool(self._answer.item())
+        worst, least, greatest = self._answer.tolist()
+        return worst, -least, greatest
 
     def _has_uneven_inputs(self) -> bool:
         """Whether workers may run out of batches at different steps (`with model.join():`)."""

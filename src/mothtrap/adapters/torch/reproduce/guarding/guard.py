@@ -121,7 +121,7 @@ class Guard:
         if any(name == self._name(optimizer) for _, name in self._told):
             return
         if self.acts:
-            self._agreement.worst(True)  # the other workers hear of it
+            self._agreement.worst(False)  # an overflow is no fault, but the others ask
         tracer, snapshots = self._tracer, self._tracer.snapshots
         tracer.contain_part("snapshots", snapshots.joined, optimizer)
         for value, place in tracer.losses.of(tracer.grouper.losses):
