@@ -161,5 +161,8 @@ def test_a_file_system_that_cannot_sync_is_no_failure(
         monkeypatch.setattr(os, name, refusing(errno.EINVAL))
     WorkerLog(tmp_path, durability="power").append([record(0)])
     monkeypatch.setattr(os, "fdatasync", refusing(errno.EIO))
+    log = WorkerLog(tmp_path, durability="power")
+    log.append([record(1)])  # written it is
+    assert log.trouble is not None
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        WorkerLog(tmp_path, durability="power").append([record(1)])
+        log.tend()

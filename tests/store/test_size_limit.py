@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ from tests.store.records import WIDTH, record
 from mothtrap.core.observations import Dropped, WorkerEnded
 from mothtrap.core.records import RawBlock, StepRecord
 from mothtrap.statistics.summary import COLUMN
-from mothtrap.store.size_limit import RAW_SHARE, SizeLimit, folder_bytes, share_bytes
+from mothtrap.store.retention import measure
+from mothtrap.store.size_limit import RAW_SHARE, SizeLimit, share_bytes
 from mothtrap.store.worker_log import WorkerLog
 from mothtrap.store.worker_reading import read_records
 
@@ -97,7 +100,7 @@ def test_a_worker_writes_less_than_its_limit(tmp_path: Path) -> None:
     bounded = [p for p in bound.iterdir() if p.name.startswith(("raw", "index", "stats"))]
     assert len(bounded) == 3
     assert sum(p.stat().st_size for p in bounded) < limit  # numbers and facts go on
-    assert folder_bytes(free) > 2 * limit
+    assert measure(free).size_bytes > 2 * limit
     found = read_records(bound)
     assert len(found) == 81
     assert sum(told(found, "tensors kept whole")) > 0
@@ -109,3 +112,37 @@ def test_the_limit_of_a_run_is_shared_and_earlier_attempts_count(tmp_path: Path)
     assert share_bytes(tmp_path, 0.0, 4) is None
     assert share_bytes(tmp_path, 9.0, 4) == pytest.approx(2 * 2**20)
     assert share_bytes(tmp_path, 0.5, 4) == 0.0
+
+
+def test_files_that_go_away_while_they_are_counted_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other ranks replace files of the run at that very moment."""
+    (tmp_path / "kept").write_bytes(b"\0" * 2**20)
+    (tmp_path / ".ledger.json.7").write_bytes(b"\0")
+    lstat = os.lstat
+
+    def gone(path: Path | str, **options: int) -> os.stat_result:
+        if Path(path).name == ".ledger.json.7":
+            raise FileNotFoundError(path)
+        return lstat(path, **options)
+
+    monkeypatch.setattr(os, "lstat", gone)
+    assert share_bytes(tmp_path, 9.0, 4) == pytest.approx(2 * 2**20)
+
+
+def test_a_refused_append_is_not_counted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WorkerLog(tmp_path, limit_bytes=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", Mock(side_effect=OSError(28, "No space left on device")))
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                log.append([step(0)])
+    log.append([step(0)])
+    log.append([step(1, raw=False, end=True)])
+    log.close()
+    found = read_records(tmp_path)
+    assert sum(told(found, "tensors kept whole")) == 1
+    assert sum(told(found, "statistics rows")) == 200

@@ -144,8 +144,9 @@ def write_from(
         limit_bytes: as of `start`.
 
     Raises:
-        OSError: the disk refused; what it has taken can be read.
+        OSError: the disk refused to the end; what it has taken can be read.
     """
+    from mothtrap.store.patient_log import PatientLog
     from mothtrap.store.worker_log import WorkerLog
     from mothtrap.store.writers import marked
 
@@ -153,11 +154,20 @@ def write_from(
         log = WorkerLog(folder, durability=durability, roll_s=roll_s, limit_bytes=limit_bytes)
         ring.enter(ReaderState.READY)
         inbox, alive = _Inbox(ring), _watch(peer)
+
+        def rest(seconds: float) -> bool:
+            for _ in range(round(seconds / POLL_S)):
+                if ring.closing or not alive():
+                    return True
+                sleep(POLL_S)
+            return False
+
+        patient = PatientLog(log, rest, _say_nothing)
         wait_s, ended, step = POLL_S, False, 0
         while True:
             over = ring.closing or not alive()  # before reading: all that will come is there then
             records = inbox.take()
-            log.append(records)
+            patient.append(records)
             for record in records:
                 step = max(step, record.key.step + bool(record.optimizers))
                 ended = ended or any(isinstance(o, WorkerEnded) for o in record.observations)
@@ -167,8 +177,12 @@ def write_from(
             if not inbox.was_full:
                 sleep(wait_s)
         if not ended and not ring.closing:
-            log.append([_loss(step, peer)])
+            patient.append([_loss(step, peer)])
         log.close()
+
+
+def _say_nothing(line: str) -> None:
+    """Nobody reads what this process would say: the queue tells what it had to give up."""
 
 
 class _Inbox:

@@ -33,6 +33,7 @@ from mothtrap.session.ledger import LedgerKeeper, Surroundings
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.snapshots import Snapshots, onset_needs
 from mothtrap.session.unobserved import store_reasons
+from mothtrap.store.processes import start_ticks
 
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
@@ -173,7 +174,6 @@ class Worker:
         if not self._alive or os.getpid() != self._pid:
             return
         self._alive = False
-        self._closing.set()
         if self._requests is not None:
             self._requests.close()
         if self._handle is not None:
@@ -188,6 +188,7 @@ class Worker:
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
             self._contained("closing", lambda: self.recorder.finish(ending))
+        self._closing.set()
         self._close_part("writer")
         for keeper in self._keepers:
             self._contained("ledger", keeper.close)
@@ -255,6 +256,7 @@ class Worker:
                 rank=self._rank,
                 world_size=world_size,
                 pid=os.getpid(),
+                pid_ticks=start_ticks(os.getpid()),
                 host=socket.gethostname(),
                 framework=self._adapter.FRAMEWORK,
                 versions=self._adapter.versions(),

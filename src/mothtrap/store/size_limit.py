@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from mothtrap.core.observations import Dropped, WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.statistics.summary import COLUMN, WIDTH
+from mothtrap.store.retention import measure
 
 RAW_SHARE = 0.9
 """Of the limit, up to which tensors are kept whole; the rest is left to statistics.
@@ -29,12 +30,18 @@ class SizeLimit:
 
     Args:
         limit_bytes: None = no limit.
+
+    Attributes:
+        lost: by what it was, how much was left out and how much of it is told; to be put back
+            when what was admitted could not be written.
     """
 
     def __init__(self, limit_bytes: float | None = None) -> None:
         self._limit_bytes = limit_bytes
-        self._lost = {"tensors kept whole": 0, "statistics rows": 0}
-        self._told = dict(self._lost)
+        self.lost: Mapping[str, tuple[int, int]] = {
+            "tensors kept whole": (0, 0),
+            "statistics rows": (0, 0),
+        }
 
     def admit(self, records: Sequence[StepRecord], written_bytes: int) -> Sequence[StepRecord]:
         """Return the records as they are to be written.
@@ -55,7 +62,7 @@ class SizeLimit:
     def _admit(self, record: StepRecord, limit_bytes: float, written_bytes: int) -> StepRecord:
         raw_bytes = _raw_bytes(record)
         if record.raw and written_bytes + raw_bytes > RAW_SHARE * limit_bytes:
-            self._lost["tensors kept whole"] += sum(len(block.tensor_R) for block in record.raw)
+            self._lose("tensors kept whole", sum(len(block.tensor_R) for block in record.raw))
             record, raw_bytes = replace(record, raw=()), 0
         if len(record.tensor_T) and written_bytes + raw_bytes + _row_bytes(record) > limit_bytes:
             record = self._without_finite(record)
@@ -66,18 +73,22 @@ class SizeLimit:
         if record.summary_TF.shape[1] != WIDTH:
             return record
         keep_T = np.any(record.summary_TF[:, _NONFINITE] > 0, axis=1)
-        self._lost["statistics rows"] += int(np.count_nonzero(~keep_T))
+        self._lose("statistics rows", int(np.count_nonzero(~keep_T)))
         return replace(
             record, tensor_T=record.tensor_T[keep_T], summary_TF=record.summary_TF[keep_T]
         )
 
+    def _lose(self, what: str, count: int) -> None:
+        lost, told = self.lost[what]
+        self.lost = {**self.lost, what: (lost + count, told)}
+
     def _tell(self, record: StepRecord) -> list[Dropped]:
         last = any(isinstance(o, WorkerEnded) for o in record.observations)
         told = []
-        for what, lost in self._lost.items():
-            owed = lost - self._told[what]
-            if owed and (last or lost >= 2 * self._told[what]):
-                self._told[what] = lost
+        for what, (lost, known) in self.lost.items():
+            owed = lost - known
+            if owed and (last or lost >= 2 * known):
+                self.lost = {**self.lost, what: (lost, lost)}
                 reason = "the run has reached its size limit (max_run_mb)"
                 told.append(Dropped(step=record.key.step, what=what, count=owed, reason=reason))
         return told
@@ -101,9 +112,4 @@ def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
     """
     if not max_run_mb:
         return None
-    return max(0.0, max_run_mb * 2**20 - folder_bytes(run)) / max(1, workers)
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the size of the files below a folder; links are not followed."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    return max(0.0, max_run_mb * 2**20 - measure(run).size_bytes) / max(1, workers)

@@ -97,6 +97,9 @@ class WorkerLog:
         roll_s: seconds after which segments are sealed, too; see `rolling`. All are sealed
             then, `events` last: so what the steps of a sealed `events` segment need stands
             in sealed segments.
+
+    Attributes:
+        trouble: what kept the last `append` from tending to what it had written.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class WorkerLog:
         self._next_record = max(log.next_seq for log in logs) << 32
         self._syncer = Syncer((self._raw, self._stats, self._scalars, self._events), durability)
         self._clock = RollClock(roll_s)
+        self.trouble: OSError | None = None
 
     def append(self, records: Sequence[StepRecord]) -> None:
         """Write records; when this returns they survive the death of the process.
@@ -129,6 +133,19 @@ class WorkerLog:
             OSError: the disk refused. None of these records exists for a reader;
                 they can be appended again.
         """
+        lost = self._limit.lost
+        try:
+            self._append(records)
+        except OSError:
+            self._limit.lost = lost
+            raise
+        self.trouble = None
+        try:
+            self.tend()
+        except OSError as err:  # the records are there
+            self.trouble = err
+
+    def _append(self, records: Sequence[StepRecord]) -> None:
         logs = (self._raw, self._stats, self._scalars, self._events)
         admitted = self._limit.admit(records, sum(log.written_bytes for log in logs))
         numbered = [(self._next_record + i, record) for i, record in enumerate(admitted)]
@@ -142,7 +159,6 @@ class WorkerLog:
         if numbered:
             self._events.append(_events_batch(numbered))
             self._clock.wrote()
-        self.tend()
 
     def tend(self) -> None:
         """Seal what is due, and with the durability `power` have the disk keep the rest.

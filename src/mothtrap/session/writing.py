@@ -1,0 +1,67 @@
+"""Where the finished steps of a worker are written: by a thread of it, or beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mothtrap.capture.side_channel import SideChannel
+from mothtrap.core.config import Config
+from mothtrap.session import side_writer
+from mothtrap.store.patient_log import PatientLog
+from mothtrap.store.worker_log import WorkerLog
+
+
+def open_log(
+    folder: Path,
+    config: Config,
+    limit_bytes: float | None,
+    rest: Callable[[float], bool],
+    say: Callable[[str], None],
+) -> PatientLog:
+    """Open the log of a worker, for a thread that writes.
+
+    Args:
+        folder: the worker's own folder; exists.
+        config: how to write.
+        limit_bytes: what may be written before less is; None = no limit.
+        rest: see `PatientLog`.
+        say: prints one line for the user.
+    """
+    log = WorkerLog(
+        folder, durability=config.durability, roll_s=config.roll_s, limit_bytes=limit_bytes
+    )
+    return PatientLog(log, rest, say)
+
+
+def start_beside(
+    folder: Path,
+    config: Config,
+    limit_bytes: float | None,
+    on_error: Callable[[BaseException], None],
+    say: Callable[[str], None],
+) -> SideChannel | None:
+    """Start a process that writes; None where that cannot be, which is said.
+
+    Args:
+        folder: the worker's own folder; exists.
+        config: how to write.
+        limit_bytes: what may be written before less is; None = no limit.
+        on_error: told what became of a process that failed.
+        say: prints one line for the user.
+    """
+    try:
+        ring, alive = side_writer.start(
+            folder,
+            queue_bytes=config.queue_mb * 2**20,
+            durability=config.durability,
+            roll_s=config.roll_s,
+            limit_bytes=limit_bytes,
+        )
+    except OSError as err:
+        say(
+            f"mothtrap: no writer process could be started ({err}); a thread of this process "
+            "writes instead"
+        )
+        return None
+    return SideChannel(ring, alive, on_error, on_full=config.on_full)

@@ -1,0 +1,88 @@
+"""A worker's log on a disk that refuses for a while, and goes on when it has room again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mothtrap.core.records import StepRecord
+from mothtrap.store.worker_log import WorkerLog
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+"""Before a refused append is tried again; each pause is twice the one before. Chosen by hand."""
+_HOPELESS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
+"""Refusals that no waiting mends: the folder was removed, or is somebody else's."""
+
+
+class PatientLog:
+    """Appends to a log; what the disk refuses is tried again until it is taken.
+
+    Args:
+        log: of the worker.
+        rest: waits so many seconds, or less; whether there is no time left, so that the next
+            try is the last.
+        say: prints one line for the user.
+    """
+
+    def __init__(
+        self, log: WorkerLog, rest: Callable[[float], bool], say: Callable[[str], None]
+    ) -> None:
+        self._log, self._rest, self._say = log, rest, say
+        self._said: set[str] = set()
+        self._refused = False
+
+    def append(self, records: Sequence[StepRecord]) -> None:
+        """Write records, however long it takes; see `WorkerLog.append`.
+
+        Raises:
+            OSError: there is no time left, or no hope; none of the records is written.
+        """
+        pause_s, is_last = FIRST_PAUSE_S, False
+        while not self._takes(records, is_last=is_last):
+            is_last = self._rest(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self._log.trouble is not None:
+            self._tell_unkept(self._log.trouble)
+
+    def tend(self) -> None:
+        """Seal and sync what is due; what keeps the disk from it is said."""
+        try:
+            self._log.tend()
+        except OSError as err:
+            self._tell_unkept(err)
+
+    def close(self) -> None:
+        """Seal all segments; raises OSError."""
+        self._log.close()
+
+    def _takes(self, records: Sequence[StepRecord], *, is_last: bool) -> bool:
+        try:
+            self._log.append(records)
+        except _HOPELESS:
+            raise
+        except OSError as err:
+            if is_last:
+                raise
+            self._refused = True
+            self._tell(
+                "refused",
+                f"mothtrap: the disk refuses what is captured ({err}); training goes on, and it "
+                "is tried again until there is room; steps that find none in memory meanwhile "
+                "are given up and counted",
+            )
+            return False
+        if self._refused:
+            self._refused = False
+            self._tell("taken", "mothtrap: the disk takes what is captured again")
+        return True
+
+    def _tell_unkept(self, err: OSError) -> None:
+        self._tell(
+            "unkept",
+            f"mothtrap: what is captured was written, but could not be sealed or kept by the "
+            f"disk ({err}); training goes on; a loss of power may cost it",
+        )
+
+    def _tell(self, what: str, line: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._say(line)
