@@ -1,18 +1,22 @@
-"""Every run of an object store has a folder of its own on this machine."""
+"""Every run of an object store has a folder of its own on this machine, and asks for little."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.reader.runs import DEAD_PID, closing, info, write_worker
 from tests.store.records import record
+from tests.store.test_finding_log import finding
 
 from mothtrap.core.errors import StoreRefusedError
 from mothtrap.core.records import Scalar
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout, mirror, places
-from mothtrap.store.objects import join, open_store, split
+from mothtrap.store.backends.local import LocalStore
+from mothtrap.store.finding_log import FindingLog
+from mothtrap.store.objects import Children, ObjectInfo, join, open_store, split
 
 
 @pytest.fixture
@@ -70,6 +74,84 @@ def test_objects_lie_where_their_url_says(tmp_path: Path, url: str) -> None:
         open_store(join(url, name)).put_if_absent("key", name.encode())
     found = {path.parent.name: path.read_text() for path in (tmp_path / "store").glob("*/key")}
     assert found == {name: name for name in ALIKE}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that are listed from now on."""
+    asked: list[str] = []
+    children, listed = LocalStore.children, LocalStore.list
+
+    def count_children(self: LocalStore, folder: str) -> Children:
+        asked.append(folder)
+        return children(self, folder)
+
+    def count_listed(self: LocalStore, folder: str, after: str = "") -> Iterator[ObjectInfo]:
+        asked.append(folder)
+        return listed(self, folder, after)
+
+    monkeypatch.setattr(LocalStore, "children", count_children)
+    monkeypatch.setattr(LocalStore, "list", count_listed)
+    return asked
+
+
+@pytest.fixture
+def two_attempts(tmp_path: Path) -> Path:
+    """A run of two workers and two monitors that was started twice; its last attempt."""
+    run = tmp_path / "store" / "x"
+    first = layout.create_run(run, info(id="x", pid=DEAD_PID))
+    second = layout.create_attempt(run, info(id="x", pid=DEAD_PID, attempt=2))
+    for attempt in (first, second):
+        for rank in range(2):
+            write_worker(attempt, record(0))
+            findings = FindingLog(layout.monitor_folder(attempt, rank))
+            findings.append([finding()])
+            findings.close()
+    return second
+
+
+def test_a_look_at_a_run_lists_each_folder_of_its_last_attempt_once(
+    two_attempts: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_run(join(url, "x"))
+    asked = counted(monkeypatch)
+    for _ in range(2):
+        asked.clear()
+        run.refresh()
+        assert asked == ["", "1", "2", *asked[3:]]
+        assert sorted(asked[3:]) == ["2/m0", "2/m1", "2/w0", "2/w1"]
+
+
+def test_what_comes_late_to_an_earlier_attempt_is_found_later(
+    two_attempts: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_run(join(url, "x"))
+    assert run.workers == (0, 1)
+    write_worker(two_attempts.parent / "1", record(0))
+    run.refresh()
+    assert run.workers == (0, 1)
+    monkeypatch.setattr(mirror, "EARLIER_EVERY_S", 0.0)
+    run.refresh()
+    assert run.workers == (0, 1, 2)
+
+
+def test_the_more_a_look_takes_the_longer_is_the_pause_after_it(
+    two_attempts: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(mirror.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(mirror, "FETCH_EVERY_S", 1.0)
+    found = mirror.open_mirror(join(url, "x"))
+    for lists_a_look, pause_s in ((100, 1.0), (3, 7 / 3)):
+        monkeypatch.setattr(mirror, "LISTS_A_LOOK", lists_a_look)
+        clock[0] += 10.0
+        found.refresh()
+        asked = counted(monkeypatch)
+        clock[0] += pause_s - 0.01
+        found.refresh()
+        assert asked == []
+        clock[0] += 0.02
+        found.refresh()
+        assert len(asked) == 7
 
 
 def test_a_run_that_is_open_is_never_continued_by_another_of_its_name(

@@ -131,7 +131,9 @@ def test_whatever_fails_a_reader_never_sees_half_a_step(
     mirror = open_mirror(url)
     state = ReadState(mirror.folder / "1" / "w0")
     chance = random.Random(seed)
-    working = {name: getattr(LocalStore, name) for name in ("put_if_absent", "get", "list")}
+    working = {
+        name: getattr(LocalStore, name) for name in ("put_if_absent", "get", "fetch", "list")
+    }
     for name, method in working.items():
         monkeypatch.setattr(LocalStore, name, failing(method, chance))
     log, outbox = WorkerLog(worker, roll_bytes=3000, roll_s=AT_ONCE_S), Outbox(run, url)

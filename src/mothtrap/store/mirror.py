@@ -6,12 +6,10 @@ their range. Nothing is fetched twice, and keys that were seen are not listed ag
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
@@ -24,19 +22,23 @@ from mothtrap.core.errors import (
     StoreRefusedError,
     nearest,
 )
-from mothtrap.store import layout
+from mothtrap.store import fetching, layout
 from mothtrap.store.layout import Kind
 from mothtrap.store.objects import ObjectInfo, Store, join, open_store, split
-from mothtrap.store.outbox import COMMITS, CONTENTS
+from mothtrap.store.outbox import CONTENTS
 from mothtrap.store.remote import Remote, mirror_folder, read_remote, write_remote
+from mothtrap.store.replacing import replace
 
 FETCHED: tuple[Kind, ...] = tuple(kind for kind in CONTENTS if kind != "raw")
 FOR_A_LIST: tuple[Kind, ...] = ("scalars",)
 """What a line about a run is made from, beside events and findings."""
-AT_ONCE = 8
-"""Objects fetched at the same time; chosen by hand: each may be as large as a segment."""
 FETCH_EVERY_S = 0.5
 """Pause between two looks into the store for somebody who follows; chosen by hand."""
+LISTS_A_LOOK = 10
+"""A look that takes more list requests is followed by a pause that is longer in proportion: so
+they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
+EARLIER_EVERY_S = 30.0
+"""Pause between two looks at attempts before the latest, to which little comes; by hand."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"
 _RECORDER = re.compile(r"[wm](0|[1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
@@ -64,11 +66,12 @@ class Mirror:
         self._store: Store = open_store(url)
         self._kinds = FETCHED if whole else FOR_A_LIST
         self._complete: set[str] = set()
-        self.unheard_s = self._tried_s = float("-inf")
+        self._earlier_s = self._next_s = self.unheard_s = float("-inf")
+        self._lists = 0
         self._warned = False
 
     def refresh(self) -> None:
-        """Fetch what is new, at most every `FETCH_EVERY_S`.
+        """Fetch what is new, after a pause: see `FETCH_EVERY_S` and `LISTS_A_LOOK`.
 
         While the store cannot be reached the mirror stays as it is, with a warning.
 
@@ -76,10 +79,8 @@ class Mirror:
             StoreRefusedError: credentials, permissions or the bucket are wrong, or the run
                 was removed and another has its name.
         """
-        now_s = time.monotonic()
-        if now_s - self._tried_s < FETCH_EVERY_S:
+        if time.monotonic() < self._next_s:
             return
-        self._tried_s = now_s
         try:
             self.sync()
             self._warned = False
@@ -90,6 +91,9 @@ class Mirror:
             if not self._warned:
                 self._warned = True
                 warnings.warn(f"{err}; the run is shown as it was", StaleRunWarning, stacklevel=3)
+        finally:
+            pause_s = FETCH_EVERY_S * max(1.0, self._lists / LISTS_A_LOOK)
+            self._next_s = time.monotonic() + pause_s
 
     def sync(self) -> None:
         """Fetch what is new.
@@ -97,14 +101,32 @@ class Mirror:
         Raises:
             StoreError: the store cannot be reached; what was fetched is whole.
         """
-        for attempt in filter(_ATTEMPT.fullmatch, self._store.children("").folders):
+        self._lists = 1
+        attempts = sorted(filter(_ATTEMPT.fullmatch, self._store.children("").folders), key=int)
+        all_due = time.monotonic() >= self._earlier_s + EARLIER_EVERY_S
+        for attempt in attempts:
             # The end first: what was written before it is then found below.
             here = self._store.children(attempt)
+            self._lists += 1
             self._refuse_another(here.objects)
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                list(pool.map(self._sync_folder, _recorders(attempt, here.folders)))
-            for info in sorted(here.objects, key=lambda info: info.key.endswith("/end.json")):
-                self._fetch_changed(info)
+            if all_due or attempt == attempts[-1]:
+                self._sync_attempt(_recorders(attempt, here.folders), here.objects)
+        if all_due:
+            self._earlier_s = time.monotonic()
+
+    def _sync_attempt(self, folders: Sequence[str], objects: Sequence[ObjectInfo]) -> None:
+        self._lists += len(folders)
+        with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
+            found = list(pool.map(self._new_of, folders))
+        fetching.bring(self._store, found, self.folder)
+        for folder, infos in zip(folders, found, strict=True):
+            if _is_worker(folder) and (infos or folder not in self._complete):
+                self._fetch_ledger(f"{folder}/{layout.LEDGER}")
+        self._complete.update(folders)
+        for info in sorted(objects, key=lambda info: info.key.endswith("/end.json")):
+            if not self._is_current(info):
+                with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
+                    fetching.bring(self._store, [[info]], self.folder)
 
     def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
         """Fetch nothing of a run that was made under the name of this one later."""
@@ -126,24 +148,20 @@ class Mirror:
             return False
         return (status.st_size, status.st_mtime) == (info.size, info.modified_s)
 
-    def _sync_folder(self, folder: str) -> None:
-        commits = [info for kind in COMMITS for info in self._unseen(folder, kind)]
-        if commits or folder not in self._complete:
-            for kind in self._kinds:
-                self._fetch(self._unseen(folder, kind))
-            self._fetch(commits)
-            self._fetch_ledger(f"{folder}/{layout.LEDGER}")
-            self._complete.add(folder)
+    def _new_of(self, folder: str) -> list[ObjectInfo]:
+        """What a worker or monitor has and the mirror lacks: what says that it is there, last."""
+        commits = list(self._unseen(folder, "events" if _is_worker(folder) else "findings"))
+        if not _is_worker(folder) or (not commits and folder in self._complete):
+            return commits
+        return [info for kind in self._kinds for info in self._unseen(folder, kind)] + commits
 
     def _fetch_ledger(self, key: str) -> None:
         """Bring a file that is written once, and early, if at all."""
         path = self.folder / key
         if path.exists() or not path.parent.is_dir():
             return
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         with suppress(ObjectNotFoundError):
-            draft.write_bytes(self._store.get(key))
-            os.replace(draft, path)
+            replace(path, self._store.get(key))
 
     def _unseen(self, folder: str, kind: Kind) -> Iterator[ObjectInfo]:
         prefix = f"{folder}/{kind}-"
@@ -153,32 +171,10 @@ class Mirror:
         found = self._store.list(folder, after)
         return takewhile(lambda info: info.key.startswith(prefix), found)
 
-    def _fetch(self, found: Iterable[ObjectInfo]) -> None:
-        """Bring segments of one kind, so that they appear in their order."""
-        infos = list(found)
-        if len(infos) == 1:
-            self._place(infos[0], self._download(infos[0]))
-        elif infos:
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                for info, draft in zip(infos, pool.map(self._download, infos), strict=True):
-                    self._place(info, draft)
 
-    def _fetch_changed(self, info: ObjectInfo) -> None:
-        if not self._is_current(info):
-            with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
-                self._place(info, self._download(info))
-
-    def _download(self, info: ObjectInfo) -> Path:
-        path = self.folder / info.key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        draft.write_bytes(self._store.get(info.key))
-        os.utime(draft, (info.modified_s, info.modified_s))
-        return draft
-
-    def _place(self, info: ObjectInfo, draft: Path) -> None:
-        """Show readers the whole file, as old as the object."""
-        os.replace(draft, self.folder / info.key)
+def _is_worker(folder: str) -> bool:
+    """Whether it is the folder of a worker; those of monitors hold findings alone."""
+    return folder.rpartition("/")[2].startswith("w")
 
 
 def _recorders(attempt: str, names: Sequence[str]) -> list[str]:
@@ -240,6 +236,6 @@ def list_remote(runs_url: str) -> list[str]:
         return any(info.key == f"{name}/{first}/run.json" for info in objects)
 
     names = store.children("").folders
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
         found = zip(names, pool.map(is_run, names), strict=True)
         return [join(url, name) for name, is_one in found if is_one]

@@ -57,6 +57,14 @@ class Store(Protocol):
             ObjectNotFoundError: there is no such object.
         """
 
+    def fetch(self, key: str, path: Path) -> None:
+        """Write the bytes of an object to a file, so that memory never holds a large one whole.
+
+        Raises:
+            ObjectNotFoundError: there is no such object.
+            OSError: the disk refused.
+        """
+
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects below a folder whose key is beyond `after`, ascending."""
 

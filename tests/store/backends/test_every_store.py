@@ -36,6 +36,16 @@ def test_a_file_and_nothing_at_all_are_written_too(store: Store, tmp_path: Path)
     assert store.get("empty") == b""
 
 
+def test_an_object_goes_into_a_file(store: Store, tmp_path: Path) -> None:
+    large = bytes(range(256)) * (5 << 12)
+    for key, data in {"large": large, "empty": b""}.items():
+        store.put_if_absent(key, data)
+        store.fetch(key, tmp_path / key)
+        assert (tmp_path / key).read_bytes() == data
+    with pytest.raises(ObjectNotFoundError):
+        store.fetch("gone", tmp_path / "gone")
+
+
 def test_what_exists_is_left_as_it_is(store: Store) -> None:
     store.put_if_absent("x", b"first")
     with pytest.raises(ObjectExistsError, match="exists"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -61,14 +63,21 @@ class LocalStore:
         except OSError as err:
             raise StoreError(f"cannot read {path}: {err}") from err
 
+    def fetch(self, key: str, path: Path) -> None:
+        """Copy a file."""
+        source = self._path(key)
+        try:
+            shutil.copyfile(source, path)
+        except (FileNotFoundError, IsADirectoryError) as err:
+            raise ObjectNotFoundError(f"there is no {source}") from err
+        except OSError as err:
+            raise StoreError(f"cannot copy {source} to {path}: {err}") from err
+
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the files below a folder, by key."""
         top = self._path(folder)
-        paths = (path for path in top.rglob("*") if path.is_file())
-        found = sorted((self._key(path), path) for path in paths if _shown(path.name))
-        for key, path in found:
-            if key > after:
-                yield _info(key, path)
+        found = sorted((self._key(path), path) for path in top.rglob("*") if _shown(path.name))
+        yield from self._files(path for key, path in found if key > after)
 
     def children(self, folder: str) -> Children:
         """Return the folders and files of a folder."""
@@ -77,7 +86,7 @@ class LocalStore:
         paths = [top / name for name in names]
         return Children(
             folders=tuple(path.name for path in paths if path.is_dir()),
-            objects=tuple(_info(self._key(path), path) for path in paths if path.is_file()),
+            objects=tuple(self._files(paths)),
         )
 
     def delete(self, key: str) -> None:
@@ -86,6 +95,16 @@ class LocalStore:
             self._path(key).unlink(missing_ok=True)
         except OSError as err:
             raise StoreError(f"cannot remove {self._path(key)}: {err}") from err
+
+    def _files(self, paths: Iterable[Path]) -> Iterator[ObjectInfo]:
+        """Tell of those that are files; one may be removed this moment."""
+        for path in paths:
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield ObjectInfo(
+                        key=self._key(path), size=status.st_size, modified_s=status.st_mtime
+                    )
 
     def _path(self, key: str) -> Path:
         parts = [part for part in key.split("/") if part]
@@ -99,8 +118,3 @@ class LocalStore:
 
 def _shown(name: str) -> bool:
     return not name.startswith(_DRAFT)
-
-
-def _info(key: str, path: Path) -> ObjectInfo:
-    status = path.stat()
-    return ObjectInfo(key=key, size=status.st_size, modified_s=status.st_mtime)

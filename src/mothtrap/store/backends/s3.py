@@ -30,6 +30,9 @@ PART_BYTES = 16 << 20
 costs a part and not the whole. S3 takes up to 10,000 parts: 156 GiB."""
 PARTS_AT_ONCE = 4
 
+STREAMED_BYTES = 4 << 20
+"""What is held of an object that goes into a file; chosen by hand."""
+
 TIMEOUTS = {"connect_timeout": "5s", "timeout": "60s"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
 """Chosen by hand: a caller that can wait tries again by itself, and says so."""
@@ -120,6 +123,16 @@ class S3Store:
             return bytes(self._client.get(key, options={"range": span}).bytes())
 
         return self._asked(f"read {key} from", get)
+
+    def fetch(self, key: str, path: Path) -> None:
+        """Read an object into a file, `STREAMED_BYTES` at a time."""
+        what = f"read {key} from"
+        parts = self._asked(
+            what, lambda: self._client.get(key).stream(min_chunk_size=STREAMED_BYTES)
+        )
+        with path.open("wb") as file:
+            while (part := self._asked(what, lambda: next(parts, None))) is not None:
+                file.write(part)
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects by key; a page of keys is asked for when it is needed."""

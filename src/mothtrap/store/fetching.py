@@ -1,0 +1,81 @@
+"""Brings objects into a folder: a few at a time, each whole, those of a list in its order."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mothtrap.core.errors import StoreError
+from mothtrap.store.objects import ObjectInfo, Store
+from mothtrap.store.progress import progress
+
+AT_ONCE = 8
+"""Requests at the same time; chosen by hand: more are no faster where one is long."""
+_DRAFTS = ".fetch-"
+
+
+def bring(store: Store, lists: Sequence[Sequence[ObjectInfo]], folder: Path) -> None:
+    """Fetch objects into files that are called as they are, and are as old.
+
+    The files of a list appear in its order. Where one cannot be had nothing after it in its
+    list appears; the other lists go on.
+
+    Args:
+        store: has the objects.
+        lists: of objects.
+        folder: exists; the files lie below it.
+
+    Raises:
+        StoreError: an object could not be had; the first error of several.
+        OSError: the disk refused.
+    """
+    size = sum(info.size for infos in lists for info in infos)
+    if not any(lists):
+        return
+    errors: list[StoreError] = []
+    done = 0
+    pool = ThreadPoolExecutor(AT_ONCE)
+    with (
+        TemporaryDirectory(prefix=_DRAFTS, dir=folder) as drafts,
+        progress("fetching the run", lambda: size) as told,
+    ):
+        try:
+            coming = [
+                [pool.submit(_fetch, store, info, Path(drafts)) for info in infos]
+                for infos in lists
+            ]
+            for infos, futures in zip(lists, coming, strict=True):
+                try:
+                    for info, future in zip(infos, futures, strict=True):
+                        _place(future.result(), folder / info.key)
+                        done += info.size
+                        told(done)
+                except StoreError as err:
+                    errors.append(err)
+                    _cancel(futures)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    if errors:
+        raise errors[0]
+
+
+def _fetch(store: Store, info: ObjectInfo, drafts: Path) -> Path:
+    draft = drafts / secrets.token_hex(8)
+    store.fetch(info.key, draft)
+    os.utime(draft, (info.modified_s, info.modified_s))
+    return draft
+
+
+def _place(draft: Path, path: Path) -> None:
+    """Show readers the whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(draft, path)
+
+
+def _cancel(futures: Sequence[Future[Path]]) -> None:
+    for future in futures:
+        future.cancel()
