@@ -9,6 +9,7 @@ from tests.store.records import record
 
 from mothtrap.core.digests import MODULUS
 from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.reader.departure import Departure
 from mothtrap.reader.difference import Comparison, compare
 from mothtrap.reader.likely_cause import Cause, likely_cause
 from mothtrap.reader.run import Run, open_run
@@ -102,6 +103,22 @@ def test_the_first_thing_in_the_order_of_execution_is_told(
     assert found.first is not None
     assert cause is not None
     assert (found.first.step, found.first.what, cause.kind) == (step, what, kind)
+
+
+@pytest.mark.parametrize("step", [0, 5])
+def test_a_draw_between_two_micro_batches_is_told_so(tmp_path: Path, step: int) -> None:
+    run = stored(tmp_path, "first")
+    parted = Departure(
+        step=step,
+        phase="random numbers",
+        what="rng.torch",
+        first="a",
+        second="b",
+        method="digest",
+        micro_batch=2,
+    )
+    sentence = likely_cause(run, run, parted, ()).sentence
+    assert sentence.endswith(f"between the forwards of micro-batches 1 and 2 of step {step}")
 
 
 def test_what_follows_from_the_first_is_not_told_instead(tmp_path: Path) -> None:

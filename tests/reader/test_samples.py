@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.reader.sampled_run import batch, store
 
-from mothtrap.core.packed import pack
+from mothtrap.core.packed import pack, unpack
 from mothtrap.core.sample_observations import SampleBatch
 from mothtrap.reader.run import open_run
 from mothtrap.reader.samples import Sample
@@ -30,6 +30,19 @@ def test_a_step_tells_its_samples_row_by_row(path: Path) -> None:
     [told] = step.batches
     assert told.samples == (Sample(0, 7, "cat/0007.png"), Sample(0, 8, "dog/0008.png"))
     assert [seen.kind for seen in told.data] == ["a.Folder"]
+
+
+def test_only_the_samples_of_steps_that_are_wanted_are_looked_at(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+    monkeypatch.setattr(
+        "mothtrap.reader.samples.unpack", lambda text: looked_at.append(text) or unpack(text)
+    )
+    found = list(open_run(path).samples.among([2]))
+    assert [step.step for step in found] == [2]
+    assert pack([3, 4]) in looked_at
+    assert pack([8, 9]) not in looked_at
 
 
 def test_rows_of_several_data_sets_are_told_apart(path: Path) -> None:

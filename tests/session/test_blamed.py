@@ -16,8 +16,8 @@ from mothtrap.session import blamed
 FOUND = ReplayResult(reached=True, rows=(1,), batch_rows=2, told=("row 1 alone reproduces it",))
 
 
-def batch(*samples: Sample) -> BatchOfSamples:
-    told = SimpleNamespace(rows=len(samples))
+def batch(*samples: Sample, sure: bool = True) -> BatchOfSamples:
+    told = SimpleNamespace(rows=len(samples), sure=sure)
     return BatchOfSamples(told=told, samples=samples, data=())  # type: ignore[arg-type]
 
 
@@ -39,6 +39,13 @@ def test_a_row_is_the_sample_of_its_own_workers_batch(monkeypatch: pytest.Monkey
     again = named(monkeypatch, FOUND, batch(Sample(0, 40), Sample(0, 41, "img_41.png")))
     assert again.samples == ("41 (img_41.png)",)
     assert again.told[-1] == "row 1 is sample 41 (img_41.png) of the data"
+
+
+def test_a_batch_that_is_known_by_its_size_alone_is_named_with_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = named(monkeypatch, FOUND, batch(Sample(0, 40), Sample(0, 41), sure=False))
+    assert again.told[-1] == "row 1 is probably sample 41 of the data"
 
 
 def test_rows_of_micro_batches_of_one_size_may_be_several(monkeypatch: pytest.MonkeyPatch) -> None:

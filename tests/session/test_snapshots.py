@@ -45,8 +45,11 @@ def taken(step: int, reason: str = "request", **changes: Any) -> Taken:
 
 
 class Writing:
-    def __init__(self, tmp_path: Path, **settings: Any) -> None:
-        self.attempt = layout.create_run(tmp_path / "runs" / "x", info(config={}))
+    def __init__(
+        self, tmp_path: Path, command: tuple[str, ...] = ("python", "train.py"), **settings: Any
+    ) -> None:
+        made = info(config={}, command=command)
+        self.attempt = layout.create_run(tmp_path / "runs" / "x", made)
         self.run = self.attempt.parent
         self.said: list[str] = []
         self.told: list[SnapshotKept] = []
@@ -115,6 +118,15 @@ def test_what_the_step_was_fed_with_and_is_not_kept_is_said(
     (said,) = own.said
     assert said.startswith(f"mothtrap: step 7 kept, but not {missing[1]}: mothtrap replay ")
     assert own.told[0].note == f"not kept: a thing; not kept: {missing[1]}"
+
+
+def test_a_secret_of_the_command_does_not_go_into_a_snapshot(tmp_path: Path) -> None:
+    own = Writing(tmp_path, command=("python", "train.py", "--api-key", "abc"))
+    own.put(taken(7))
+    head = files.folder_of(own.run, 7, 0) / "snapshot.json"
+    assert b"abc" not in head.read_bytes()
+    command = files.read_head(head.parent).command
+    assert command == ("python", "train.py", "--api-key", "***")
 
 
 def test_memory_is_given_back(writing: Callable[..., Writing]) -> None:

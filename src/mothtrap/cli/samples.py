@@ -98,7 +98,8 @@ def command(
         ranking = suspects.rank(opened.samples.steps(), bad)
         _show(form, report.ranking_record(ranking), report.ranking_text(ranking, style, limit))
         ctx.exit(0 if ranking.ranked else 1)
-    shown = [step for step in opened.samples.steps() if (step.worker, step.step) in bad]
+    told = opened.samples.among({step for _, step in bad})
+    shown = [step for step in told if (step.worker, step.step) in bad]
     _show(form, [report.step_record(s) for s in shown], report.steps_text(shown, style, limit))
     for number in sorted({step for _, step in bad} - {step.step for step in shown}):
         click.echo(f"step {number}: its samples are not known", err=True)

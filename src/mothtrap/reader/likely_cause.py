@@ -202,10 +202,14 @@ def _of_random(case: _Case) -> Cause:
             sentence="another seed, or random numbers drawn before the first step",
             evidence=tuple(evidence),
         )
+    step, micro_batch = case.departure.step, case.departure.micro_batch
+    where = f"after the forward of step {step - 1} and before that of step {step}"
+    if micro_batch:
+        between = f"{micro_batch - 1} and {micro_batch} of step {step}"
+        where = f"between the forwards of micro-batches {between}"
     return Cause(
         kind="random numbers",
-        sentence=f"one run drew random numbers that the other did not, after the forward of step "
-        f"{case.departure.step - 1} and before that of step {case.departure.step}",
+        sentence=f"one run drew random numbers that the other did not, {where}",
         evidence=tuple(evidence),
     )
 

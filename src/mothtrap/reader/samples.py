@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,6 +81,11 @@ class Samples:
     def at(self, step: int) -> tuple[StepSamples, ...]:
         """Return what the workers trained on in a step of the job, by rank."""
         return tuple(self._read(lambda number: number == step))
+
+    def among(self, steps: Collection[int]) -> Iterator[StepSamples]:
+        """Yield what the workers trained on in some steps; no other's samples are looked at."""
+        wanted = frozenset(steps)
+        return self._read(lambda number: number in wanted)
 
     def steps(self) -> Iterator[StepSamples]:
         """Yield what the workers trained on, worker after worker, step after step."""

@@ -11,7 +11,7 @@ from mothtrap.core.errors import MothtrapError
 from mothtrap.core.replays import ReplayResult
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.reader.run import open_run
-from mothtrap.reader.samples import Sample, StepSamples
+from mothtrap.reader.samples import BatchOfSamples, Sample, StepSamples
 
 
 def with_samples(
@@ -35,20 +35,28 @@ def with_samples(
 
 def _named(result: ReplayResult, attempt: int, steps: Sequence[StepSamples]) -> ReplayResult:
     own = [one for one in steps if (one.worker, one.attempt) == (result.rank, attempt)]
-    names = tuple(" or ".join(_names(row, result.batch_rows, own)) for row in result.rows)
+    batches = _batches(result, own)
+    names = tuple(" or ".join(_names(row, batches)) for row in result.rows)
     if not any(names):
         return result
     known = zip(result.rows, names, strict=True)
-    told = tuple(f"row {row} is sample {name} of the data" for row, name in known if name)
+    which = "" if all(batch.told.sure for batch in batches) else "probably "
+    told = tuple(f"row {row} is {which}sample {name} of the data" for row, name in known if name)
     return msgspec.structs.replace(result, samples=names, told=(*result.told, *told))
 
 
-def _names(row: int, rows: int, steps: Sequence[StepSamples]) -> Iterator[str]:
-    """What a row is in each batch of the size: those of one step can be several."""
-    for step in steps:
-        for batch in step.batches:
-            if batch.told.rows == rows and row < len(batch.samples):
-                yield _words(batch.samples[row])
+def _batches(result: ReplayResult, steps: Sequence[StepSamples]) -> list[BatchOfSamples]:
+    """The batches of a step that rows may be of: by their size several of one step can be."""
+    return [
+        batch for step in steps for batch in step.batches if batch.told.rows == result.batch_rows
+    ]
+
+
+def _names(row: int, batches: Sequence[BatchOfSamples]) -> Iterator[str]:
+    """What a row is in each of some batches."""
+    for batch in batches:
+        if row < len(batch.samples):
+            yield _words(batch.samples[row])
 
 
 def _words(sample: Sample) -> str:

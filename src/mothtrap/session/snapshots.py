@@ -25,6 +25,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import Array, Snapshot, Tree
+from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.retention import BASE, Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
@@ -295,7 +296,7 @@ class SnapshotWriter:
             reason=taken.wish.reason,
             note="; ".join(filter(None, notes)),
             created_s=time.time(),
-            command=info.command if info is not None else (sys.executable, *sys.argv),
+            command=without_secrets(info.command if info else (sys.executable, *sys.argv)),
             cwd=info.cwd if info is not None else str(Path.cwd()),
             python=platform.python_version(),
             framework=self._framework,
