@@ -21,6 +21,8 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import Run, open_run
 from mothtrap.statistics.dtypes import NAMES, dtype_of
+from mothtrap.statistics.numpy import summarize
+from mothtrap.statistics.summary import STATISTICS, derive
 from mothtrap.store import layout
 
 Array = npt.NDArray[np.generic]
@@ -211,3 +213,39 @@ def test_a_damaged_value_is_named_and_never_returned(tmp_path: Path) -> None:
     with pytest.raises(DamagedDataError, match="step 2"):
         weight.at(2)
     assert np.array_equal(weight.at(4), values(4))
+
+
+def accumulated(folder: Path) -> Run:
+    """Step 0 with one copy, step 1 with one of each of three micro-batches."""
+    attempt = layout.create_run(folder / "x", info())
+    write_worker(
+        attempt,
+        record(0, defined=DEFINED, tensors=0, raw=(raw((0, values(0))),)),
+        record(1, tensors=0, raw=(raw(*((0, values(n)) for n in (10, 20))), raw((0, values(30))))),
+    )
+    return open_run(folder / "x")
+
+
+def test_copies_of_micro_batches_are_not_guessed(tmp_path: Path) -> None:
+    weight = accumulated(tmp_path).tensor("fc.weight")
+    for read in (weight.at, weight.shape_at):
+        with pytest.raises(StepUnavailableError, match=r"step 1 has 3 copies .* copy=0 to copy=2"):
+            read(1)
+        with pytest.raises(StepUnavailableError, match=r"no copy 3 of .*: that step has 3"):
+            read(1, copy=3)
+    assert [weight.at(1, copy=n)[0, 0] for n in (0, 1, 2, -1)] == [10, 20, 30, 30]
+    assert [key.step for key, _ in weight.values()] == [0, 1, 1, 1]
+    assert weight.raw_keys() == (key(0), key(1))
+    assert np.array_equal(weight.at(0), weight.at(0, copy=0))
+
+
+@pytest.mark.parametrize("statistic", sorted(STATISTICS))
+def test_statistics_of_copies_are_those_of_all_together(tmp_path: Path, statistic: str) -> None:
+    weight = accumulated(tmp_path).tensor("fc.weight")
+    together = summarize([np.concatenate([values(n) for n in (10, 20, 30)])], (statistic,))
+    (wanted,) = derive(together, statistic)
+    history = weight.history(statistic)
+    assert history.steps_S.tolist() == [0, 1]
+    np.testing.assert_allclose(history.values_S[1], wanted, rtol=1e-12)
+    if statistic in weight.statistics(1):
+        np.testing.assert_allclose(weight.statistics(1)[statistic], wanted, rtol=1e-12)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,11 +23,13 @@ from mothtrap.reader.rows import Piece, piece_of
 from mothtrap.reader.steps import StepState, Timeline
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.numpy import summarize
-from mothtrap.statistics.summary import STATISTICS, WIDTH, columns_for, derive
+from mothtrap.statistics.summary import STATISTICS, WIDTH, columns_for, derive, merge
 from mothtrap.store.progress import progress
 from mothtrap.store.raw_reading import RawRow, read_bytes
 
 Array = npt.NDArray[Any]
+_Place = tuple[Part, int, Piece, int]
+"""Where a copy of a tensor is: record and row."""
 _NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
@@ -111,10 +115,16 @@ class Tensor:
         self, mode: ModeName | None = None, worker: int | None = None
     ) -> tuple[StepKey, ...]:
         """Return the moments at which `at` has values of it, in order."""
-        return tuple(part.view.commits.key(c) for part, c, _, _ in self._raw_rows(mode, worker))
+        keys = (part.view.commits.key(c) for part, c, _, _ in self._raw_rows(mode, worker))
+        return tuple(dict.fromkeys(keys))
 
     def at(
-        self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
+        self,
+        step: int | StepKey,
+        mode: ModeName | None = None,
+        worker: int | None = None,
+        *,
+        copy: int | None = None,
     ) -> Array:
         """Return its values at a step, exactly as they were.
 
@@ -122,6 +132,8 @@ class Tensor:
             step: of the job; or one moment, where a step has several (evaluations).
             mode: None means train if it was captured then, else whatever was.
             worker: rank.
+            copy: which one, from 0, where a step has several of it: of micro-batches, or of
+                calls of one module. -1 is the last one.
 
         Returns:
             An array of the captured shape and type (bfloat16 and float8 are types of
@@ -129,23 +141,30 @@ class Tensor:
 
         Raises:
             StepUnavailableError: no values were kept at that step, or it has several
-                moments; says which there are. `StepNotYetError` if it has not come yet.
+                moments or copies; says which there are. `StepNotYetError` if it has not come
+                yet.
             DamagedDataError: the stored bytes are not what was written.
         """
-        part, commit, piece, row = self._find(step, mode, worker)
-        return _load(part, commit, piece, row)
+        return _load(*self._chosen(self._find(step, mode, worker), copy))
 
     def shape_at(
-        self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
+        self,
+        step: int | StepKey,
+        mode: ModeName | None = None,
+        worker: int | None = None,
+        *,
+        copy: int | None = None,
     ) -> tuple[int, ...]:
-        """Return its shape at a step at which its values were kept; raises as `at`."""
-        part, commit, piece, row = self._find(step, mode, worker)
-        return _raw_row(part, commit, piece, row).shape
+        """Return its shape at a step at which its values were kept; as `at`."""
+        return _raw_row(*self._chosen(self._find(step, mode, worker), copy)).shape
 
     def values(
         self, mode: ModeName | None = None, worker: int | None = None
     ) -> Iterator[tuple[StepKey, Array]]:
-        """Yield its values at every moment at which they were kept, one read each."""
+        """Yield its values at every moment at which they were kept, one read each.
+
+        Where a moment has several (micro-batches) its key comes with each, in their order.
+        """
         for part, commit, piece, row in self._raw_rows(mode, worker):
             yield part.view.commits.key(commit), _load(part, commit, piece, row)
 
@@ -153,6 +172,8 @@ class Tensor:
         self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
     ) -> dict[str, float]:
         """Return its statistics at a step: as captured, or else of its captured values.
+
+        Those of micro-batches are of all of them together.
 
         Args:
             step: see `at`.
@@ -170,8 +191,7 @@ class Tensor:
             row = self._summary(part, commit)
             if row is not None:
                 return _derived(row)
-        values = self.at(step, mode, worker)
-        return _derived(summarize([values], STATISTICS))
+        return _derived(_summary_of(self._find(step, mode, worker), STATISTICS))
 
     def history(
         self, statistic: str, mode: ModeName = Mode.TRAIN, worker: int | None = None
@@ -211,11 +231,11 @@ class Tensor:
         places = list(self._raw_rows(mode, worker))
         found, done = [], 0
         with progress("reading values", lambda: _bytes_of(places)) as told:
-            for part, commit, piece, row in places:
-                values = _load(part, commit, piece, row)
-                number = derive(summarize([values], (statistic,)), statistic)[0]
+            for (part, commit), copies in groupby(places, key=itemgetter(0, 1)):
+                of_step = list(copies)
+                number = derive(_summary_of(of_step, (statistic,)), statistic)[0]
                 found.append((int(part.view.commits.steps[commit]), float(number)))
-                done += values.nbytes
+                done += _bytes_of(of_step)
                 told(done)
         return found
 
@@ -231,9 +251,7 @@ class Tensor:
         parts = self._span.parts(self._worker(worker))
         return [(part, part.view.ids(self.identity)) for part in parts]
 
-    def _raw_rows(
-        self, mode: ModeName | None, worker: int | None
-    ) -> Iterator[tuple[Part, int, Piece, int]]:
+    def _raw_rows(self, mode: ModeName | None, worker: int | None) -> Iterator[_Place]:
         for part, ids in self._parts(worker):
             for piece in part.view.raw():
                 rows = np.flatnonzero(_are(piece.column("tensor"), ids))
@@ -255,9 +273,8 @@ class Tensor:
         ]
         return found[::-1]  # evaluations of a step come before it
 
-    def _find(
-        self, step: int | StepKey, mode: ModeName | None, worker: int | None
-    ) -> tuple[Part, int, Piece, int]:
+    def _find(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> list[_Place]:
+        """Return where the values of one moment are: of each copy, in order."""
         found = [
             (part, commit, *place)
             for part, commit in self._moments(step, mode, worker)
@@ -265,15 +282,30 @@ class Tensor:
         ]
         if not found:
             self._complain(step, mode, worker)
-        keys = [part.view.commits.key(commit) for part, commit, _, _ in found]
-        if len(found) > 1 and keys[0].mode is not Mode.TRAIN:
+        keys = list(dict.fromkeys(part.view.commits.key(commit) for part, commit, _, _ in found))
+        if len(keys) > 1 and keys[0].mode is not Mode.TRAIN:
             first, last = keys[-1], keys[0]
             raise StepUnavailableError(
                 f"step {first.step} has {len(keys)} moments of mode {first.mode} with "
                 f"{self.identity}: mode_step {first.mode_step} to {last.mode_step}; pass one of "
                 "them as a StepKey, see `raw_keys`"
             )
-        return found[0]
+        return [place for place in found if place[:2] == found[0][:2]]
+
+    def _chosen(self, copies: list[_Place], copy: int | None) -> _Place:
+        count = len(copies)
+        if copy is None and count > 1:
+            part, commit, _, _ = copies[0]
+            raise StepUnavailableError(
+                f"step {part.view.commits.key(commit).step} has {count} copies of {self.identity}, "
+                f"of micro-batches or calls: pass copy=0 to copy={count - 1}, or take all from "
+                "`values()`"
+            )
+        if copy is not None and not -count <= copy < count:
+            raise StepUnavailableError(
+                f"there is no copy {copy} of {self.identity}: that step has {count}, from 0"
+            )
+        return copies[copy or 0]
 
     def _complain(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> NoReturn:
         wanted = mode or (step.mode if isinstance(step, StepKey) else Mode.TRAIN)
@@ -338,8 +370,14 @@ def _load(part: Part, commit: int, piece: Piece, row: int) -> Array:
     return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape)
 
 
-def _bytes_of(places: Sequence[tuple[Part, int, Piece, int]]) -> int:
+def _bytes_of(places: Sequence[_Place]) -> int:
     return sum(int(piece.column("size")[row]) for _, _, piece, row in places)
+
+
+def _summary_of(copies: Sequence[_Place], statistics: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Statistics of values that were kept, of several as of one; float64, shape (1, F)."""
+    rows = [summarize([_load(*place)], statistics) for place in copies]
+    return rows[0] if len(rows) == 1 else merge(np.concatenate(rows))[None]
 
 
 def _derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:
