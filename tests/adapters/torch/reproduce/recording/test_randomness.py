@@ -71,7 +71,7 @@ def test_what_has_not_changed_is_the_same_object() -> None:
 def test_a_generator_that_lies_otherwise_in_memory_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(randomness, "_python_mark", lambda: ())
+    monkeypatch.setattr(randomness, "python_mark", lambda _: ())
     test_states_lead_to_the_same_numbers(1)
     reading = RandomStates()
     before = dict(reading.read())

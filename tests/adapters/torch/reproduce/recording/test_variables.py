@@ -7,10 +7,14 @@ import sys
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
-from mothtrap.adapters.torch.reproduce.recording import frame_variables
+from mothtrap.adapters.torch.reproduce.recording import frame_variables, variables
+from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
 from mothtrap.adapters.torch.reproduce.recording.variables import (
+    LEFT_ALONE,
+    MAX_MARKS,
     MAX_VALUES,
     SMALL_BYTES,
     ChangedVariables,
@@ -140,7 +144,7 @@ def test_frames_that_cannot_be_read_are_told(monkeypatch: Any) -> None:
     monkeypatch.setattr(frame_variables, "_locals", lambda frame: None)
     watch = ChangedVariables()
     assert unread() == set()
-    assert watch.unread == {"unread"}
+    assert list(watch.unread) == ["the variables of unread"]
 
 
 class Trainer:
@@ -182,3 +186,72 @@ class Net(torch.nn.Module):
 def test_attributes_of_a_model_belong_to_its_state() -> None:
     watch, net = ChangedVariables(), Net()
     assert not any("self" in name for _ in range(2) for name in net.train_on(watch))
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        random.Random(0),
+        np.random.RandomState(0),
+        np.random.default_rng(0),
+        *(np.random.Generator(kind(0)) for kind in (np.random.MT19937, np.random.Philox)),
+        np.random.Generator(np.random.SFC64(0)),
+        torch.Generator(),
+    ],
+    ids=lambda generator: type(getattr(generator, "bit_generator", generator)).__name__,
+)
+def test_every_draw_changes_the_mark_of_a_generator(generator: Any) -> None:
+    def draw() -> None:
+        if isinstance(generator, torch.Generator):
+            torch.rand(1, generator=generator)
+        elif isinstance(generator, random.Random):
+            generator.gauss(0.0, 1.0)  # made in pairs: the second one waits
+        else:
+            generator.normal()
+
+    for _ in range(5):
+        before = mark_of(generator)
+        assert mark_of(generator) == before
+        draw()
+        assert mark_of(generator) != before
+
+
+def test_marks_of_twisters_are_not_made_of_texts_or_many_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their 624 words, printed or put in a tuple at every call, cost a millisecond."""
+    with np.printoptions(threshold=4):
+        (state,) = mark_of(np.random.RandomState(0))
+    assert len(state["state"]["key"]) == 624 * 4
+    monkeypatch.setattr(random.Random, "getstate", None)
+    (state,) = mark_of(random.Random(0))
+    assert len(state) == 5
+
+
+def test_a_variable_that_holds_too_much_is_left_alone_for_a_while_and_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = []
+    parts = variables._parts
+    monkeypatch.setattr(variables, "_parts", lambda v: looked.append(len(v)) or parts(v))
+    watch, table, small = ChangedVariables(), [[0] * 50 for _ in range(50)], [1]
+    for _ in range(LEFT_ALONE):
+        table[0][0] += 1
+        small[0] += 1
+        names = _names(watch)
+    assert looked.count(50) <= MAX_MARKS // 50 + 2  # the table and some of its rows, once
+    assert "small" in names
+    assert "table" not in names
+    assert list(watch.unread) == ["the variable table: it holds too much to be compared"]
+    _names(watch)
+    assert looked.count(50) > MAX_MARKS // 50 + 2
+
+
+def test_all_variables_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variables, "MAX_MARKS_TOGETHER", 100)
+    watch = ChangedVariables()
+    one, two, three = [0] * 60, [0] * 60, [0] * 30
+    _names(watch)
+    one[0] = two[0] = three[0] = 1
+    assert _names(watch) >= {"one"}
+    assert next(iter(watch.unread)).startswith("the variable two:")

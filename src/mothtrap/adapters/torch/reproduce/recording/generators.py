@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
+from mothtrap.adapters.torch.reproduce.recording.randomness import python_mark
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Tree
 
@@ -79,6 +82,24 @@ def state_of(generator: Any) -> dict[str, Any]:
     if isinstance(generator, np.random.RandomState):
         return dict(generator.get_state(legacy=False))
     return dict(generator.bit_generator.state)
+
+
+def mark_of(generator: Any) -> Any:
+    """What tells a state of a generator of the user's own from another one, compared by value."""
+    if isinstance(generator, torch.Generator):
+        state = generator.get_state()
+        return (ctypes.string_at(state.data_ptr(), state.nbytes),)
+    if isinstance(generator, random.Random):
+        mark, own = python_mark(generator), generator.__dict__
+        return ((*mark, own.get("gauss_next")),) if mark else (generator.getstate(),)
+    return (_plain(state_of(generator)),)
+
+
+def _plain(state: Any) -> Any:
+    """A state without arrays, whose equality is one value."""
+    if isinstance(state, np.ndarray):
+        return state.tobytes()
+    return {k: _plain(v) for k, v in state.items()} if isinstance(state, dict) else state
 
 
 def _set_state(generator: Any, state: Mapping[str, Any]) -> None:

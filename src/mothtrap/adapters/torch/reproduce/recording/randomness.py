@@ -54,7 +54,7 @@ class RandomStates:
             yield name, known[1]
 
     def _of_python(self) -> dict[str, Any]:
-        mark, known = _python_mark(), self._python
+        mark, known = python_mark(_PYTHON), self._python
         if known is None or not mark or known[0] != (mark, _PYTHON.gauss_next):
             version, words, gauss = random.getstate()
             packed = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint32)
@@ -156,12 +156,15 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
         module.default_generators[device.index or 0].set_state(state)
 
 
-def _python_mark() -> Mark:
-    """What tells a state of Python's generator from another; empty where that is unknown.
+def python_mark(generator: random.Random) -> Mark:
+    """What tells a state of a generator of Python's from another; empty where that is unknown.
 
-    Asking for all of it makes 625 objects, at thirty times the price.
+    What it keeps of normal numbers, `gauss_next`, is not in it. Asking for all of the state
+    makes 625 objects, at thirty times the price.
     """
-    return _mark(id(_PYTHON) + object.__basicsize__, 0, 1) if _lies_as_known() else ()
+    if type(generator) is not random.Random or not _lies_as_known():
+        return ()
+    return _mark(id(generator) + object.__basicsize__, 0, 1)
 
 
 def _mark(address: int, position: int, words: int) -> Mark:
@@ -178,13 +181,14 @@ def _mark(address: int, position: int, words: int) -> Mark:
 
 @functools.cache
 def _lies_as_known() -> bool:
-    if type(_PYTHON) is not random.Random or sys.implementation.name != "cpython":
+    if sys.implementation.name != "cpython":
         return False
     own: type = random.Random.__bases__[0]  # the part of it that is written in C
     if own.__basicsize__ < object.__basicsize__ + 4 + 4 * _WORDS:
         return False
-    words = random.getstate()[1]
-    raw = ctypes.string_at(id(_PYTHON) + object.__basicsize__, 4 + 4 * _WORDS)
+    sample = random.Random(0)
+    words = sample.getstate()[1]
+    raw = ctypes.string_at(id(sample) + object.__basicsize__, 4 + 4 * _WORDS)
     position, *others = struct.unpack(f"i{_WORDS}I", raw)
     return bool((*others, position) == words)
 

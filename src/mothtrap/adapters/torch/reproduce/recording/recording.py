@@ -253,7 +253,7 @@ class Recording:
             return
         keys = sorted((key, series.site) for series in closed.series for key in series.losses)
         values = tuple(value for value, _ in losses.of([(site, key) for key, site in keys]))
-        entry = self._entry(self._now, closed.step, closed.optimizers, values)
+        entry = self._entry(self._now, closed.step, closed.optimizers, values, closed.skipped)
         sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
         sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
         self._ring.limit_bytes = self._limit_bytes - self.before.bytes_held
@@ -359,19 +359,20 @@ class Recording:
         step: int,
         optimizers: tuple[str, ...],
         losses: tuple[float, ...],
+        skipped: bool = False,
     ) -> Entry:
         copies: dict[str, Copy | Uncopied] = {}
         for noted in notes.events:
             copies |= noted.copies
-        unread = [f"the variables of {name}" for name in sorted(self._variables.unread)]
         recorded = RecordedStep(
             step=step,
             events=tuple(noted.event for noted in notes.events),
             optimizers=optimizers,
             losses=losses,
             carried=notes.carried,
+            skipped=skipped,
             rates=notes.rates,
-            missing=(*self.blind, *unread, *notes.missing),
+            missing=(*self.blind, *self._variables.unread, *notes.missing),
         )
         return Entry(recorded, copies)
 

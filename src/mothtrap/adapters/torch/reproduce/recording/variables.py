@@ -8,7 +8,6 @@ values are not held: tensors and arrays are known by weak references.
 
 from __future__ import annotations
 
-import ctypes
 import random
 import sys
 import types
@@ -24,7 +23,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.reproduce.recording.frame_variables import variables
-from mothtrap.adapters.torch.reproduce.recording.generators import state_of
+from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 """Tensors that are kept although they have not changed: each, and together."""
@@ -32,6 +31,11 @@ MAX_VALUES = 64
 """Values in a container: longer ones are histories, or data. Chosen by hand."""
 MAX_DEPTH = 4
 """Containers in containers."""
+MAX_MARKS, MAX_MARKS_TOGETHER = 256, 2000
+"""Values in one variable that are compared, in containers in containers, and in all variables
+of one call: some 100 microseconds. Chosen by hand."""
+LEFT_ALONE = 256
+"""Calls in which a variable that holds more is not looked at again."""
 OWNER = "self"
 """The variable whose attributes are looked at, too; a model's have their own place in a state."""
 MAX_CODES = 128
@@ -50,13 +54,20 @@ _SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
 
 
 class ChangedVariables:
-    """Remembers how variables were when a piece of code first called a model."""
+    """Remembers how variables were when a piece of code first called a model.
+
+    Attributes:
+        unread: what could not be looked at, in words.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[CodeType, str], dict[str, Any]] = {}
         self._kinds: dict[type, int] = {}
         self._owner: object = None
-        self.unread: set[str] = set()
+        self._marks = _Marks()
+        self._alone: dict[tuple[CodeType, str], int] = {}
+        self._calls = 0
+        self.unread: dict[str, None] = {}
 
     def of(self, frame: FrameType | None) -> Iterator[tuple[str, Any]]:
         """Yield name and value of the variables of a frame that have changed.
@@ -66,11 +77,13 @@ class ChangedVariables:
         Args:
             frame: that calls a model; of a comprehension also the function around it.
         """
+        self._calls += 1
+        self._marks.left = MAX_MARKS_TOGETHER
         while frame is not None:
             code = frame.f_code
             named = variables(frame)
             if named is None:
-                self.unread.add(code.co_name)
+                self.unread[f"the variables of {code.co_name}"] = None
             else:
                 yield from self._changed(code, named)
                 yield from self._attributes(code)
@@ -114,7 +127,7 @@ class ChangedVariables:
                 elif type(before) is not type(value) or before != value:
                     yield prefix + name, value
                 continue
-            mark = _state_of(value) if kind == _GENERATOR else _safe_mark(value, kind, kinds)
+            mark = mark_of(value) if kind == _GENERATOR else self._mark(code, name, value, kind)
             if mark is None:
                 continue
             size = _small_size(value, kind)
@@ -125,6 +138,71 @@ class ChangedVariables:
                 yield prefix + name, value
             if first:
                 seen[name] = mark
+
+    def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
+        """What tells a value from another one later; None where it is not to be kept."""
+        if self._alone and self._alone.get((code, name), 0) > self._calls:
+            return None
+        try:
+            return self._marks.of(value, kind, self._kinds)
+        except _TooManyError:
+            if len(self._alone) >= MAX_CODES:
+                del self._alone[next(iter(self._alone))]
+            self._alone[code, name] = self._calls + LEFT_ALONE
+            self.unread[f"the variable {name}: it holds too much to be compared"] = None
+        except Exception:  # whatever an object of the user's raises
+            pass
+        return None
+
+
+class _TooManyError(Exception):
+    """There are more values than are compared."""
+
+
+class _Marks:
+    """Makes marks: what tells a value from another one later.
+
+    Attributes:
+        left: values that may still be looked at.
+    """
+
+    def __init__(self) -> None:
+        self.left = MAX_MARKS_TOGETHER
+        self._until = 0
+
+    def of(self, value: Any, kind: int, kinds: dict[type, int]) -> Any:
+        """The mark of a variable; None where it is not to be kept.
+
+        Raises:
+            _TooManyError: it holds too much.
+        """
+        self._until = max(0, self.left - MAX_MARKS)
+        return self._mark(value, kind, kinds, 0)
+
+    def _mark(self, value: Any, kind: int, kinds: dict[type, int], depth: int) -> Any:
+        self.left -= 1
+        if self.left < self._until:
+            raise _TooManyError
+        if kind == _VALUE:
+            return None if _is_long(value) else (value,)
+        if kind == _TENSOR:
+            if value.grad_fn is not None:  # known by what it was computed from
+                return None
+            return weakref.ref(value), -1 if value.is_inference() else value._version
+        if kind == _ARRAY:
+            return weakref.ref(value), _glimpse(value)
+        if kind != _CONTAINER or depth > MAX_DEPTH:
+            return None
+        parts = _parts(value)
+        if parts is None:
+            return None
+        marks: list[Any] = [type(value)]
+        for part in parts:
+            kind = kinds.get(type(part), -1)
+            if kind < 0:
+                kind = kinds[type(part)] = _kind_of(type(part))
+            marks.append(self._mark(part, kind, kinds, depth + 1))
+        return marks
 
 
 def _kind_of(cls: type) -> int:
@@ -152,47 +230,6 @@ def _small_size(value: Any, kind: int) -> int:
         return 0
     size = int(value.nbytes) if kind == _ARRAY or value.layout is torch.strided else 0
     return size if size <= SMALL_BYTES else 0
-
-
-def _mark(value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
-    """What tells a value from another one later; None where it is not to be kept."""
-    if kind == _VALUE:
-        return None if _is_long(value) else (value,)
-    if kind == _TENSOR:
-        if value.grad_fn is not None:  # known by what it was computed from
-            return None
-        return weakref.ref(value), -1 if value.is_inference() else value._version
-    if kind == _ARRAY:
-        return weakref.ref(value), _glimpse(value)
-    if kind != _CONTAINER or depth > MAX_DEPTH:
-        return None
-    parts = _parts(value)
-    return None if parts is None else [type(value), *_marks(parts, kinds, depth + 1)]
-
-
-def _safe_mark(value: Any, kind: int, kinds: dict[type, int]) -> Any:
-    try:
-        return _mark(value, kind, kinds)
-    except Exception:  # whatever an object of the user's raises
-        return None
-
-
-def _state_of(generator: Any) -> Any:
-    """The state of a generator of the user's own, as a plain value."""
-    if isinstance(generator, torch.Generator):
-        state = generator.get_state()
-        return (ctypes.string_at(state.data_ptr(), state.nbytes),)
-    if isinstance(generator, random.Random):
-        return (generator.getstate(),)
-    return (repr(state_of(generator)),)
-
-
-def _marks(parts: list[Any], kinds: dict[type, int], depth: int) -> Iterator[Any]:
-    for part in parts:
-        kind = kinds.get(type(part))
-        if kind is None:
-            kind = kinds[type(part)] = _kind_of(type(part))
-        yield _mark(part, kind, kinds, depth)
 
 
 def _parts(value: Any) -> list[Any] | None:
