@@ -43,6 +43,12 @@ BAD = ReplayResult(
 )
 
 
+def test_what_was_compared_is_said() -> None:
+    found = ReplayResult(reached=True, match=True, compared=1, losses_compared=1, losses=(1.0,))
+    text = as_text(SNAPSHOT, [found], "seen")
+    assert "the same to the last bit (the loss alone: the run kept no gradients to compare)" in text
+
+
 def test_a_match_says_operation_place_and_rows() -> None:
     text = as_text(SNAPSHOT, [BAD], "seen", warnings=["train.py was changed"])
     assert text.splitlines() == [

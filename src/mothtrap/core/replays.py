@@ -61,21 +61,22 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one process saw of the step.
 
     `reached`: the step was done, to where its optimizer would apply it. `match`: its losses
-    and gradients, `compared` in number, are those of the run to the last bit; None where that
-    cannot be said, for the reason in `notes`. `losses` are its own, in order. `exception` is
-    what ended it, `Type: text`, at `raised_at`. `nonfinite`: a loss or an applied gradient is
-    not finite. `instead` says what was reached where the step was not. `module`,
-    `operation`, `location` and `rows` are what was narrowed down, in words: `told`. `suspects`
-    are rows whose results were bad, `holder` what was bad when it came in: `weight fc.weight`,
-    `batch_rows` the size of the batch, `samples` what each of the rows is in the data, where
-    that is known. `uncopied`: nothing was narrowed down, since the process
-    cannot be copied.
+    and gradients, `compared` in number (`losses_compared` of them losses), or its exception
+    are those of the run to the last bit; None where that cannot be said, for the reason in
+    `notes`. `losses` are its own, in order. `exception` is what ended it, `Type: text`, at
+    `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says
+    what was reached where the step was not. `module`, `operation`, `location` and `rows`
+    are what was narrowed down, in words: `told`. `suspects` are rows whose results were
+    bad, `holder` what was bad when it came in: `weight fc.weight`, `batch_rows` the size of
+    the batch, `samples` what each of the rows is in the data, where that is known.
+    `uncopied`: nothing was narrowed down, since the process cannot be copied.
     """
 
     rank: int = 0
     reached: bool = False
     match: bool | None = None
     compared: int = 0
+    losses_compared: int = 0
     difference: Difference | None = None
     losses: tuple[float, ...] = ()
     nonfinite: bool = False

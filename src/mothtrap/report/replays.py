@@ -121,8 +121,7 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
     if match:
         shown = results[0]
         what = "the same exception" if shown.exception else "the same to the last bit"
-        count = sum(result.compared for result in results)
-        return style.paint(what, "green") + (f" ({count_of(count, 'digest')})" if count else "")
+        return style.paint(what, "green") + _compared(results)
     differs = next(r.difference for r in results if r.match is False)
     if differs is None:
         return style.paint("not the same", "yellow")
@@ -134,6 +133,18 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
     first = f"the loss at {name}" if differs.kind == "loss" else f"the gradient of {name}"
     gone = " is missing" if differs.found is None else " differs first"
     return style.paint("not the same", "yellow") + f": {first}{gone}"
+
+
+def _compared(results: Sequence[ReplayResult]) -> str:
+    """What was compared."""
+    count = sum(result.compared for result in results)
+    losses = sum(result.losses_compared for result in results)
+    if not count:
+        return ""
+    if count == losses:
+        what = "the loss" if losses == 1 else f"{losses} losses"
+        return f" ({what} alone: the run kept no gradients to compare)"
+    return f" ({count_of(count, 'digest')})"
 
 
 def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:

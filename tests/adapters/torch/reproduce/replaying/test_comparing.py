@@ -44,13 +44,28 @@ def test_the_first_difference_is_named(found: Truth, difference: tuple[str, ...]
     assert compared(found, EXPECTED, (), ()).match is False
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("RuntimeError: DataLoader worker (pid 1234) is killed", True),
+        ("OutOfMemoryError: CUDA out of memory. Tried to allocate 1.25 GiB. 300.50 MiB free", True),
+        ("IndexError: index 17 is out of bounds", False),
+    ],
+)
+def test_numbers_of_processes_and_of_free_memory_are_no_difference(text: str, same: bool) -> None:
+    other = text.translate(str.maketrans("1235", "7986")).replace("GiB", "MiB")
+    result = compared(changed(exception=other), changed(exception=text), (), ())
+    assert result.match is same
+
+
 def test_gradients_of_others_do_not_count() -> None:
     found = changed(gradients={**EXPECTED.gradients, "left over": "x"})
     assert first_difference(found, EXPECTED) is None
 
 
-def test_without_a_truth_nothing_is_claimed() -> None:
-    result = compared(changed(), None, (1.0,), ())
+@pytest.mark.parametrize("expected", [None, Truth()])
+def test_without_a_truth_nothing_is_claimed(expected: Truth | None) -> None:
+    result = compared(changed(), expected, (1.0,), ())
     assert result.match is None
     assert result.notes == ("the run kept no digests to compare with",)
 

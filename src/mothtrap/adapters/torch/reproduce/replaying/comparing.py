@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import traceback
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from mothtrap.core.snapshots import Truth
 
 MAX_GRADIENTS = 32
 """Parameters named whose gradients are not finite."""
+_NUMBERED = re.compile(r"out of memory|can't allocate|\bpid\b", re.IGNORECASE)
 
 
 class Comparison:
@@ -72,24 +74,27 @@ def compared(
         losses: of its backwards, in order.
         bad: parameters whose gradients are not finite.
     """
-    notes = () if expected is not None else ("the run kept no digests to compare with",)
-    difference = first_difference(found, expected) if expected is not None else None
+    expected = expected or Truth()
+    count = len(expected.losses) + len(expected.gradients)
+    known = count > 0 or expected.exception is not None
+    difference = first_difference(found, expected) if known else None
     return ReplayResult(
         reached=True,
-        match=None if expected is None else difference is None,
-        compared=0 if expected is None else len(expected.losses) + len(expected.gradients),
+        match=difference is None if known else None,
+        compared=count,
+        losses_compared=len(expected.losses),
         difference=difference,
         losses=losses,
         nonfinite=bool(bad) or not all(map(math.isfinite, losses)),
         nonfinite_gradients=bad[:MAX_GRADIENTS],
         exception=found.exception,
-        notes=notes,
+        notes=() if known else ("the run kept no digests to compare with",),
     )
 
 
 def first_difference(found: Truth, expected: Truth) -> Difference | None:
     """The first loss, then gradient, then exception that is not what is expected."""
-    if found.exception != expected.exception:
+    if _without_numbers(found.exception) != _without_numbers(expected.exception):
         return Difference(
             kind="exception",
             name="exception",
@@ -105,6 +110,13 @@ def first_difference(found: Truth, expected: Truth) -> Difference | None:
                 kind="gradient", name=name, found=found.gradients.get(name), expected=digest
             )
     return None
+
+
+def _without_numbers(exception: str | None) -> str | None:
+    """The text of an exception; of one that names what is free, or a process, without that."""
+    if exception is None or not _NUMBERED.search(exception):
+        return exception
+    return re.sub(r"[\d.]+ ?[KMGT]?i?B?", "N", exception)
 
 
 def raised_at(error: BaseException) -> str | None:
