@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +20,11 @@ from mothtrap.reader.parts import Part
 from mothtrap.reader.run import Run
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.summary import STATISTICS, WIDTH, derive
+from mothtrap.store.progress import progress, size_of
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
 from mothtrap.store.worker_reading import EventReader, ReadState
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +68,7 @@ def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Ite
     for part in run.parts(worker):
         tensors: dict[int, TensorInfo] = {}
         state = ReadState(part.view.folder)
-        for record in state.poll():
+        for record in _shown("numbers", part, state.poll(), partial(_bytes_of_numbers, part)):
             tensors |= dict(record.defined)
             if _counts(part, record.key, choice):
                 yield Recorded(attempt=part.attempt, record=record, tensors=tensors)
@@ -80,7 +85,7 @@ def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iter
         tensors: dict[int, TensorInfo] = {}
         folder = part.view.folder
         index, reader = RawIndex(folder), EventReader(folder)
-        for events in reader.poll():
+        for events in _shown("tensors", part, reader.poll(), partial(_bytes_of_tensors, part)):
             tensors |= dict(events.defined)
             rows = index.take(events)
             if not _counts(part, events.key, choice):
@@ -118,6 +123,23 @@ def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo,
         if tensor is not None and choice.has_tensor(tensor):
             rows = {name: values[row] for name, values in found.items()}
             yield tensor, {name: value for name, (value, present) in rows.items() if present}
+
+
+def _shown(what: str, part: Part, items: Iterable[T], size_bytes: Callable[[], int]) -> Iterator[T]:
+    """Yield what there is of each record; on a terminal show how far it is, where that is long."""
+    told_of = f"exporting {what} of {part.view.folder.name}"
+    with progress(told_of, size_bytes, parts=len(part.view.commits)) as told:
+        for done, item in enumerate(items, 1):
+            yield item
+            told(done)
+
+
+def _bytes_of_numbers(part: Part) -> int:
+    return sum(size_of(part.view.folder, kind) for kind in ("events", "stats", "scalars"))
+
+
+def _bytes_of_tensors(part: Part) -> int:
+    return sum(int(piece.column("size").sum()) for piece in part.view.raw())
 
 
 def _counts(part: Part, key: StepKey, choice: Choice) -> bool:
