@@ -266,3 +266,17 @@ def test_memory_that_is_written_to_past_the_framework_is_seen_to_be() -> None:
     assert [array.data.view(np.float32)[0] for array in arrays] == [0, 1, 2]
     copies.new_batch()
     assert copies.tree(batch, "a batch") == trees[-1]
+
+
+def test_what_is_large_is_handed_on_as_it_was_copied() -> None:
+    """A ring of them would be copied once more, on the thread that trains."""
+    copies, value = Copies(1 << 20), torch.ones(POOLED_BYTES // 4)
+    tree = copies.tree(value, "a batch")
+    (copy,) = copies.take()[0].values()
+    array = copy.array()
+    assert (array.dtype, array.shape) == ("float32", (POOLED_BYTES // 4,))
+    assert copy.array().data is array.data  # type: ignore[union-attr]
+    del copy
+    copies.tree(torch.zeros(POOLED_BYTES // 4), "the next batch")
+    assert tree == {"tensor": "s1"}
+    assert (array.data.view(np.float32) == 1).all()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
-from mothtrap.core.snapshots import ForwardCalled, KeptStep, Truth
+from mothtrap.core.snapshots import KeptStep, Truth
 from mothtrap.snapshot.retention import BASE, is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
@@ -42,7 +42,7 @@ class SnapshotTaking:
     def __init__(self, tracer: Tracer) -> None:
         config = tracer.config
         self.active = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
-        self.truth = StepTruth(tracer.optimizers)
+        self.truth = StepTruth(tracer.optimizers, remembers=config.snapshot_every > 0)
         self._tracer = tracer
         self._every, self._at = config.snapshot_every, frozenset(config.snapshot_at)
         self._limit_bytes = config.snapshot_mb * 2**20
@@ -125,7 +125,7 @@ class SnapshotTaking:
         """Nothing more will come; `error` is the uncaught one that ended the script."""
         if not self.active:
             return
-        if isinstance(error, Exception) and self._tracer.recording.current().recorded.events:
+        if isinstance(error, Exception) and self._tracer.recording.has_begun():
             text = f"{type(error).__name__}: {error}"
             self._take_onset(Wish(reason="exception"), self.truth.tell((), exception=text))
         self._ended = True
@@ -196,7 +196,7 @@ class SnapshotTaking:
         tracer = self._tracer
         current = tracer.recording.current()
         step = current.recorded.step
-        state = None if has_state else self._state(wish, fed=_has_forward(current))
+        state = None if has_state else self._state(wish, fed=tracer.recording.has_forward())
         if state is None and not has_state:
             return
         self._taken, self._taken_for = step, wish.reason
@@ -253,8 +253,7 @@ class SnapshotTaking:
             note = f"{wish.reason} is about step {step}, which is not in memory any more"
             self._take_now(Wish(reason=f"{wish.reason} ({note})", request=wish.request))
             return
-        current = self._tracer.recording.current()
-        state = self._state(wish, fed=_has_forward(current))
+        state = self._state(wish, fed=self._tracer.recording.has_forward())
         if state is None:
             return
         self._put(
@@ -328,8 +327,3 @@ class SnapshotTaking:
     def _refuse(self, wish: Wish, why: str) -> None:
         if self._sink is not None:
             self._sink.refused(wish, self._tracer.grouper.step, why)
-
-
-def _has_forward(kept: KeptStep) -> bool:
-    events: Any = kept.recorded.events
-    return any(isinstance(event, ForwardCalled) for event in events)

@@ -25,10 +25,11 @@ class StepTruth:
 
     Args:
         optimizers: name the parameters.
+        remembers: earlier steps may be asked for, see `told`.
     """
 
-    def __init__(self, optimizers: OptimizerWatch) -> None:
-        self._optimizers = optimizers
+    def __init__(self, optimizers: OptimizerWatch, *, remembers: bool = False) -> None:
+        self._optimizers, self._remembers = optimizers, remembers
         self._losses: dict[str, torch.Tensor] = {}
         self._calls: dict[str, int] = {}
         self._past: dict[int, dict[str, str]] = {}
@@ -58,7 +59,7 @@ class StepTruth:
 
         Of losses on an accelerator these are not taken: each would be waited for.
         """
-        if self._losses and all(root.is_cpu for root in self._losses.values()):
+        if self._remembers and self._losses and all(root.is_cpu for root in self._losses.values()):
             self._past[step] = {site: _hex(root) for site, root in self._losses.items()}
             if len(self._past) > PAST_STEPS:
                 del self._past[next(iter(self._past))]

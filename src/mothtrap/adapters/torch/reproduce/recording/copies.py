@@ -75,11 +75,17 @@ class Copy:
         self.nbytes = int(value.nbytes)
 
     def array(self) -> Array:
-        """The value as it goes into a file: a copy, on the host."""
-        if isinstance(self._value, torch.Tensor):
+        """The value as it goes into a file, on the host; nobody writes to it.
+
+        What is large there is not copied again: its memory is used again by nobody who has it.
+        """
+        if not isinstance(self._value, torch.Tensor):
+            raw = self._value.reshape(-1).view(np.uint8)
+            return Array(dtype=self._value.dtype.name, shape=self._value.shape, data=raw)
+        if self._block is None:
             return array_of(self._value)
-        raw = self._value.reshape(-1).view(np.uint8).copy()
-        return Array(dtype=self._value.dtype.name, shape=self._value.shape, data=raw)
+        name, shape = _DTYPES[self._value.dtype], tuple(self._value.shape)
+        return Array(dtype=name, shape=shape, data=self._block)
 
     def same_bytes(self, array: npt.NDArray[Any]) -> bool:
         """Whether a numpy array holds what this copy does."""

@@ -113,6 +113,14 @@ class Recording:
         """The step in progress, so far."""
         return self._entry(self._now, self._job.grouper.step, (), ()).kept()
 
+    def has_begun(self) -> bool:
+        """Whether anything was noted of the step in progress."""
+        return bool(self._now.events)
+
+    def has_forward(self) -> bool:
+        """Whether a model was called in the step in progress."""
+        return any(isinstance(noted.event, ForwardCalled) for noted in self._now.events)
+
     @property
     def bytes_held(self) -> int:
         """Memory of the copies in the ring."""
