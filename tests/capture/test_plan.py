@@ -7,7 +7,7 @@ import pytest
 from tests.capture.recording import Job
 
 from mothtrap.capture.plan import Plan, in_force
-from mothtrap.capture.selection import Stream, of_collection, streams
+from mothtrap.capture.selection import MAX_ANSWERS, Selection, Stream, of_collection, streams
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest
@@ -259,7 +259,78 @@ def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> Non
     plan = Plan((*lost, *made(statistics=("l2",)), *waiting), overhead=0.0)
     plan.define(0, GRADIENT)
     plan.begin(0)
-    assert plan.take_dropped() == []
-    [unfound] = plan.take_dropped(last=True)
+    assert plan.take_told() == []
+    [unfound] = plan.take_told(last=True)
     assert isinstance(unfound, Blind)
     assert unfound.what == "collection lost"
+
+
+def captured(plan: Plan, mode: Mode, mode_steps: range) -> list[int]:
+    """The steps of an evaluation at which something is due."""
+    found = []
+    for forward in mode_steps:
+        plan.begin_forward()
+        found += [forward] * plan.is_due("activation", mode)
+        plan.end_forward(StepKey(step=plan.step, mode=mode, mode_step=forward))
+    return found
+
+
+def test_what_is_asked_of_evaluations_counts_from_the_next_of_them() -> None:
+    """Not from the train step: after 5,000 steps the first 4,800 forwards would be left out."""
+    plan = Plan((), 0.0)
+    plan.begin(100)
+    assert captured(plan, Mode.EVAL, range(7)) == []
+    hidden = Collection(tensors=("activations",), modes=("eval", "train"), every=2)
+    plan.change(request(add={"hidden": hidden}), 101)
+    plan.begin(101)
+    assert captured(plan, Mode.EVAL, range(7, 12)) == [7, 9, 11]
+    assert due_steps(plan, range(101, 105), "activation") == [101, 103]
+
+
+def test_what_is_asked_for_some_steps_counts_those_of_its_mode_and_is_then_out_of_force() -> None:
+    plan = Plan((), 0.0)
+    plan.begin(100)
+    assert captured(plan, Mode.EVAL, range(7)) == []
+    hidden = Collection(tensors=("activations",), modes=("eval",))
+    asked = Collection(tensors=("gradients",), every=2)
+    plan.change(request(add={"hidden": hidden, "asked": asked}, for_steps=4), 101)
+    assert due_steps(plan, range(101, 140)) == [101, 103]
+    assert in_force(plan.streams) == ("hidden",)  # no evaluation has come
+    assert captured(plan, Mode.EVAL, range(7, 20)) == [7, 8, 9, 10]
+    plan.begin(140)
+    assert plan.streams == ()
+    ended = [o for o in plan.take_told() if isinstance(o, CaptureChanged)]
+    assert [(o.request, o.from_step, o.collections) for o in ended] == [
+        ("", 105, ("hidden",)),
+        ("", 140, ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "for_steps", "due"),
+    [
+        ({"every": 3}, 7, [100, 103, 106]),
+        ({"start": 2, "stop": 5}, None, [102, 103, 104]),
+        ({"steps": (1, 3, 9)}, None, [101, 103, 109]),
+        ({"steps": (1, 3, 9)}, 4, [101, 103]),
+        ({"steps": (8, 9)}, 4, []),
+        ({"logarithmic": True}, None, [*range(100, 111), 120, 130]),
+    ],
+)
+def test_schedules_of_a_request_count_from_its_first_step(
+    fields: dict[str, object], for_steps: int | None, due: list[int]
+) -> None:
+    plan = Plan((), 0.0)
+    collection = Collection(tensors=("gradients",), **fields)  # type: ignore[arg-type]
+    plan.change(request(add={"mine": collection}, for_steps=for_steps), 100)
+    assert due_steps(plan, range(100, 135)) == due
+
+
+def test_what_is_remembered_of_tensors_is_bounded() -> None:
+    found = [made(f"c{n}", tensors=("gradients",), statistics=("l2",))[0] for n in range(9)]
+    selection = Selection(tuple(found))
+    selection.define(0, GRADIENT)
+    for number in range(2**9):
+        active = frozenset(s.name for n, s in enumerate(found) if number >> n & 1)
+        assert selection.statistics(0, active) == ({"l2"} if active else frozenset())
+    assert len(selection._wanted) <= MAX_ANSWERS

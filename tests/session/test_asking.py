@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 from tests.harness.running import MOTHTRAP, TIMEOUT_S, environment, finish, observed, run, start
-from tests.reader.runs import DEAD_PID, info
+from tests.reader.runs import DEAD_PID, info, write_worker
+from tests.store.records import record
 
 import mothtrap
+from mothtrap.core.collections import Collection
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged
 from mothtrap.reader.run import Run
 from mothtrap.session.asking import ask, in_force
+from mothtrap.store import control as store
 from mothtrap.store import layout
 
 PROGRAM = Path(__file__).with_name("endless_training.py")
@@ -89,7 +92,7 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
     removed = job.ask("--remove", "mine")
     gone = first_step(removed)
     listed = job.ask("--list")
-    assert [line.partition(": ")[0] for line in listed.stdout.splitlines()] == ["gradients:0.*"]
+    assert listed.stdout.splitlines() in ([], [line]), "it is listed until its 20 steps are over"
     refused = job.ask("--remove", "mien")
     assert refused.returncode == 2
     assert "no collection 'mien' is in force" in refused.stderr
@@ -102,7 +105,9 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
     assert found == [digests[step] for step in steps]
     weights = [key.step for key in stored.tensor("weight:0.weight").raw_keys()]
     assert weights == list(range(later, gone, 100))
-    answers = stored.observations(CaptureChanged)
+    changes = stored.observations(CaptureChanged)
+    assert ("", first + 20) in [(change.request, change.from_step) for change in changes]
+    answers = [change for change in changes if change.request]
     assert [answer.from_step for answer in answers[:3]] == [first, later, gone]
     assert [bool(answer.error) for answer in answers] == [False, False, False, True]
     assert stored.tool_errors == ()
@@ -129,6 +134,21 @@ def test_a_job_that_has_ended_cannot_be_asked(tmp_path: Path) -> None:
         ask(path, CaptureRequest(id="1", attempt=1), 1.0)
     assert in_force(path) == {}
     assert not (path / "control").exists()
+
+
+def test_what_was_asked_for_some_steps_is_not_in_force_when_they_are_over(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "digits"
+    attempt = layout.create_run(path, info(pid=DEAD_PID))
+    asked = {name: Collection(tensors=("gradients",)) for name in ("short", "long")}
+    store.send(path, CaptureRequest(id="1", attempt=1, add=asked, for_steps=2))
+    came = CaptureChanged(step=2, request="1", from_step=3, collections=("short", "long"))
+    log = write_worker(attempt, record(2, observations=(came,)), seal=False)
+    assert list(in_force(path)) == ["short", "long"]
+    went = CaptureChanged(step=5, request="", from_step=5, collections=("long",))
+    log.append([record(5, observations=(went,))])
+    assert list(in_force(path)) == ["long"]
 
 
 def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:

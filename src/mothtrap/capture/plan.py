@@ -6,14 +6,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.selection import RAW, Groups, Selection, Stream, of_collection
-from mothtrap.core.collections import REQUEST
+from mothtrap.capture.requested import requested
+from mothtrap.capture.selection import RAW, Groups, Selection, Stream
 from mothtrap.core.control import CaptureRequest
-from mothtrap.core.observations import Blind, Dropped
+from mothtrap.core.observations import Blind, CaptureChanged, Dropped
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
@@ -49,7 +47,8 @@ class Plan:
         self._exhausted: set[str] = set()
         self._thinned: dict[str, int] = {}
         self._due: dict[tuple[str, Mode, str], bool] = {}
-        self._dropped: list[Dropped] = []
+        self._has_ending = False
+        self._told: list[Dropped | CaptureChanged] = []
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -67,6 +66,8 @@ class Plan:
         """Decide what is captured in the train step that begins."""
         self.step = self._mode_steps[Mode.TRAIN] = step
         self._admitted.clear()
+        if self._has_ending:
+            self._leave_what_is_over()
         while self._called:
             self._open(self._called.popleft())
         for mode in self._modes:
@@ -171,22 +172,22 @@ class Plan:
         """
         gone = {*request.add, *request.remove}
         kept = [s for s in self.streams if not s.collection or s.collection not in gone]
-        added: list[Stream] = []
-        for name, collection in request.add.items():
-            timed = replace(collection, start=collection.start + step)
-            if request.for_steps is not None:
-                timed = replace(timed, on=(REQUEST,), for_steps=request.for_steps)
-            added += of_collection(name, timed)
-        for stream in added:
-            self._exhausted.discard(stream.name)
-            self._used_bytes.pop(stream.name, None)
-            self._open_until[stream.name] = step + stream.for_steps
+        for stream in self.streams:
+            if stream.collection in gone:
+                self._forget(stream.name)
+        first = {mode: self._next(mode) for mode in MODES} | {Mode.TRAIN: step}
+        added = [
+            stream
+            for name, collection in request.add.items()
+            for stream in requested(name, collection, first, request.for_steps)
+        ]
+        self._has_ending = self._has_ending or request.for_steps is not None
         wanted = self._selection.change((*kept, *added))
         self._modes = MODES  # also those in which something is due no more
         return wanted
 
-    def take_dropped(self, *, last: bool = False) -> list[Dropped | Blind]:
-        """Return what was given up since the last call.
+    def take_told(self, *, last: bool = False) -> list[Dropped | CaptureChanged | Blind]:
+        """Return what was given up, and what has come to its end, since the last call.
 
         Args:
             last: nothing more will come: tell also of what is still being thinned, and of
@@ -199,8 +200,33 @@ class Plan:
             reason = "no tensor that was seen matches it, or its schedule named no step of the run"
             for name in self._selection.idle_collections():
                 unfound.append(Blind(step=self.step, what=f"collection {name}", reason=reason))
-        dropped, self._dropped = self._dropped, []
-        return [*dropped, *unfound]
+        told, self._told = self._told, []
+        return [*told, *unfound]
+
+    def _next(self, mode: Mode) -> int:
+        """The next step of a mode."""
+        key = self._evaluated
+        return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
+
+    def _leave_what_is_over(self) -> None:
+        """Put out of force what was asked for some steps that have passed."""
+        steps = {mode: self._next(mode) for mode in MODES}
+        over = {s.name for s in self.streams if s.ends and s.is_over(steps)}
+        if not over:
+            return
+        for name in over:
+            self._forget(name)
+        self._selection.change(tuple(s for s in self.streams if s.name not in over))
+        self._has_ending = any(stream.ends for stream in self.streams)
+        left = in_force(self.streams)
+        self._told.append(
+            CaptureChanged(step=self.step, request="", from_step=self.step, collections=left)
+        )
+
+    def _forget(self, name: str) -> None:
+        self._exhausted.discard(name)
+        self._used_bytes.pop(name, None)
+        self._open_until.pop(name, None)
 
     def _scheduled(self) -> tuple[Mode, ...]:
         """The modes in which anything is ever due."""
@@ -229,7 +255,9 @@ class Plan:
     def _is_open(self, stream: Stream) -> bool:
         if stream.name in self._exhausted:
             return False
-        return not stream.on or self.step < self._open_until.get(stream.name, 0)
+        if not stream.on or stream.ends:
+            return True
+        return self.step < self._open_until.get(stream.name, 0)
 
     def _open(self, code: str) -> None:
         for stream in self.streams:
@@ -246,7 +274,7 @@ class Plan:
             self._drop(stream, count, "the share of the training time (overhead)")
 
     def _drop(self, stream: Stream, count: int, spent: str) -> None:
-        self._dropped.append(
+        self._told.append(
             Dropped(step=self.step, what=stream.name, count=count, reason=f"{spent} is used up")
         )
 

@@ -298,7 +298,7 @@ class Recorder(Generic[ArrayT]):
         """Hand on the last facts; nothing is said of a process that never stepped."""
         if self._opened:
             self._tell_forwards(self._steps)
-            self._observations += self._plan.take_dropped(last=True)
+            self._observations += self._plan.take_told(last=True)
             self._observations += self.changes.settle(self.step, ended=True)
             self.hand_on_facts(ending)
 
@@ -387,7 +387,7 @@ class Recorder(Generic[ArrayT]):
 
     def _tell_raw_dropped(self, step: int) -> None:
         """Say what copies of this step were given up."""
-        self._observations += self._plan.take_dropped()
+        self._observations += self._plan.take_told()
         self._observations += self._copies.take_dropped(step)
 
     def _charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:

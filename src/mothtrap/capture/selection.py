@@ -67,6 +67,15 @@ class Stream:
         schedule = self.schedules.get(mode)
         return schedule is not None and schedule.is_due(step)
 
+    @property
+    def ends(self) -> bool:
+        """Whether it was asked for some steps, which its schedules name."""
+        return self.on == (collections.REQUEST,)
+
+    def is_over(self, steps: Mapping[Mode, int]) -> bool:
+        """Whether no schedule names the step of its mode, or a later one."""
+        return all(schedule.is_over(steps[mode]) for mode, schedule in self.schedules.items())
+
     def is_called_by(self, code: str) -> bool:
         """Whether a finding of a rule makes it due."""
         return any(word == collections.ANY_FINDING or code.startswith(word) for word in self.on)
@@ -82,6 +91,10 @@ NUMBERS = frozenset({*STATISTICS, SHAPE})
 
 MAX_GROUPS: Final = 1024
 """Lists of tensors whose groups are remembered; chosen by hand."""
+
+MAX_ANSWERS: Final = 64
+"""What is wanted of a tensor is remembered for so many sets of active streams on the average;
+chosen by hand: with streams that are thinned there may be any number of sets."""
 
 Groups = list[tuple[frozenset[str], list[int]]]
 
@@ -124,11 +137,14 @@ class Selection:
     def statistics(self, tensor_id: int, active: frozenset[str]) -> frozenset[str]:
         """Union of the statistics that the active streams want of a tensor."""
         key = (tensor_id, active)
-        if key not in self._wanted:
-            self._wanted[key] = frozenset().union(
-                *(s.statistics for s in self._matching[tensor_id] if s.name in active)
-            )
-        return self._wanted[key]
+        found = self._wanted.get(key)
+        if found is None:
+            if len(self._wanted) >= MAX_ANSWERS * len(self._infos):
+                self._wanted.clear()
+            matching = self._matching[tensor_id]
+            found = frozenset().union(*(s.statistics for s in matching if s.name in active))
+            self._wanted[key] = found
+        return found
 
     def groups(self, tensor_ids: Sequence[int], active: frozenset[str]) -> Groups:
         """What the active streams want of some tensors, and of which of them: their places."""

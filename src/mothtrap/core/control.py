@@ -16,9 +16,9 @@ class CaptureRequest(
     """Capture something else from the next step on.
 
     `id` is the name under which the answer is looked for, `attempt` the attempt that is
-    meant. Collections of `add` come into force, for `for_steps` train steps where that is
-    given, counted from the step at which they do, as are their own schedules; those of
-    `remove` go.
+    meant. Collections of `add` come into force, for `for_steps` steps of each of their modes
+    where that is given; steps, those of their schedules too, are counted from the first that
+    the mode has then. Those of `remove` go.
     """
 
     id: str

@@ -252,7 +252,8 @@ class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
     """The answer to a request to capture something else while the job runs.
 
     It counts from `from_step` on. `collections` are those in force since then, by name;
-    `error` says why nothing was changed.
+    `error` says why nothing was changed. `request` is empty where nobody asked: what was
+    asked for some steps is over.
     """
 
     request: str

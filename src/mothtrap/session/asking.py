@@ -83,8 +83,10 @@ def in_force(path: Path) -> dict[str, Collection]:
     known = msgspec.convert(settings or {}, dict[str, Collection])
     changes = sorted(run.observations(CaptureChanged), key=lambda change: change.from_step)
     for change in changes:
+        if change.error or not change.request:
+            continue
         file = store.request_path(path, change.request)
-        asked = store.read(file) if not change.error and file.is_file() else None
+        asked = store.read(file) if file.is_file() else None
         if isinstance(asked, CaptureRequest):
             known |= asked.add
     names = changes[-1].collections if changes else tuple(known)
