@@ -110,7 +110,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     `losses` are those of its backwards, in order. `rates` are the learning rates that were
     applied, by optimizer and group. `carried`: an input has a graph of an
-    earlier step, so that doing it again begins there. `missing`: what was not kept, and why.
+    earlier step, so that doing it again begins there. `skipped`: no optimizer applied it.
+    `missing`: what was not kept, and why.
     """
 
     step: int
@@ -118,6 +119,7 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     optimizers: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
     carried: bool = False
+    skipped: bool = False
     rates: dict[str, tuple[float, ...]] = {}
     missing: tuple[str, ...] = ()
 

@@ -59,6 +59,11 @@ class Cues:
         """Whether the step has come so far that an optimizer's step would end it."""
         return self._matched > 0 or not self._cued()
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing of the step has been matched."""
+        return self._matched == 0
+
     def expected(self) -> ForwardCalled | None:
         """The call of a model that comes next; None where a batch comes first."""
         for event in self.step.events[self._next :]:

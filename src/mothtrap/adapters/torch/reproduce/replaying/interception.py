@@ -50,7 +50,7 @@ class Player(Protocol):
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """`optimizer.step` was entered, gradients are those that are about to be applied."""
 
-    def step_ended(self) -> None:
+    def step_ended(self, optimizer: Optimizer) -> None:
         """`optimizer.step` returned."""
 
     def backward_begins(self, tensors: Any) -> None:
@@ -59,7 +59,7 @@ class Player(Protocol):
     def backward_ended(self) -> None:
         """An outermost `backward` returned."""
 
-    def scaler_stepped(self, *, skipped: bool) -> None:
+    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
         """A gradient scaler has stepped an optimizer, or decided not to."""
 
     def raised(self, error: BaseException) -> None:
@@ -179,8 +179,8 @@ class Interception:
             counts[id(optimizer)] = counts.get(id(optimizer), 0) + 1
             player.step_begins(optimizer, has_closure(args, kwargs))
 
-        def after(*_: Any) -> None:
-            player.step_ended()
+        def after(optimizer: Optimizer, *_: Any) -> None:
+            player.step_ended(optimizer)
 
         optim_optimizer.register_optimizer_step_pre_hook(before)
         optim_optimizer.register_optimizer_step_post_hook(after)
@@ -190,7 +190,8 @@ class Interception:
             steps = counts.get(id(optimizer), 0)
             result = scaler_step(scaler, optimizer, *args, **kwargs)
             if scaler.is_enabled():
-                player.scaler_stepped(skipped=counts.get(id(optimizer), 0) == steps)
+                skipped = counts.get(id(optimizer), 0) == steps
+                player.scaler_stepped(optimizer, skipped=skipped)
             return result
 
         setattr(torch.amp.GradScaler, "step", step)  # noqa: B010

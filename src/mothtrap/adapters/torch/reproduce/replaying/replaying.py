@@ -33,6 +33,7 @@ from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.replaying.handing import Handed, completed
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
 from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
+from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.replays import ReplayPlan, ReplayResult
@@ -70,6 +71,7 @@ class Replaying:
         self._truth = truth
         self.narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
         self._state: Restoring | None = None
+        self._played = PlayedStep()
         self._stops = False
         self._anticipation = Anticipation(self._expected_place, self._statement_begins)
 
@@ -179,29 +181,29 @@ class Replaying:
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """An optimizer is about to apply the gradients."""
-        if closure:  # it has none yet: what it applies is computed inside
-            return
-        self._safely(self._step_begins, optimizer)
+        if not closure:
+            self._safely(self._step_begins, optimizer)
+        elif self.cues.begun and not self.cues.is_last:  # the gradients come to be inside of it
+            self._safely(self._played.keep, optimizer, self.cues.step)
 
     def _step_begins(self, optimizer: Optimizer) -> None:
-        if not self.cues.is_under_way:
+        name = self.tracer.optimizers.add(optimizer).name
+        if self.cues.is_untouched and self._played.awaits(name):
+            self._played.applies(optimizer, name)
+        elif not self.cues.is_under_way:
             self._not_there_yet(optimizer)
         elif self.cues.is_last:
             self._arrived()
         else:
             self._restore_state()
-            self._set_rates(optimizer)
+            self._played.begin(self.cues.step)
+            self._played.applies(optimizer, name)
 
-    def _set_rates(self, optimizer: Optimizer) -> None:
-        """What the script does between epochs, it does not do when steps are played."""
-        rates = self.cues.step.rates.get(self.tracer.optimizers.add(optimizer).name, ())
-        for group, rate in zip(optimizer.param_groups, rates, strict=False):
-            group["lr"] = rate
-
-    def step_ended(self) -> None:
+    def step_ended(self, optimizer: Optimizer) -> None:
         """An optimizer has applied them."""
         if not self.cues.begun:
             self._truth.new_step()
+        self._safely(self._played.ended, self.tracer.optimizers.add(optimizer).name)
         if self.cues.begun and self.cues.is_under_way and not self.cues.is_last:
             self._safely(self._next_step)
 
@@ -224,10 +226,21 @@ class Replaying:
         if self.tracer.grouper.inside_step and self.cues.begun and self.cues.is_last:
             self._safely(self._arrived)
 
-    def scaler_stepped(self, *, skipped: bool) -> None:
+    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
         """A gradient scaler has left out a step whose gradients are not finite."""
-        if skipped and self.cues.begun and self.cues.is_under_way:
-            self._safely(self._arrived if self.cues.is_last else self._next_step)
+        if skipped:
+            self._safely(self._scaler_skipped, self.tracer.optimizers.add(optimizer).name)
+
+    def _scaler_skipped(self, name: str) -> None:
+        of_played = self.cues.is_untouched and self._played.awaits(name)
+        self._played.ended(name)
+        if self.cues.begun and self.cues.is_under_way and not of_played:
+            if self.cues.is_last:
+                self._arrived()
+            else:
+                self._played.begin(self.cues.step)
+                self._played.ended(name)
+                self._next_step()
 
     def raised(self, error: BaseException) -> None:
         """An exception left the script."""
