@@ -15,8 +15,8 @@ import pytest
 from tests.harness.running import MOTHTRAP, environment, finish, run, start
 from tests.s3_server import S3Server
 
-from mothtrap.reader.follow import follow
 from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.steps import StepStatus
 from mothtrap.store.remote import cache_folder
 
 SCRIPT = Path(__file__).parent / "remote_training.py"
@@ -80,6 +80,14 @@ def losses_of(run: Run) -> list[float]:
     return series.values_S.tolist()
 
 
+def told_of(run: Run, status: StepStatus) -> tuple[int, float, bytes]:
+    """The step, its loss and the bits of a weight, as soon as a follower hears of it."""
+    step = status.key.step
+    assert status.complete
+    (losses,) = run.range(step, step + 1).scalars("loss")
+    return step, losses.values_S.item(), run.tensor("weight:0.weight").at(step).tobytes()
+
+
 def stored(url: str, step: int) -> Run:
     """Return the run as a reader of the store sees it, once it has a step."""
     found = open_run(url)
@@ -120,13 +128,13 @@ def test_a_reader_of_the_store_sees_the_jobs_own_values_while_it_runs(
         assert (values.dtype, values.shape) == (np.dtype(np.float32), (16, 8))
         assert values.tobytes() == job.weights[step]
 
-    followed = follow(f"{s3_url}/seen")
-    got = [next(followed) for _ in range(20)]
+    followed = live.follow("train")
+    got = [told_of(live, next(followed)) for _ in range(20)]
     job.train(30)
     job.end()
-    got += followed  # ends when the run has ended
-    train = [record for _, record in got if record.optimizers]
-    assert [s.value for r in train for s in r.scalars if s.name == "loss"] == job.losses
+    got += [told_of(live, status) for status in followed]  # ends when the run has ended
+    assert got == [(step, job.losses[step], job.weights[step]) for step in range(60)]
+    assert live.state == "finished"
 
     outcome = finish(job.process)
     assert outcome.returncode == 0, outcome.stderr
