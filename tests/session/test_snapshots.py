@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,6 +140,44 @@ def test_memory_is_given_back(writing: Callable[..., Writing]) -> None:
     own.put(taken(1, state=state))
     assert given == [1]
     assert own.writer.has_room()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have no priority")
+def test_the_thread_holds_the_interpreter_with_the_priority_of_the_training(
+    writing: Callable[..., Writing],
+) -> None:
+    found: list[int] = []
+
+    def make() -> tuple[None, tuple[str, ...]]:
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return None, ()
+
+    writing().put(taken(1, state=TakenState(make=make, arrays={})))
+    assert found == [os.getpriority(os.PRIO_PROCESS, threading.get_native_id())]
+
+
+def test_what_lies_there_is_read_once(
+    writing: Callable[..., Writing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = writing(snapshots=3)
+    own.put(taken(1))
+    reads: list[Path] = []
+    stored = files.stored
+
+    def counted(run: Path) -> list[files.Stored]:
+        reads.append(run)
+        return stored(run)
+
+    again = SnapshotWriter(
+        *(own.attempt, 0, Config(snapshots=3), "torch", {}),
+        *(own.said.append, own.told.append, own.errors.append),
+    )
+    monkeypatch.setattr(files, "stored", counted)
+    for step in range(2, 6):
+        again.put(taken(step))
+    assert again.close()
+    assert len(reads) == 1
+    assert [each.step for each in stored(own.run)] == [3, 4, 5]
 
 
 def test_so_many_are_kept_and_few_are_said(writing: Callable[..., Writing]) -> None:

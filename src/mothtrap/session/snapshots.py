@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
@@ -39,8 +38,6 @@ ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
 """As the rules on gradients that are not finite have it: beside these it costs nothing."""
 CLOSE_S = 60.0
 """How long the end of a job waits for what is still to be written."""
-NICE = 10
-"""The thread gives way to the training where both want the processor."""
 
 
 def onset_needs(config: Config) -> tuple[Need, ...]:
@@ -179,6 +176,7 @@ class SnapshotWriter:
         self._said = self._pending = 0
         self._complained = False
         self._bases: tuple[int, ...] = ()
+        self._there: dict[Path, Kept] | None = None
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mothtrap-snapshots", daemon=True)
@@ -213,9 +211,8 @@ class SnapshotWriter:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        if sys.platform == "linux":  # elsewhere it would concern the whole process
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        # With no lower priority: on a busy machine the training would wait for the interpreter
+        # while this thread, which holds it, does not get a processor.
         while (taken := self._queue.get()) is not None:
             try:
                 self._write(taken)
@@ -249,10 +246,14 @@ class SnapshotWriter:
             size += (base / files.STATE).stat().st_size
         else:
             size += taken.state.size_bytes
-        replaced = self._make_room(folder, taken, size, base)
+        coming = Kept(
+            name=str(folder), reason=taken.wish.reason, size_bytes=size, created_s=time.time()
+        )
+        replaced = self._make_room(coming, base)
         snapshot = self._snapshot(taken, base)
         arrays = taken.state.arrays if taken.state is not None else base
         files.write(folder, snapshot, arrays if arrays is not None else {}, steps)
+        self._lying()[folder] = coming
         for path in replaced:
             files.remove(path)
         added = (taken.step,) if taken.wish.reason == BASE else ()
@@ -315,23 +316,27 @@ class SnapshotWriter:
     def _lies_there(self, step: int) -> bool:
         return (files.folder_of(self._run, step, self._worker) / files.STATE).exists()
 
-    def _make_room(self, folder: Path, taken: Taken, size: int, base: Path | None) -> list[Path]:
+    def _lying(self) -> dict[Path, Kept]:
+        """What lies there of this worker; all heads are read once, for they may be large."""
+        if self._there is None:
+            self._there = {
+                found.folder: Kept(
+                    name=str(found.folder),
+                    reason=found.snapshot.reason if found.snapshot is not None else "damaged",
+                    size_bytes=found.size_bytes,
+                    created_s=found.snapshot.created_s if found.snapshot is not None else 0.0,
+                )
+                for found in files.stored(self._run)
+                if found.worker == self._worker
+            }
+        for folder in [path for path in self._there if not path.exists()]:
+            del self._there[folder]
+        return self._there
+
+    def _make_room(self, coming: Kept, base: Path | None) -> list[Path]:
         """Remove what has to go; what may go only when the new one lies there is returned."""
-        there = {
-            str(found.folder): Kept(
-                name=str(found.folder),
-                reason=found.snapshot.reason if found.snapshot is not None else "damaged",
-                size_bytes=found.size_bytes,
-                created_s=found.snapshot.created_s if found.snapshot is not None else 0.0,
-            )
-            for found in files.stored(self._run)
-            if found.worker == self._worker
-        }
-        coming = Kept(
-            name=str(folder), reason=taken.wish.reason, size_bytes=size, created_s=time.time()
-        )
         gone = superfluous(
-            list(there.values()),
+            list(self._lying().values()),
             coming,
             most=self._config.snapshots,
             most_bytes=self._config.snapshot_mb * 2**20,
