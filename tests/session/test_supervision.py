@@ -14,8 +14,9 @@ from mothtrap.core.config import Config
 from mothtrap.core.observations import ReplicaDigests, WorkerStarted
 from mothtrap.reader.run import open_run
 from mothtrap.session import supervision
-from mothtrap.session.supervision import MONITOR, Supervision
-from mothtrap.store import layout
+from mothtrap.session.supervision import MONITOR, Supervision, _Attempt
+from mothtrap.store import layout, rolling
+from mothtrap.store.segments import is_sealed
 from mothtrap.store.worker_log import WorkerLog
 
 
@@ -63,6 +64,21 @@ def test_workers_that_differ_are_told_and_kept(
     assert supervised.lost == ()
     assert capfd.readouterr().err.count("DST951 ranks_diverge") == 1
     assert layout.monitors(attempt) == [MONITOR]
+
+
+def test_what_was_found_is_sealed_while_the_job_goes_on(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sealed is sent: a reader of an object store sees it before the end."""
+    monkeypatch.setattr(rolling.RollClock, "due", property(lambda clock: clock._every_s == 2.5))
+    config = Config(runs_dir="s3://bucket/runs", upload_every_s=2.5)
+    assert config.roll_s == 2.5
+    worker(attempt, 0)
+    worker(attempt, 1, "other")
+    _Attempt(attempt, config).look(last=False)
+    found = [*layout.monitor_folder(attempt, MONITOR).glob("findings-*")]
+    assert found
+    assert all(is_sealed(path) for path in found)
 
 
 def test_a_job_of_one_worker_is_left_to_itself(attempt: Path) -> None:

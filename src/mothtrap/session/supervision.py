@@ -120,7 +120,7 @@ class _Attempt:
     """
 
     def __init__(self, folder: Path, config: Config) -> None:
-        self._folder, self._durability = folder, config.durability
+        self._folder, self._config = folder, config
         self._readers: dict[int, EventReader] = {}
         self._started: set[int] = set()
         self._ended: set[int] = set()
@@ -132,7 +132,7 @@ class _Attempt:
     @functools.cached_property
     def _judge(self) -> Judge:
         judge = Judge(self._monitor, say_on_stderr, self._unsaved)
-        judge.keep_in(self._folder, MONITOR, self._durability)
+        judge.keep_in(self._folder, MONITOR, self._config.durability, self._config.roll_s)
         return judge
 
     def look(self, *, last: bool) -> list[WorkerStarted]:
@@ -153,8 +153,10 @@ class _Attempt:
                         self._ended.add(rank)
                 if events.observations and self._started:
                     self._judge.consume([record])
-        if last and self._started:
-            self._judge.close()
+        if self._started:
+            self._judge.tend()
+            if last:
+                self._judge.close()
         return begun
 
     def unclosed(self) -> set[int]:
