@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from mothtrap.core.errors import RunNotFoundError
@@ -52,6 +53,14 @@ def test_rows_of_micro_batches_of_one_size_may_be_several(monkeypatch: pytest.Mo
     first, second = batch(Sample(0, 3), Sample(0, 4)), batch(Sample(0, 5), Sample(0, 6))
     other = batch(Sample(0, 1), Sample(0, 2), Sample(0, 0))
     assert named(monkeypatch, FOUND, first, other, second).samples == ("4 or 6",)
+
+
+def test_a_row_of_one_micro_batch_is_a_sample_of_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = msgspec.structs.replace(FOUND, micro_batch=1)
+    first, second = batch(Sample(0, 3), Sample(0, 4)), batch(Sample(0, 5), Sample(0, 6))
+    again = named(monkeypatch, found, first, second)
+    assert again.samples == ("6",)
+    assert again.told[-1] == "row 1 of micro-batch 1 is sample 6 of the data"
 
 
 def test_a_row_without_index_is_known_by_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:

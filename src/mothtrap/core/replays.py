@@ -26,7 +26,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     `module:function` that makes model and loss, in the place of the script. `test_file`: where
     a test of the failure is written. `watch`: the process itself is watched, operation by
     operation, where no copy of it can be. `rows`: the step is done with these rows of its
-    batch alone; with `repeat` they are repeated until the batch has its own size.
+    batch alone; with `repeat` they are repeated until the batch has its own size. Where a step
+    has several, they are those of `micro_batch`.
     """
 
     step: int
@@ -43,6 +44,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     watch: bool = False
     rows: tuple[int, ...] = ()
     repeat: bool = False
+    micro_batch: int | None = None
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +70,9 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     what was reached where the step was not. `module`, `operation`, `location` and `rows`
     are what was narrowed down, in words: `told`. `suspects` are rows whose results were
     bad, `holder` what was bad when it came in: `weight fc.weight`, `batch_rows` the size of
-    the batch, `samples` what each of the rows is in the data, where that is known.
-    `uncopied`: nothing was narrowed down, since the process cannot be copied.
+    the batch, `micro_batch` which one it was of several, from 0, `samples` what each of the
+    rows is in the data, where that is known. `uncopied`: nothing was narrowed down, since
+    the process cannot be copied.
     """
 
     rank: int = 0
@@ -92,6 +95,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[int, ...] = ()
     holder: str = ""
     batch_rows: int = 0
+    micro_batch: int | None = None
     samples: tuple[str, ...] = ()
     uncopied: bool = False
     rows: tuple[int, ...] = ()
@@ -109,6 +113,7 @@ def with_narrowing(result: ReplayResult, found: ReplayResult) -> ReplayResult:
         rows=found.rows,
         holder=found.holder,
         batch_rows=found.batch_rows,
+        micro_batch=found.micro_batch,
     )
 
 

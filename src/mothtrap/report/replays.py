@@ -28,6 +28,7 @@ def as_json(
         "operation": shown.operation,
         "location": shown.location,
         "rows": list(shown.rows),
+        "micro_batch": shown.micro_batch,
         "samples": list(shown.samples),
         "holder": shown.holder or None,
         "exception": shown.exception,

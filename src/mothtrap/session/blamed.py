@@ -41,15 +41,19 @@ def _named(result: ReplayResult, attempt: int, steps: Sequence[StepSamples]) -> 
         return result
     known = zip(result.rows, names, strict=True)
     which = "" if all(batch.told.sure for batch in batches) else "probably "
-    told = tuple(f"row {row} is {which}sample {name} of the data" for row, name in known if name)
+    of = f" of micro-batch {result.micro_batch}" if result.micro_batch is not None else ""
+    told = tuple(
+        f"row {row}{of} is {which}sample {name} of the data" for row, name in known if name
+    )
     return msgspec.structs.replace(result, samples=names, told=(*result.told, *told))
 
 
 def _batches(result: ReplayResult, steps: Sequence[StepSamples]) -> list[BatchOfSamples]:
     """The batches of a step that rows may be of: by their size several of one step can be."""
-    return [
-        batch for step in steps for batch in step.batches if batch.told.rows == result.batch_rows
-    ]
+    every = [batch for step in steps for batch in step.batches]
+    if result.micro_batch is not None:
+        every = every[result.micro_batch : result.micro_batch + 1]
+    return [batch for batch in every if batch.told.rows == result.batch_rows]
 
 
 def _names(row: int, batches: Sequence[BatchOfSamples]) -> Iterator[str]:

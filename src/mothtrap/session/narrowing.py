@@ -47,10 +47,12 @@ def _with_rows(watched: ReplayResult, plan: ReplayPlan, play: Play) -> ReplayRes
         return watched
 
     def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
-        some = msgspec.structs.replace(plan, rows=tuple(rows), repeat=repeat)
+        some = msgspec.structs.replace(
+            plan, rows=tuple(rows), repeat=repeat, micro_batch=watched.micro_batch
+        )
         found = [one for one in play(some) if one.rank == watched.rank]
         return went_wrong(found[0], watched, closely=True) if found else None
 
     verdict = guilty(trial, watched.batch_rows, watched.suspects, most=MAX_STARTS)
-    told = (*watched.told, verdict.sentence)
+    told = (*watched.told, verdict.sentence_of(watched.micro_batch))
     return msgspec.structs.replace(watched, told=told, rows=verdict.rows)

@@ -57,13 +57,19 @@ class Guilty:
     @property
     def sentence(self) -> str:
         """The finding for people."""
-        named = listed(self.rows)
+        return self.sentence_of(None)
+
+    def sentence_of(self, micro_batch: int | None) -> str:
+        """The finding for people, of one micro-batch of several."""
+        named, whole = listed(self.rows), "the step"
+        if micro_batch is not None:
+            named, whole = f"{named} of micro-batch {micro_batch}", "that micro-batch"
         verb = "reproduces" if len(self.rows) == 1 else "reproduce"
         if self.evidence == "alone":
             each = "alone" if len(self.rows) == 1 else "each alone"
-            return f"{named} {each} {verb} it; without, the step is in order"
+            return f"{named} {each} {verb} it; without, {whole} is in order"
         if self.evidence == "left out":
-            return f"without {named} the step is in order"
+            return f"without {named} {whole} is in order"
         if self.evidence == "together":
             return f"{named} {verb} it together, none of them alone"
         return f"no single row of the {self.count} is to blame"
@@ -93,6 +99,8 @@ def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> 
         return None
     if not trial.exception and not trial.nonfinite:
         return False
+    if (trial.micro_batch or 0) > (watched.micro_batch or 0):
+        return False  # what is tried is in order, and what comes later is bad, too
     if (trial.exception is None) is not (watched.exception is None):
         return None
     if trial.exception is not None and watched.exception is not None:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
 
-from mothtrap.adapters.torch.reproduce.narrowing.narrowing import rows_of_batch
+import pytest
+import torch
+
+from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.reproduce.narrowing.narrowing import Narrowing, rows_of_batch
+from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
+from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
+from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.core.snapshots import BatchHanded, RecordedStep
+from mothtrap.snapshot.microbatches import MicroBatches
 
 
 @pytest.mark.parametrize(
@@ -21,3 +30,19 @@ def test_rows_are_those_whose_entries_are_bad(
     places: tuple[int, ...], length: int, count: int, rows: tuple[int, ...]
 ) -> None:
     assert rows_of_batch(places, length, count) == rows
+
+
+def test_rows_are_picked_from_the_micro_batch_that_they_are_of() -> None:
+    events = [BatchHanded(loader=0, site="t.py:5", value=None) for _ in range(3)]
+    plan = ReplayPlan(step=3, workers={}, scratch="", watch=True, rows=(1,), micro_batch=1)
+    micro_batches = MicroBatches(RecordedStep(step=3, events=tuple(events)), None)
+    outcome = Outcome(plan, 0)
+    narrowing = Narrowing(plan, NameBook(), outcome, Trials(outcome), micro_batches)
+    picked = []
+    try:
+        for event, size in zip(events, (4, 2, 4), strict=True):
+            narrowing.came(event, lambda size=size: torch.ones(size))  # type: ignore[misc]
+            picked.append(len(narrowing.picked(event, [torch.ones(size)])[0]))
+    finally:
+        narrowing.completed(ReplayResult(), SimpleNamespace(alive=list), None)  # type: ignore[arg-type]
+    assert picked == [4, 1, 4]

@@ -24,6 +24,8 @@ from mothtrap.adapters.torch.reproduce.narrowing.trials import GoOn, Trials
 from mothtrap.adapters.torch.reproduce.replaying import as_test
 from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.core.snapshots import RecordedEvent
+from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.snapshot.rows import Guilty, guilty, has_rows_to_blame, went_wrong
 
 WATCHED_S = 5.0
@@ -38,29 +40,48 @@ class Narrowing:
         book: names modules.
         outcome: gets what is found.
         trials: makes copies of the process.
+        micro_batches: of the step.
     """
 
-    def __init__(self, plan: ReplayPlan, book: NameBook, outcome: Outcome, trials: Trials) -> None:
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        book: NameBook,
+        outcome: Outcome,
+        trials: Trials,
+        micro_batches: MicroBatches,
+    ) -> None:
         self._plan, self._book, self._outcome, self._trials = plan, book, outcome, trials
+        self._micro_batches = micro_batches
         self._begun = self._closely = False
         self._aside = 0
-        self._count: int | None = None
+        self._counts: dict[int, int | None] = {}
+        self._entered: list[tuple[int, int]] = []
         self._rows: Sequence[int] | None = None
+        self._rows_of = plan.micro_batch or 0
         self._repeat = False
         self._watch: Watch | None = None
 
-    def begin(self, value: Callable[[], Any]) -> None:
-        """The first recorded event of the step has come; only the first call does anything.
+    def came(self, event: RecordedEvent, value: Callable[[], Any]) -> None:
+        """A recorded event of the step has come.
 
-        It returns in the copies as well, each with its own task.
+        With the first one copies of the process are made; it returns in these as well, each
+        with its own task.
 
         Args:
+            event: which.
             value: makes the batch or the arguments of that event.
         """
-        if self._begun:
-            return
-        self._begun = True
-        self._count = batch_size(value())
+        place = self._micro_batches.of(event)
+        if place is not None and self._counts.get(place) is None:
+            self._counts[place] = batch_size(value())
+        if not self._begun:
+            self._begun = True
+            self._begin()
+        if self._watch is not None and place is not None:
+            self._entered.append((self._watch.seen, place))
+
+    def _begin(self) -> None:
         if self._plan.watch:
             self._become_watched()
             self._rows = self._plan.rows or None
@@ -69,10 +90,11 @@ class Narrowing:
             with suppress(GoOn):
                 self._narrow()
 
-    def picked(self, values: list[Any]) -> list[Any]:
-        """The values that a call is to get: in a trial some of their rows."""
-        if self._rows is not None and self._count is not None:
-            chosen(values, self._rows, self._count, repeat=self._repeat)
+    def picked(self, event: RecordedEvent, values: list[Any]) -> list[Any]:
+        """The values that a call is to get: in a trial some rows of one micro-batch."""
+        count = self._counts.get(self._rows_of)
+        if self._rows is not None and count and self._micro_batches.of(event) == self._rows_of:
+            chosen(values, self._rows, count, repeat=self._repeat)
         return values
 
     def handed(self, batch: Any) -> None:
@@ -132,15 +154,19 @@ class Narrowing:
         return result
 
     def _with(self, result: ReplayResult, found: Narrowed) -> ReplayResult:
+        entered = [place for begin, place in self._entered if begin < found.number]
+        place = entered[-1] if entered else 0
+        count = self._counts.get(place) or 0
         return msgspec.structs.replace(
             result,
             module=found.module,
             operation=found.operation,
             location=found.location,
             told=(found.sentence, *(f"  {facts.words()}" for facts in found.inputs)),
-            suspects=rows_of_batch(found.rows, found.rows_of, self._count or 0),
+            suspects=rows_of_batch(found.rows, found.rows_of, count),
             holder=found.holder or "",
-            batch_rows=self._count or 0,
+            batch_rows=count,
+            micro_batch=place if self._micro_batches.count > 1 else None,
         )
 
     def _narrow(self) -> None:
@@ -159,13 +185,14 @@ class Narrowing:
         if not has_rows_to_blame(watched):
             return watched
         verdict = self._guilty(watched, watched.batch_rows)
-        told = (*watched.told, verdict.sentence)
+        told = (*watched.told, verdict.sentence_of(watched.micro_batch))
         return msgspec.structs.replace(watched, told=told, rows=verdict.rows)
 
     def _guilty(self, watched: ReplayResult, count: int) -> Guilty:
         def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
             def prepare() -> None:
                 self._rows, self._repeat = rows, repeat
+                self._rows_of = watched.micro_batch or 0
                 if self._closely:
                     self._become_watched()
 

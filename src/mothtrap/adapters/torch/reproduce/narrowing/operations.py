@@ -6,6 +6,7 @@ for granted but the values: whoever wants the very bits of a step does the step 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ class Narrowed:
         error: `Type: text` of the exception that ended the step.
         sentence: the whole for people.
         call: the user's call, with what it was called with; never shown.
+        number: counts what went wrong in the step; that of the last where it is not known.
     """
 
     operation: str | None
@@ -59,6 +61,7 @@ class Narrowed:
     error: str | None = None
     sentence: str
     call: UserCall | None = None
+    number: int = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if origin is not None and origin not in self._lost:
             self._lost.append(origin)
 
+    @property
+    def seen(self) -> int:
+        """How much has gone wrong so far."""
+        return self._origins.made
+
     def explain(self, gradients: Mapping[str, torch.Tensor | None]) -> Narrowed | None:
         """Say where what is bad in the losses, else in the gradients, comes from.
 
@@ -206,6 +214,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows_of=len(origin.tensor) if origin.tensor.dim() else 0,
             sentence=f"{words} {does} {what}{_where(context.module, context.stack)}",
             call=context.forward or context.call,
+            number=origin.number,
         )
 
     def _told_holder(self, origin: Origin) -> Narrowed:
@@ -224,6 +233,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows_of=shape[0] if rows else 0,
             holder=holder,
             sentence=f"{name} holds {_kinds(origin.tensor)}{which}: it came in that way",
+            number=origin.number,
         )
 
     def _context(self) -> _Context:

@@ -122,6 +122,11 @@ class Origins:
         """Where the bad values of a tensor come from; None where it has none."""
         return self._origin_of(tensor, tensor) if self._is_bad(tensor) else None
 
+    @property
+    def made(self) -> int:
+        """How many origins have been seen so far."""
+        return self._made
+
     def first(self) -> Origin | None:
         """The first operation at all that made bad values that were not meant."""
         found = [o for _, o in self._of.values() if o.operation is not None and not o.deliberate]

@@ -34,6 +34,7 @@ from mothtrap.core.errors import ReplayError
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, RecordedStep, Truth
 from mothtrap.snapshot.format import Loaded
+from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.statistics.torch.raw import digest
 
 Built = tuple[nn.Module, Callable[..., torch.Tensor]]
@@ -78,7 +79,13 @@ class BuiltReplay:
     def __init__(self, plan: ReplayPlan, loaded: Loaded, tracer: Tracer, outcome: Outcome) -> None:
         self._loaded, self._tracer, self._outcome = loaded, tracer, outcome
         self._values = Conversion(loaded.steps, plan)
-        self._narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
+        self._narrowing = Narrowing(
+            plan,
+            tracer.book,
+            outcome,
+            Trials(outcome),
+            MicroBatches(loaded.snapshot.steps[-1], loaded.snapshot.truth),
+        )
         self._plan = plan
 
     def run(self, built: Built) -> None:
@@ -95,8 +102,8 @@ class BuiltReplay:
         losses: list[torch.Tensor] = []
         error: Exception | None = None
         try:
-            for number, (call, targets) in enumerate(_calls(snapshot.steps[-1])):
-                losses.append(self._micro_batch(model, loss_of, call, targets, first=not number))
+            for call, targets in _calls(snapshot.steps[-1]):
+                losses.append(self._micro_batch(model, loss_of, call, targets))
         except Exception as err:  # whatever the user's code raises
             error = err
         self._outcome.finish(self._result(model, losses, error))
@@ -107,12 +114,10 @@ class BuiltReplay:
         loss_of: Callable[..., torch.Tensor],
         call: ForwardCalled,
         targets: LossCalled | BatchHanded | None,
-        *,
-        first: bool,
     ) -> torch.Tensor:
-        if first:
-            self._narrowing.begin(lambda: self._values.made_together(call.args, call.kwargs))
-        args, kwargs = self._narrowing.picked(self._values.made_together(call.args, call.kwargs))
+        self._narrowing.came(call, lambda: self._values.made_together(call.args, call.kwargs))
+        made = self._values.made_together(call.args, call.kwargs)
+        args, kwargs = self._narrowing.picked(call, made)
         rng = call.rng if call.rng is not None else getattr(targets, "rng", None)
         if rng is not None:
             randomness.restore(self._values.made(rng))
@@ -126,9 +131,9 @@ class BuiltReplay:
         if event is None:
             return []
         if isinstance(event, BatchHanded):
-            return self._narrowing.picked([self._values.made(event.value)])
+            return self._narrowing.picked(event, [self._values.made(event.value)])
         made = self._values.made_together(event.args, event.kwargs)
-        args, kwargs = self._narrowing.picked(made)
+        args, kwargs = self._narrowing.picked(event, made)
         given = [*args, *kwargs.values()]
         return [value for value in given if isinstance(value, torch.Tensor)]
 

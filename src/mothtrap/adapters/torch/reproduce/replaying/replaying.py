@@ -40,6 +40,7 @@ from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
+from mothtrap.snapshot.microbatches import MicroBatches
 
 T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -69,7 +70,13 @@ class Replaying:
         self.values = Conversion(loaded.steps, plan)
         self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth)
         self._truth = truth
-        self.narrowing = Narrowing(plan, tracer.book, outcome, Trials(outcome))
+        self.narrowing = Narrowing(
+            plan,
+            tracer.book,
+            outcome,
+            Trials(outcome),
+            MicroBatches(loaded.snapshot.steps[-1], loaded.snapshot.truth),
+        )
         self._state: Restoring | None = None
         self._played = PlayedStep()
         self._stops = False
@@ -100,7 +107,7 @@ class Replaying:
 
     def _set_early(self, event: ForwardCalled, frame: FrameType) -> None:
         self._came_on(event)
-        variables = self.narrowing.picked(self.values.made_together(event.variables))[0]
+        [variables] = self.narrowing.picked(event, self.values.made_together(event.variables))
         if isinstance(variables, dict):
             fitting.set_variables(frame, variables, own=True)
 
@@ -112,7 +119,7 @@ class Replaying:
         if lacking:
             self.outcome.note(f"of the batch at {site} the loader gave its own {lacking}")
         self._came_on(event)
-        [batch] = self.narrowing.picked([made])
+        [batch] = self.narrowing.picked(event, [made])
         self.narrowing.handed(batch)
         self._restore_state()  # there may be no model whose call could be waited for
         self._restore_rng(event.rng)
@@ -153,7 +160,7 @@ class Replaying:
         kwargs: dict[str, Any],
     ) -> Arguments:
         made = self.values.made_together(event.variables, event.args, event.kwargs)
-        variables, recorded_args, recorded_kwargs = self.narrowing.picked(made)
+        variables, recorded_args, recorded_kwargs = self.narrowing.picked(event, made)
         self.narrowing.variables(variables)
         if frame is not None and isinstance(variables, dict):
             fitting.set_variables(frame, variables)
@@ -176,7 +183,7 @@ class Replaying:
         self, event: LossCalled, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
         made = self.values.made_together(event.args, event.kwargs)
-        recorded_args, recorded_kwargs = self.narrowing.picked(made)
+        recorded_args, recorded_kwargs = self.narrowing.picked(event, made)
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
@@ -256,7 +263,7 @@ class Replaying:
         """An event was matched."""
         if self.cues.is_last or self.loaded.snapshot.steps[-1].carried:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
-            self.narrowing.begin(lambda: self.values.made_together(*trees))
+            self.narrowing.came(event, lambda: self.values.made_together(*trees))
             if self.plan.stop_at is not None and not self._stops:
                 self._stops = True
                 self._anticipation.stop()

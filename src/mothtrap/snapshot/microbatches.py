@@ -1,0 +1,70 @@
+"""Tells which of the events of a recorded step feed which of its micro-batches.
+
+Where a loader gives k batches at one place, and all models are called k times (or a multiple of
+k) at theirs, there are k micro-batches, in this order; where no loader gives any, as many as
+there are backwards. Anything else is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    RecordedEvent,
+    RecordedStep,
+    Truth,
+)
+
+
+class MicroBatches:
+    """The micro-batches of a step, counted from 0.
+
+    Args:
+        step: what was recorded.
+        truth: what it came to; tells its backwards.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    def __init__(self, step: RecordedStep, truth: Truth | None) -> None:
+        places = [_place(event) for event in step.events]
+        times = Counter(place for place in places if place is not None)
+        # Where an earlier step is played, too, its rows go on into this one.
+        self.count = 1 if step.carried else _count(times, truth)
+        self._of: dict[int, int | None] = {}
+        seen = Counter[Hashable]()
+        for event, place in zip(step.events, places, strict=True):
+            each, rest = divmod(times[place], self.count)
+            self._of[id(event)] = seen[place] // each if each and not rest else None
+            seen[place] += 1
+        self._events = step.events  # kept: their ids stay their own
+
+    def of(self, event: RecordedEvent) -> int | None:
+        """The micro-batch that an event feeds; None where it may feed any."""
+        return self._of.get(id(event)) if self.count > 1 else 0
+
+
+def _place(event: RecordedEvent) -> Hashable:
+    """What tells calls of one place in the code from those of others; None without autograd."""
+    if isinstance(event, BatchHanded):
+        return "batch", event.site
+    if isinstance(event, ForwardCalled):
+        return ("forward", event.site, event.root) if event.trains else None
+    return "loss", event.site, event.function
+
+
+def _count(times: Counter[Hashable], truth: Truth | None) -> int:
+    batches = [n for place, n in times.items() if isinstance(place, tuple) and place[0] == "batch"]
+    forwards = [
+        n for place, n in times.items() if isinstance(place, tuple) and place[0] == "forward"
+    ]
+    if batches:
+        count = max(batches)
+    else:
+        sites = Counter(name.partition("#")[0] for name in truth.losses) if truth else {}
+        count = max(sites.values(), default=1)
+    return count if all(n % count == 0 for n in forwards) else 1
