@@ -1,8 +1,10 @@
 """What writing and reading tensors costs: against a plain write of the same bytes, and smdebug.
 
 The writers take turns in one run, each in a process of its own and a fresh folder; the
-medians over the rounds are printed, and their ratios. `blocked` is what the training thread
-waits for; the plain side of it is one copy of the same bytes into memory in use.
+medians over the rounds are printed, and their ratios. `blocked` is what the training thread does
+itself; the plain side of it is one copy of the same bytes into memory in use. `waiting` is how
+long, on the average, it then stands until the writer has taken a step before (`on_full =
+"block"`): a training computes meanwhile. `queue_mb` is the memory for copies, as configured.
 
 Run: python bench/store.py [--rounds N] [--set NAME] [--folder DIR] [--smdebug PYTHON]
 `--smdebug` is an interpreter in whose environment `bench/peers/smdebug.txt` is installed.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import shutil
@@ -31,9 +34,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT_BYTES = 64 << 20
-"""Of the queue, as `queue_mb` has it unless set."""
+ROOM = 2.2
+"""Steps that `queue_mb` has room for where the default has none for two; see `queue_mb_of`."""
 Times = dict[str, float]
+
+
+def queue_mb_of(name: str) -> int:
+    """Return `queue_mb` for a set: the default, or what two steps of it need."""
+    from mothtrap.core.config import Config
+
+    chosen = SETS[name]
+    step_bytes = 0 if chosen.statistics else sum(tensor.nbytes for tensor in chosen.tensors())
+    return max(int(Config().queue_mb), math.ceil(ROOM * step_bytes / 2**20))
 
 
 def write_plain(name: str, folder: Path) -> Times:
@@ -87,26 +99,29 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     log = WorkerLog(worker)
     failed: list[BaseException] = []
     # As much in flight as wakes the writer: the disk, not the memory, sets the pace.
+    limit_bytes = queue_mb_of(name) << 20
     step_bytes = sum(tensor.nbytes for tensor in tensors)
-    waiting = threading.Semaphore(256 if chosen.statistics else LIMIT_BYTES // 4 // step_bytes + 1)
+    waiting = threading.Semaphore(256 if chosen.statistics else limit_bytes // 4 // step_bytes + 1)
 
     def consume(records: Any) -> None:
         log.append(records)
         for _ in records:
             waiting.release()
 
-    channel = Channel("writer", consume, failed.append, limit_bytes=LIMIT_BYTES)
-    copies = RawCopies(arithmetic, Arenas(2 << 30), wait_s=60.0)
+    channel = Channel("writer", consume, failed.append, limit_bytes=limit_bytes, on_full="block")
+    copies = RawCopies(arithmetic, Arenas(limit_bytes), wait_s=60.0)
     ids = np.arange(len(tensors) if chosen.statistics else 0, dtype=np.uint32)
     rows = np.zeros((len(ids), WIDTH))
-    blocked = []
+    blocked, waited, held = [], [], True
     cpu, wall = time.process_time(), time.perf_counter()
     for step in range(chosen.steps):
+        stands = time.perf_counter()
         waiting.acquire()
         began = time.perf_counter()
+        waited.append(began - stands)
         if not chosen.statistics:
             for number, tensor in enumerate(tensors):
-                copies.add(number, tensor)
+                held &= copies.add(number, tensor)
         record = StepRecord(
             key=StepKey(step=step, mode_step=step),
             wall_s=0.0,
@@ -120,8 +135,14 @@ def write_mothtrap(name: str, folder: Path) -> Times:
         del record
     channel.close()
     log.close()
+    spent = _per_step(cpu, wall, chosen.steps)
+    assert held
     assert not failed, failed
-    return {**_per_step(cpu, wall, chosen.steps), "blocked_s": statistics.median(blocked)}
+    return {
+        **spent,
+        "blocked_s": statistics.median(blocked),
+        "waiting_s": statistics.mean(waited),
+    }
 
 
 def read_mothtrap(name: str, folder: Path) -> Times:
@@ -134,11 +155,13 @@ def read_mothtrap(name: str, folder: Path) -> Times:
     tensors = run.tensors()
     times["open_s"] = time.perf_counter() - began
     assert len(tensors) == SETS[name].count
+    whole = not SETS[name].statistics
     began = time.perf_counter()
-    history = list(tensors[7].values())
+    history = list(tensors[7].values()) if whole else tensors[7].history("l2").values_S
     times["history_s"] = time.perf_counter() - began
+    middle = SETS[name].steps // 2
     began = time.perf_counter()
-    step = [tensor.at(len(history) // 2) for tensor in tensors]
+    step = [tensor.at(middle) if whole else tensor.statistics(middle) for tensor in tensors]
     times["step_s"] = time.perf_counter() - began
     assert len(history) == SETS[name].steps
     assert len(step) == SETS[name].count
@@ -200,8 +223,8 @@ def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
             folder = Path(tempfile.mkdtemp(dir=base))
             for job in ("write", "read"):
                 if f"{writer}-{job}" in JOBS or (writer == "smdebug" and smdebug):
-                    if job == "read" and SETS[name].statistics:
-                        continue
+                    if job == "read" and SETS[name].statistics and writer == "smdebug":
+                        continue  # it has a few steps of them only, see `sets.py`
                     times = measure(f"{writer}-{job}", name, folder, smdebug)
                     for what, value in times.items():
                         found[what][writer].append(value)
@@ -215,7 +238,8 @@ def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
             f"{medians['smdebug'] / own:.1f}" if "smdebug" in medians else "-",
         ]
         label = what.removesuffix("_s")
-        print(f"| {name} | {label} | {' | '.join([*cells, *ratios])} |", flush=True)
+        row = [name, f"{queue_mb_of(name)}", label, *cells, *ratios]
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def main() -> None:
@@ -236,8 +260,9 @@ def main() -> None:
         f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; "
         f"{arguments.rounds} rounds in {base}; ms per step (writing) or in all (reading)\n"
     )
-    print(f"| set | what | plain ms | mothtrap ms{peer} | mothtrap / plain | smdebug / mothtrap |")
-    print("|---|---|---|---|---|---|" + ("---|" if arguments.smdebug else ""))
+    heads = f"| set | queue_mb | what | plain ms | mothtrap ms{peer}"
+    print(f"{heads} | mothtrap / plain | smdebug / mothtrap |")
+    print("|---|---|---|---|---|---|---|" + ("---|" if arguments.smdebug else ""))
     for name in arguments.set or SETS:
         compare(name, arguments.rounds, base, arguments.smdebug)
 
