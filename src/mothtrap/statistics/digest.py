@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,8 +22,7 @@ def digest_bytes(data: npt.NDArray[np.uint8], dtype: str, shape: Sequence[int]) 
         dtype: name of the element type without its library, e.g. `bfloat16`.
         shape: lengths of the axes.
     """
-    seed = xxhash.xxh3_64_intdigest(f"{dtype}{tuple(shape)}".encode())
-    return xxhash.xxh3_64_intdigest(data.data, seed=seed)
+    return xxhash.xxh3_64_intdigest(data.data, seed=_seed(dtype, tuple(shape)))
 
 
 def rows_sum(data_RN: npt.NDArray[np.uint8]) -> int:
@@ -52,7 +52,7 @@ def digest_rows(
         dtype: name of the element type without its library, e.g. `bfloat16`.
         shape: of one row.
     """
-    seed = xxhash.xxh3_64_intdigest(f"{dtype}{tuple(shape)}".encode())
+    seed = _seed(dtype, tuple(shape))
     size = len(data) // rows
     if size > ROW_BYTES:
         length = ROW_BYTES // BLOCKS
@@ -64,3 +64,8 @@ def digest_rows(
     held = data.data
     hashed = xxhash.xxh3_64_intdigest
     return [hashed(held[at : at + size], seed) for at in range(0, rows * size, size or 1)][:rows]
+
+
+@functools.lru_cache(maxsize=1024)
+def _seed(dtype: str, shape: tuple[int, ...]) -> int:
+    return xxhash.xxh3_64_intdigest(f"{dtype}{shape}".encode())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mothtrap.statistics.torch.row_digests import row_digests
+from mothtrap.statistics.torch.row_digests import row_digests, sample_digests
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,15 @@ def test_no_random_number_is_drawn() -> None:
     row_digests(torch.ones(3, 77))
     assert torch.equal(before[0], torch.get_rng_state())
     assert (before[1] == np.random.get_state()[1]).all()
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.int8]
+)
+@pytest.mark.parametrize("columns", [3, 256, 700])
+def test_how_the_rows_lie_in_memory_does_not_count(dtype: torch.dtype, columns: int) -> None:
+    rows = torch.randint(-100, 100, (4, columns)).to(dtype)
+    moved = rows.t().contiguous().t()
+    assert not moved.is_contiguous()
+    assert (row_digests(rows) == row_digests(moved)).all()
+    assert sample_digests(rows) == sample_digests(moved)

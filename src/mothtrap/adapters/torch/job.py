@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.capture.grouper import (
     BackwardBegan,
     ClosedStep,
@@ -35,6 +36,7 @@ class Job(abc.ABC):
         recorder: takes what is seen.
         book: names of modules and parameters.
         grouper: turns events into steps.
+        random_states: reads those of all generators.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Job(abc.ABC):
         self.recorder = recorder
         self.book = book or NameBook()
         self.grouper = Grouper(first_step)
+        self.random_states = RandomStates()
         self._step_code: CodeType | None = None
         self._depth = 0
 

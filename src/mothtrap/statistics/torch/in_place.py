@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,12 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
     if not address:
         return None
     return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
+
+
+@functools.cache
+def type_name(dtype: torch.dtype) -> str:
+    """Return the name of an element type without its library, e.g. `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
 
 
 def glimpse(tensor: torch.Tensor) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.digest import digest_rows
+from mothtrap.statistics.torch.in_place import bytes_in_place, type_name
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 
@@ -38,16 +39,29 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
         uint64, shape (rows,). Two rows that differ in what is looked at get different
         numbers but for one pair in 2^63.
     """
+    bits_RC = _bits(tensor, columns)
+    # A sum of products with odd numbers, modulo 2^64.
+    digest_R: Digests = (bits_RC.astype(np.uint64) * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
+    return digest_R
+
+
+def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:
+    """The bits of some elements of every row, as integers."""
+    data, size = bytes_in_place(tensor), tensor.element_size()
+    if data is not None and size in _INTEGERS:
+        rows = tensor.shape[0] if tensor.ndim else 1
+        whole_RC = data.view(f"{'u' if size == 1 else 'i'}{size}").reshape(rows, -1)
+        return whole_RC[:, :: max(1, -(-whole_RC.shape[1] // columns))]
     with torch.no_grad():
         values = local(tensor)
         rows = values.shape[0] if values.ndim else 1
         values = values.reshape(rows, values.numel() // max(1, rows))
         if values.shape[1] > columns:
             values = values[:, :: -(-values.shape[1] // columns)]
-        bits = values.contiguous().view(_INTEGERS[values.element_size()]).cpu().numpy()
-    # A sum of products with odd numbers, modulo 2^64.
-    digest_R: Digests = (bits.astype(np.uint64) * _odd_numbers(bits.shape[1])).sum(axis=1)
-    return digest_R
+        found: npt.NDArray[Any] = (
+            values.contiguous().view(_INTEGERS[values.element_size()]).cpu().numpy()
+        )
+    return found
 
 
 def sample_digests(tensor: torch.Tensor) -> list[int]:
@@ -60,15 +74,26 @@ def sample_digests(tensor: torch.Tensor) -> list[int]:
         So many as rows are looked at; none where the rows would have to be copied, and are
         large.
     """
+    data = bytes_in_place(tensor)
+    if data is not None:
+        rows, shape = min(len(tensor), MAX_ROWS), tuple(tensor.shape)
+        few = data[: data.size // len(tensor) * rows]
+        found = digest_rows(few, rows, type_name(tensor.dtype), shape[1:])
+    else:
+        found = _moved(tensor)
+    signed: list[int] = np.array(found, np.uint64).view(np.int64).tolist()
+    return signed
+
+
+def _moved(tensor: torch.Tensor) -> list[int]:
+    """Digests of rows that have to be put in order first."""
     with torch.no_grad():
         few = local(tensor)[:MAX_ROWS]
         size = few.numel() * few.element_size()
         if few.layout is not torch.strided or not (few.is_contiguous() or size <= MAX_MOVED):
             return []
         dtype, shape, _ = describe(few)
-        found = digest_rows(bytes_of(few), len(few), dtype, shape[1:])
-    signed_R: npt.NDArray[np.int64] = np.array(found, np.uint64).view(np.int64)
-    return [int(digest) for digest in signed_R]
+        return digest_rows(bytes_of(few), len(few), dtype, shape[1:])
 
 
 @cache

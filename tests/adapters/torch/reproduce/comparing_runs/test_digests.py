@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.reproduce.comparing_runs import digests
+from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.core.config import Config
 from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
 from mothtrap.statistics import torch as arithmetic
@@ -35,7 +36,7 @@ class Job:
     def __init__(self, **settings: object) -> None:
         self.config = Config(**settings)
         self.recorder = self.grouper = self
-        self.step = 0
+        self.step, self.random_states = 0, RandomStates()
         self.told: list[str] = []
 
     def scalar(self, _: str, owner: str, __: float) -> None:

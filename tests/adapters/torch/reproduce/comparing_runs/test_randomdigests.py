@@ -5,8 +5,10 @@ import random
 import numpy as np
 import pytest
 import torch
+from tests.adapters.torch.watched import classifier, sgd, train, watched
 
 from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import RandomDigests
+from mothtrap.adapters.torch.reproduce.recording import randomness
 
 
 def draw(name: str) -> None:
@@ -69,3 +71,14 @@ def test_the_second_number_of_a_pair_shows() -> None:
     before = dict(digests.read())
     np.random.randn()
     assert dict(digests.read())["rng.numpy"] != before["rng.numpy"]
+
+
+def test_states_are_read_once_for_all_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording and digests both read them, at every forward; `_packed` costs the most."""
+    packed: list[int] = []
+    pack = randomness._packed
+    monkeypatch.setattr(randomness, "_packed", lambda raw: packed.append(1) or pack(raw))
+    model = classifier()
+    with watched(capture=()):
+        train(model, sgd(model), 3)
+    assert len(packed) == 3  # `train` draws a batch at each step

@@ -7,7 +7,6 @@ buffers at every step. What lies on an accelerator is looked at only then, and o
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import Rando
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar
 from mothtrap.statistics.digest import digest_bytes, rows_sum
 from mothtrap.statistics.torch.fingerprint import bit_sums
+from mothtrap.statistics.torch.in_place import bytes_in_place, type_name
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 
@@ -59,7 +59,7 @@ class DigestWatch:
         self._loaded: list[tuple[str, float]] = []
         self._seen: dict[int, _Version] = {}
         self._given: dict[int, _Version] = {}
-        self._random = RandomDigests()
+        self._random = RandomDigests(job.random_states)
         self._evaluated = False
         self._step = -1
         self._forwards = 0
@@ -191,7 +191,7 @@ class DigestWatch:
         """Digests of tensors that were not seen in this step yet, and of their rows."""
         found, rows = [], []
         for owner, tensor in placed[:TENSORS]:
-            if (tensor.device.type != "cpu" and not self.every_tensor) or self._is_known(tensor):
+            if not (tensor.is_cpu or self.every_tensor) or self._is_known(tensor):
                 continue
             data = _bytes(tensor)
             found.append((owner, as_scalar(_digest(tensor, data))))
@@ -209,10 +209,11 @@ class DigestWatch:
         """Whether a tensor was looked at in this step, and is as it was then."""
         if tensor.is_inference():  # has no version
             return False
-        entry = self._seen.get(id(tensor))
-        if entry is not None and entry[0]() is tensor and entry[1] == tensor._version:
+        number, version = id(tensor), tensor._version
+        entry = self._seen.get(number)
+        if entry is not None and entry[0]() is tensor and entry[1] == version:
             return True
-        self._seen[id(tensor)] = weakref.ref(tensor), tensor._version
+        self._seen[number] = weakref.ref(tensor), version
         return False
 
     def _state(self, root: Root, module: nn.Module) -> Iterator[Placed]:
@@ -254,19 +255,10 @@ def _digest(tensor: torch.Tensor, data: npt.NDArray[np.uint8]) -> int:
     if tensor.is_quantized:
         dtype, shape, _ = describe(tensor)
         return digest_bytes(data, dtype, shape)
-    return digest_bytes(data, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+    return digest_bytes(data, type_name(tensor.dtype), tensor.shape)
 
 
 def _bytes(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """The bytes of a tensor in C order, where they lie if they lie so.
-
-    Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
-    """
-    size = tensor.numel() * tensor.element_size()
-    dense = tensor.layout is torch.strided and tensor.device.type == "cpu" and size > 0
-    if not dense or tensor.is_quantized or not tensor.is_contiguous():
-        return bytes_of(tensor)
-    if tensor.is_conj() or tensor.is_neg():
-        return bytes_of(tensor)
-    lying = (ctypes.c_uint8 * size).from_address(tensor.data_ptr())
-    return np.frombuffer(memoryview(lying), np.uint8)
+    """The bytes of a tensor in C order, where they lie if they lie so."""
+    lying = bytes_in_place(tensor)
+    return lying if lying is not None else bytes_of(tensor)

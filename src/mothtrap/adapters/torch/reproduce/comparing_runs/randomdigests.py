@@ -12,10 +12,14 @@ from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 
 
 class RandomDigests:
-    """The digests of all global generators, worked out anew where a state has changed."""
+    """The digests of all global generators, worked out anew where a state has changed.
 
-    def __init__(self) -> None:
-        self._states = RandomStates()
+    Args:
+        states: reads them; others may read by it, too.
+    """
+
+    def __init__(self, states: RandomStates | None = None) -> None:
+        self._states = states or RandomStates()
         self._known: dict[str, tuple[Any, int]] = {}
 
     def read(self) -> Iterator[tuple[str, int]]:

@@ -30,7 +30,6 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     latest_evaluations,
     mark_batches,
 )
-from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
 from mothtrap.core.snapshots import (
@@ -88,7 +87,7 @@ class Recording:
         self._redacted = redacted
         self._copies = Copies(limit_bytes, redacted, config.snapshot_mb * 2**20 / LATER_SHARE)
         self._ring: Ring[Entry] = Ring(limit_bytes)
-        self._random = RandomStates()
+        self._random = job.random_states
         self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
         self._variables = ChangedVariables()
         self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
