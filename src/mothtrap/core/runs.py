@@ -6,6 +6,9 @@ import msgspec
 
 from mothtrap.core.findings import Finding, RuleState
 
+STOPPED = 3
+"""Exit code of a job that was stopped because somebody asked for it."""
+
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix seconds.

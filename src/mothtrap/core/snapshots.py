@@ -18,6 +18,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+BASE = "base"
+"""The reason of a state that is kept for steps that may turn out bad."""
+
 Tree = dict[str, Any] | str | int | float | bool | None
 """Any nesting of values, as plain JSON.
 
@@ -33,9 +36,18 @@ with one of these words as its first key:
     {"float": "NaN"}            also "Infinity", "-Infinity"
     {"int": "digits"}           beyond 64 bits
     {"bytes": "base64"}
+    {"text": "base64"}          a string that is not Unicode, as UTF-16
     {"complex": [real, imaginary]}
+    {"slice": [start, stop, step]}
+                                also "range"
+    {"path": "text"}            of a file
+    {"scalar": tree}            a numpy scalar, as the tree of an array
+    {"objects": [...], "dtype": code, "shape": [...]}
+                                a numpy array of objects or texts
     {"named": "module.Class", "fields": {...}}
-                                a dataclass, a namedtuple, a subclass of dict or list
+                                a dataclass, a namedtuple, an object of a plain Python class; with
+                                "dict" or "list" behind a subclass of these, with "member" and
+                                no fields a member of an enum
     {"framework": kind, "fields": {...}}
                                 what the adapter rebuilds: a generator, a dtype, a device
     {"opaque": "text"}          what cannot be kept: its repr, at most 200 characters
@@ -154,9 +166,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `state_step` is the step before which the state was taken: `step` itself where it is
     exact; smaller where the recorded steps lead from it to `step`; larger where the state is
-    later than the step, which `note` then says. `reason` says why it was taken: `nonfinite`,
-    `finding CODE`, `step`, `request`, `exception` or `base`. `framework` names the adapter,
-    `versions` are those of packages. `command` and `cwd` start the script again.
+    later than the step, which `note` then says. `reason` says why it was taken:
+    `unsound step: WHY`, `finding CODE`, `step`, `request`, `exception` or `base`.
+    `framework` names the adapter, `versions` are those of packages. `command` and `cwd` start
+    the script again.
     """
 
     run: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.observations import SnapshotKept
+from mothtrap.core.snapshots import BASE
 from mothtrap.report.style import Style
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 NAMED = 6
 """Steps that are named."""
-BASE = "base"
 
 
 class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):

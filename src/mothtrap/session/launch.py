@@ -23,7 +23,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
 from mothtrap.core.config import Config, environment, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
-from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.reader.run import open_run
 from mothtrap.session import uploading
@@ -41,9 +41,6 @@ SITE = Path(__file__).parent / "site"
 
 WRITERS_TIMEOUT_S = 30.0
 """How long writer processes may still write when the job has ended."""
-
-STOPPED = 3
-"""Exit code of a job that was stopped because somebody asked for it."""
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 """Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the

@@ -23,10 +23,10 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo
 from mothtrap.core.snapshot_observations import SnapshotKept
-from mothtrap.core.snapshots import Array, Snapshot, Tree
+from mothtrap.core.snapshots import BASE, Array, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
-from mothtrap.snapshot.retention import BASE, Kept, superfluous
+from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
 from mothtrap.store.layout import read_info
 

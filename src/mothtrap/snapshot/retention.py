@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-BASE = "base"
-"""The reason of a state that is kept for steps that may turn out bad."""
+from mothtrap.core.snapshots import BASE
+
 BASES = 4
 """Bases that are kept: a step is found bad up to some hundred steps later."""
 ONSETS = ("unsound step", "exception")

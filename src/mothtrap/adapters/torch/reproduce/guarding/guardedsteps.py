@@ -21,14 +21,13 @@ from mothtrap.adapters.torch.optimization.optimizers import applies_nothing, has
 from mothtrap.adapters.torch.reproduce.guarding.guard import Fault, Guard
 from mothtrap.adapters.torch.reproduce.guarding.undoing import Kept, evaluates_once
 from mothtrap.core.errors import NonFiniteStepError
+from mothtrap.core.runs import STOPPED
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer
 
 Function = Callable[..., Any]
 PART = "guard"
-STOPPED = 3
-"""Exit code of a job that was stopped because somebody asked for it."""
 
 
 class StepCancelled(BaseException):

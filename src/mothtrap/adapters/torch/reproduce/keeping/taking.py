@@ -16,8 +16,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
-from mothtrap.core.snapshots import KeptStep, Truth
-from mothtrap.snapshot.retention import BASE, is_onset
+from mothtrap.core.snapshots import BASE, KeptStep, Truth
+from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
 
