@@ -90,6 +90,7 @@ def test_version_is_that_of_the_package(tmp_path: Path) -> None:
         (["run", "--name", "a\\b", "x.py"], "cannot name a run"),
         (["run", "--name", "..", "x.py"], "--name '..' cannot name a run"),
         (["run", "--name", "", "x.py"], "--name '' cannot name a run"),
+        (["upload", "x", "--to", "file:///x", "--name", "a/b"], "--name 'a/b' cannot name a run"),
         (["run", "--overhead", "2", "-m", "x"], "overhead is a share of the training time"),
         (["run", "--overhead", "2%", "-m", "x"], "must be a number such as 0.02, not '2%'"),
         (["ls", "nosuchdir"], "the folder nosuchdir does not exist"),

@@ -213,6 +213,17 @@ def test_a_mistyped_setting_names_the_nearest() -> None:
     assert hooks(*setup) == 0
 
 
+@pytest.mark.parametrize("name", ["a/b", "../x", ".x", "a\\b"])
+def test_a_name_that_names_no_folder_is_refused_before_the_training(
+    name: str, tmp_path: Path
+) -> None:
+    setup = made()
+    with pytest.raises(ConfigError, match=r"watch: name '.*' cannot name a run; expected"):
+        mothtrap.watch(*setup, name=name, runs_dir=str(tmp_path / "runs"))
+    assert hooks(*setup) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_name_that_is_taken_is_said_once_and_training_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

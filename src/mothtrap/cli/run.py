@@ -12,6 +12,7 @@ from mothtrap.cli._findings import rule_files_option
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
 from mothtrap.cli._target import TARGET, RunCommand, command_of
+from mothtrap.core.run_names import check_name
 
 
 @click.command(cls=RunCommand, name="run")
@@ -64,7 +65,7 @@ def command(
     mothtrap run -- torchrun --nproc-per-node 2 train.py
     """
     if name is not None:
-        _check_name(name)
+        check_name(name, "--name")
     elif resume or join:
         option, aim = ("--resume", "go on with") if resume else ("--join", "take part in")
         raise Refusal(f"{option} needs the name of the run to {aim}; say it with --name")
@@ -84,12 +85,3 @@ def command(
     ctx.exit(
         launch(arguments, config=config, name=name, resume=resume, join=join, warnings=warnings)
     )
-
-
-def _check_name(name: str) -> None:
-    # A name with a leading dot would make a folder that `mothtrap ls` passes over.
-    if not name or name.startswith(".") or set(name) & set("/\\"):
-        raise Refusal(
-            f"--name {name!r} cannot name a run; expected the name of one folder: without / "
-            "and \\, and not beginning with a dot; say where runs are kept with --runs-dir"
-        )

@@ -23,10 +23,13 @@ def command(ctx: click.Context, run: str | None, to: str | None, name: str | Non
     """
     from mothtrap.core.config import load_config
     from mothtrap.core.errors import ConfigError, MothtrapError
+    from mothtrap.core.run_names import check_name
     from mothtrap.session.sending import send, spooled
     from mothtrap.store.layout import attempts, find_run
     from mothtrap.store.objects import is_url
 
+    if name is not None:
+        check_name(name, "--name")
     waiting = spooled()
     if run is None:
         if to is not None or name is not None:

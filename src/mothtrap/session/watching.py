@@ -15,6 +15,7 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
+from mothtrap.core.run_names import check_name
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.verdict import say_verdict
 from mothtrap.session.worker import Worker
@@ -116,7 +117,7 @@ def watch(
 
     Raises:
         TypeError: no adapter accepts the model.
-        ConfigError: a setting is unknown or has a bad value.
+        ConfigError: a setting is unknown or has a bad value, or the name is that of no folder.
     """
     if os.environ.get("MOTHTRAP_DISABLE") or os.environ.get(PLAN_VARIABLE):
         return _nothing()
@@ -133,6 +134,8 @@ def watch(
                 f"watch: unknown setting {setting!r}{nearest(setting, known)}; "
                 f"known settings: {', '.join(known)}"
             )
+    if name:
+        check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")

@@ -1,0 +1,26 @@
+"""What may name a run: a folder of its own, and a part of a URL."""
+
+from __future__ import annotations
+
+from mothtrap.core.errors import ConfigError
+
+_PARTING = frozenset("/\\\0")
+
+
+def check_name(name: str, label: str) -> None:
+    """Prove that a name can be that of a run.
+
+    Args:
+        name: as it was given.
+        label: how the caller calls it, for the message.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    # A name with a leading dot would make a folder that `mothtrap ls` passes over.
+    if not name or name.startswith(".") or _PARTING & set(name):
+        raise ConfigError(
+            f"{label} {name!r} cannot name a run; expected the name of one folder: without / "
+            "and \\, and not beginning with a dot; say where runs are kept with --runs-dir, or "
+            "runs_dir"
+        )
