@@ -134,6 +134,20 @@ def test_what_comes_late_to_an_earlier_attempt_is_found_later(
     assert run.workers == (0, 1, 2)
 
 
+def test_what_an_attempt_still_had_to_send_when_the_next_began_is_found_at_once(
+    tmp_path: Path, url: str
+) -> None:
+    path = tmp_path / "store" / "x"
+    first = layout.create_run(path, info(id="x", pid=DEAD_PID))
+    write_worker(first, record(0))
+    run = open_run(join(url, "x"))
+    layout.create_attempt(path, info(id="x", pid=DEAD_PID, attempt=2))
+    run.refresh()
+    write_worker(first, record(0))
+    run.refresh()
+    assert (run.attempts, run.workers) == (2, (0, 1))
+
+
 def test_the_more_a_look_takes_the_longer_is_the_pause_after_it(
     two_attempts: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,8 +157,9 @@ def test_the_more_a_look_takes_the_longer_is_the_pause_after_it(
     found = mirror.open_mirror(join(url, "x"))
     for lists_a_look, pause_s in ((100, 1.0), (3, 7 / 3)):
         monkeypatch.setattr(mirror, "LISTS_A_LOOK", lists_a_look)
-        clock[0] += 10.0
-        found.refresh()
+        for wait_s in (40.0, 9.0):  # the first of these looks is at the earlier attempt, too
+            clock[0] += wait_s
+            found.refresh()
         asked = counted(monkeypatch)
         clock[0] += pause_s - 0.01
         found.refresh()

@@ -38,7 +38,8 @@ LISTS_A_LOOK = 10
 """A look that takes more list requests is followed by a pause that is longer in proportion: so
 they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
 EARLIER_EVERY_S = 30.0
-"""Pause between two looks at attempts before the latest, to which little comes; by hand."""
+"""Pause between two looks at an attempt before the latest once nothing has come to it for as
+long; chosen by hand."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"
 _RECORDER = re.compile(r"[wm](0|[1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
@@ -66,7 +67,9 @@ class Mirror:
         self._store: Store = open_store(url)
         self._kinds = FETCHED if whole else FOR_A_LIST
         self._complete: set[str] = set()
-        self._earlier_s = self._next_s = self.unheard_s = float("-inf")
+        self._next_s = self.unheard_s = float("-inf")
+        self._news_s: dict[str, float] = {}
+        self._looked_s: dict[str, float] = {}
         self._lists = 0
         self._warned = False
 
@@ -103,18 +106,27 @@ class Mirror:
         """
         self._lists = 1
         attempts = sorted(filter(_ATTEMPT.fullmatch, self._store.children("").folders), key=int)
-        all_due = time.monotonic() >= self._earlier_s + EARLIER_EVERY_S
+        now_s = time.monotonic()
         for attempt in attempts:
             # The end first: what was written before it is then found below.
             here = self._store.children(attempt)
             self._lists += 1
             self._refuse_another(here.objects)
-            if all_due or attempt == attempts[-1]:
-                self._sync_attempt(_recorders(attempt, here.folders), here.objects)
-        if all_due:
-            self._earlier_s = time.monotonic()
+            latest = attempt == attempts[-1]
+            if latest or self._is_due(attempt, now_s):
+                news = self._sync_attempt(_recorders(attempt, here.folders), here.objects)
+                self._looked_s[attempt] = now_s
+                if latest or news:
+                    self._news_s[attempt] = now_s
 
-    def _sync_attempt(self, folders: Sequence[str], objects: Sequence[ObjectInfo]) -> None:
+    def _is_due(self, attempt: str, now_s: float) -> bool:
+        """Whether an attempt before the latest is looked at: often while things come to it."""
+        never = float("-inf")
+        fresh = now_s < self._news_s.get(attempt, never) + EARLIER_EVERY_S
+        return fresh or now_s >= self._looked_s.get(attempt, never) + EARLIER_EVERY_S
+
+    def _sync_attempt(self, folders: Sequence[str], objects: Sequence[ObjectInfo]) -> bool:
+        """Fetch what is new of an attempt; return whether there was anything."""
         self._lists += len(folders)
         with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
             found = list(pool.map(self._new_of, folders))
@@ -127,6 +139,7 @@ class Mirror:
             if not self._is_current(info):
                 with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
                     fetching.bring(self._store, [[info]], self.folder)
+        return any(found)
 
     def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
         """Fetch nothing of a run that was made under the name of this one later."""
