@@ -198,6 +198,27 @@ def test_a_full_ring_whose_reader_is_gone_does_not_hold_the_training(
     assert "ended from outside" in str(error)
 
 
+def test_a_reader_that_is_gone_is_seen_while_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else all steps of a small job would go into memory that nobody reads."""
+    now_s = [100.0]
+    monkeypatch.setattr(side_channel.time, "monotonic", lambda: now_s[0])
+    pair = Pair()
+    looks: list[float] = []
+    monkeypatch.setattr(pair.channel, "_alive", lambda: bool(looks.append(now_s[0])) or pair.alive)
+    for step in range(10):
+        pair.channel.put(record(step))
+        pair.read()
+        now_s[0] += 0.2
+    assert len(looks) == 3, "a look costs some microseconds, and is taken each half second"
+    pair.alive = False
+    now_s[0] += 0.5
+    pair.channel.put(record(10))
+    assert len(pair.errors) == 1
+    assert pair.read() == []
+
+
 def test_a_reader_that_is_gone_is_seen_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_channel, "_LOOK_S", 0.0)
     pair = Pair()

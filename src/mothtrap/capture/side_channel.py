@@ -53,7 +53,7 @@ class SideChannel:
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:  # noqa: ARG002  # a Sink
         """Hand a record over; a closed channel takes nothing."""
         with self._lock:
-            if self._closed or self._has_failed(look=False):
+            if self._closed or self._has_failed():
                 return
             record = self._shedding.settle(record)
             parts = encode(record)
@@ -72,7 +72,7 @@ class SideChannel:
             if last is not None:
                 self._wait_to_write(encode(last), deadline_s)
             self._ring.finish()
-            while self._ring.state != ReaderState.DONE and not self._has_failed(look=True):
+            while self._ring.state != ReaderState.DONE and not self._has_failed():
                 if time.monotonic() >= deadline_s:
                     return False
                 time.sleep(_WAIT_S)
@@ -90,7 +90,7 @@ class SideChannel:
             if self._write(encode(record), 1.0):
                 return
         self._shedding.drop(record)
-        self._has_failed(look=True)
+        self._has_failed()
 
     def _write(self, parts: Sequence[Bytes], share: float) -> bool:
         needed = self._ring.used + self._ring.frame_bytes(size_of(parts))
@@ -105,15 +105,15 @@ class SideChannel:
         for number, frame in enumerate(frames, 1):
             while not self._ring.write(frame, last=number == len(frames)):
                 late = deadline_s is not None and time.monotonic() >= deadline_s
-                if late or self._has_failed(look=True):
+                if late or self._has_failed():
                     return
                 time.sleep(_WAIT_S)
 
-    def _has_failed(self, *, look: bool) -> bool:
-        """Whether the other process has given up or, looking closer, is gone; said once."""
+    def _has_failed(self) -> bool:
+        """Whether the other process has given up or, looking now and then, is gone; said once."""
         failed = self._ring.state == ReaderState.FAILED
         gone = False
-        if look and not failed and time.monotonic() - self._looked_s >= _LOOK_S:
+        if not failed and time.monotonic() - self._looked_s >= _LOOK_S:
             self._looked_s = time.monotonic()
             gone = not self._alive() and self._ring.state < ReaderState.FAILED
         if (failed or gone) and not self._closed:
