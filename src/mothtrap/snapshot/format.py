@@ -146,11 +146,7 @@ def write(
             else _write_arrays(draft / STATE, state_arrays),
             STEPS: _write_arrays(draft / STEPS, step_arrays),
         }
-        head = {
-            "form": FORM,
-            "files": msgspec.to_builtins(files),
-            "snapshot": msgspec.to_builtins(snapshot),
-        }
+        head = {"form": FORM, "files": files, "snapshot": snapshot}
         with (draft / HEAD).open("wb") as file:
             file.write(sealed(jsonable.encode(head)))
             file.flush()

@@ -233,10 +233,11 @@ def test_an_onset_without_room_is_refused_and_told() -> None:
 def test_an_onset_above_the_number_of_those_is_refused_and_told() -> None:
     with taking(snapshots=1, on_nonfinite="skip") as (_, sink):
         loop = Loop()
-        for step in (1, 4, 7):
+        for step in (1, 4, 7, 10):
             loop.run(3, bad=step)
     assert [taken.step for taken in sink.taken] == [1, 4]
-    assert sink.why == ["2 were taken by themselves in this job (2 x snapshots)"]
+    (why,) = sink.why
+    assert why.startswith("2 were taken by themselves in this job (2 x snapshots)")
 
 
 def test_a_base_leaves_room_for_an_onset() -> None:

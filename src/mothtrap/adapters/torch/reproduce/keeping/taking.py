@@ -147,7 +147,7 @@ class SnapshotTaking:
         if again and is_onset(self._taken_for):
             return
         if self._automatic <= 0:
-            self._refuse(wish, f"{self._most} were taken by themselves in this job (2 x snapshots)")
+            self._tell_of_most(wish)
         elif not (again or self._has_room(wish)):
             self._refuse(wish, STILL_WRITING)
         else:
@@ -180,6 +180,13 @@ class SnapshotTaking:
             self._automatic -= 1
             if not self._from_base(wish, step):
                 self._take_late(wish, step, now)
+
+    def _tell_of_most(self, wish: Wish) -> None:
+        """Say once that as many as may be were taken without being asked for."""
+        if self._most:
+            why = f"{self._most} were taken by themselves in this job (2 x snapshots): the most"
+            self._refuse(wish, f"{why}; further ones are not taken either")
+        self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:
         """Whether a step is the one that was taken last, and stays."""
