@@ -237,6 +237,12 @@ def test_a_base_becomes_an_onset_without_a_second_copy_of_its_state(
     assert own.writer.base_steps == (4,)
 
 
+def test_a_step_that_is_kept_once_more_is_said_once(writing: Callable[..., Writing]) -> None:
+    own = writing()
+    own.put(taken(4, "step"), taken(4, "unsound step: x", state=None))
+    assert len(own.said) == 1
+
+
 def test_a_base_that_became_another_goes_only_when_it_was_used(
     writing: Callable[..., Writing],
 ) -> None:

@@ -174,7 +174,7 @@ class SnapshotWriter:
         self._versions = {**versions, "numpy": np.__version__, "mothtrap": version("mothtrap")}
         self._say, self._tell, self._on_error = say, tell, on_error
         self._said = self._pending = 0
-        self._complained = False
+        self._complained, self._said_of = False, -1
         self._bases: tuple[int, ...] = ()
         self._there: dict[Path, Kept] | None = None
         self._lock = threading.Lock()
@@ -269,8 +269,8 @@ class SnapshotWriter:
                 request=taken.wish.request,
             )
         )
-        if taken.wish.reason != BASE and self._said < SAID:
-            self._said += 1
+        if taken.wish.reason != BASE and self._said < SAID and taken.step != self._said_of:
+            self._said, self._said_of = self._said + 1, taken.step
             lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
             command = f"mothtrap replay {self._name} --step {taken.step}"
             self._speak(f"step {taken.step} kept{lost}: {command}")
