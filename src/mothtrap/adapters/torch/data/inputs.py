@@ -10,6 +10,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -79,7 +80,12 @@ class InputWatch:
         self.overlap = OverlapWatch(job)
 
     def root_called(
-        self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], trains: bool
+        self,
+        module: nn.Module,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        trains: bool,
+        frame: FrameType | None = None,
     ) -> None:
         """A model is called by user code.
 
@@ -88,6 +94,7 @@ class InputWatch:
             args: positional arguments.
             kwargs: the others.
             trains: autograd records the forward.
+            frame: that of the call; looked for where it is not given.
         """
         arguments = list(_arguments(module, args, kwargs))
         source = self.loaders.used((t for _, t in arguments), trains=trains)
@@ -104,7 +111,8 @@ class InputWatch:
             return
         from_loader = source is not None
         self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
-        self._keep(module, arguments, trains)
+        if trains:
+            self._keep(module, arguments, frame)
         called = self._called.get(module)
         if called is None:
             called = self._called[module] = _Called()
@@ -128,11 +136,11 @@ class InputWatch:
                 if tensor is not None and not tensor.requires_grad and id(tensor) not in made:
                     self._tell_nonfinite(path, name, tensor, Mode.TRAIN, location)
 
-    def _keep(self, module: nn.Module, arguments: list[Argument], trains: bool) -> None:
-        if trains and len(self._latest) < MICRO_BATCHES:
+    def _keep(self, module: nn.Module, arguments: list[Argument], frame: FrameType | None) -> None:
+        if len(self._latest) < MICRO_BATCHES:
             kept = [(name, weakref.ref(t)) for name, t in arguments if t.is_floating_point()]
             if kept:
-                place = frames.location(frames.user_frame())
+                place = frames.location(frame or frames.user_frame())
                 self._latest.append((self._path(module), place, kept))
 
     def _is_summarised(self, called: _Called, trains: bool) -> bool:

@@ -228,9 +228,12 @@ class ForwardWatch:
             )
         if self.recording.active and self._trains:
             self._job.contain_part("snapshots", self.attributes.before_forward)
-        called = self.recording.forward_called
-        self._job.contain_part("snapshots", called, module, root.label, args, kwargs, self._trains)
-        self._job.contain_part("data", self.inputs.root_called, module, args, kwargs, self._trains)
+        given = module, args, kwargs, self._trains
+        frame = frames.user_frame() if self._trains else None  # looked for once, for both
+        self._job.contain_part(
+            "snapshots", self.recording.forward_called, root.label, *given, frame
+        )
+        self._job.contain_part("data", self.inputs.root_called, *given, frame)
         self.held.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
         self._look_up_calls()

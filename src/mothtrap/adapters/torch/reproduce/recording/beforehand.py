@@ -200,11 +200,11 @@ class Beforehand:
             if copy is None or not _is_alike(copy, tensor):
                 known.copy = None
                 if known.has_room:
-                    added.append((known, tensor.detach()))
+                    added.append((known, tensor))
                 continue
             copies, sources = groups.setdefault((tensor.dtype, tensor.device), ([], []))
             copies.append(copy)
-            sources.append(tensor.detach())
+            sources.append(tensor)
         with torch.no_grad():
             for copies, sources in groups.values():
                 torch._foreach_copy_(copies, sources)
@@ -218,7 +218,7 @@ class Beforehand:
         for known, tensor in sorted(added, key=lambda pair: pair[1].nbytes):
             known.has_room = self.bytes_held + tensor.nbytes <= self._limit_bytes
             if known.has_room:
-                known.copy = tensor.clone()
+                known.copy = tensor.detach().clone()
                 self.bytes_held += tensor.nbytes
 
 

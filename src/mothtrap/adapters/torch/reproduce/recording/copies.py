@@ -194,27 +194,34 @@ class Copies:
         return TreeMaker(lambda _: None, self._array).tree(value)
 
     def _tensor(self, tensor: torch.Tensor) -> Tree:
-        if tensor.layout in _PARTS and type(tensor) is torch.Tensor and tensor.grad_fn is None:
+        if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction, given to a loss
+            return {"opaque": "a tensor with a graph, or a parameter"}
+        if tensor.layout in _PARTS and type(tensor) is torch.Tensor:
             return self._sparse(tensor)
         reason = _why_not(tensor)
         if reason is not None:
             if reason:
                 self.missing[f"{self._what}: {reason}"] = None
             return {"opaque": reason or "a tensor with a graph, or a parameter"}
-        known = self._lookup(tensor)
+        owner = tensor._base if tensor._base is not None else tensor
+        mark, version = _mark(tensor, owner), -1 if tensor.is_inference() else tensor._version
+        known = self._lookup(tensor, owner, mark, version)
         if known is not None:
             return _tree(tensor, self._use(known))
-        size = tensor.numel() * tensor.element_size()
+        size = tensor.nbytes
         made: Copy | Uncopied
         if size <= self._most_bytes:
             made = self._copied(tensor, size)
-        elif self._later and size <= self._later_bytes and not tensor.is_inference():
+        elif self._later and size <= self._later_bytes and version >= 0:
             what = f"{self._what}: {described(tensor)}"
             made = Uncopied(self._new_key(), tensor, what)
         else:
             self.missing[f"{self._what}: {described(tensor)} is too large"] = None
             return {"opaque": f"{described(tensor)}, too large to be kept"}
-        self._remember(tensor, made)
+        if version >= 0:
+            self._remember(
+                mark, _Known(weakref.ref(owner), version, weakref.ref(made), self._batch)
+            )
         return _tree(tensor, self._use(made))
 
     def _sparse(self, tensor: torch.Tensor) -> Tree:
@@ -270,8 +277,8 @@ class Copies:
         return f"s{self._keys}"
 
     def _copied(self, tensor: torch.Tensor, size: int) -> Copy:
-        plain = tensor.detach()
-        if size < POOLED_BYTES or tensor.device.type != "cpu":
+        plain = tensor.detach() if tensor.requires_grad else tensor
+        if size < POOLED_BYTES or not tensor.is_cpu:
             return Copy(self._new_key(), plain.clone(memory_format=torch.contiguous_format))
         block = self._blocks.take(size)
         place = torch.from_numpy(block).view(tensor.dtype).view(tensor.shape)
@@ -280,28 +287,25 @@ class Copies:
 
     # What was copied before
 
-    def _lookup(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
-        owner = tensor._base if tensor._base is not None else tensor
-        known = self._known.get(_mark(tensor, owner))
-        if known is None or known.owner() is not owner or tensor.is_inference():
+    def _lookup(
+        self, tensor: torch.Tensor, owner: torch.Tensor, mark: tuple[Any, ...], version: int
+    ) -> Copy | Uncopied | None:
+        known = self._known.get(mark)
+        if known is None or known.owner() is not owner:
             return None
-        copy = known.copy() if known.version == tensor._version else None
+        copy = known.copy() if known.version == version else None
         if known.batch != self._batch:
             if isinstance(copy, Copy) and not copy.shows(tensor):
                 return None  # written to past the framework: a loader's memory that is used again
             known.batch = self._batch
         return copy
 
-    def _remember(self, tensor: torch.Tensor, copy: Copy | Uncopied) -> None:
-        if tensor.is_inference():  # has no version
-            return
+    def _remember(self, mark: tuple[Any, ...], known: _Known) -> None:
         if len(self._known) >= MAX_KNOWN:
             alive = {m: k for m, k in self._known.items() if k.owner() is not None and k.copy()}
             # Where all are alive, the older half of them is copied again when it comes.
             self._known = dict(list(alive.items())[-MAX_KNOWN // 2 :])
-        owner = tensor._base if tensor._base is not None else tensor
-        known = _Known(weakref.ref(owner), tensor._version, weakref.ref(copy), self._batch)
-        self._known[_mark(tensor, owner)] = known
+        self._known[mark] = known
 
 
 class _Known:

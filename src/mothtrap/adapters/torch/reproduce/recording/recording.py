@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +31,7 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     latest_evaluations,
     mark_batches,
 )
+from mothtrap.adapters.torch.reproduce.recording.randomtrees import RandomTrees
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
 from mothtrap.core.snapshots import (
@@ -87,8 +89,7 @@ class Recording:
         self._redacted = redacted
         self._copies = Copies(limit_bytes, redacted, config.snapshot_mb * 2**20 / LATER_SHARE)
         self._ring: Ring[Entry] = Ring(limit_bytes)
-        self._random = job.random_states
-        self._random_trees: dict[str, tuple[Any, Tree, tuple[Copy, ...]]] = {}
+        self._random = RandomTrees(job.random_states, self._copies)
         self._variables = ChangedVariables()
         self._loaders: ByIdentity[DataLoader[Any], int] = ByIdentity()
         self._loaders_begun = 0
@@ -154,7 +155,9 @@ class Recording:
             return
         what = f"the batch of loader {number} at {site}"
         value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
-        self._add(notes, BatchHanded(loader=number, site=site, value=value, rng=self._rng()))
+        self._add(
+            notes, BatchHanded(loader=number, site=site, value=value, rng=self._random.read())
+        )
         self._needs_rng = False
 
     def pass_ended(self, iterator: object) -> None:
@@ -164,9 +167,15 @@ class Recording:
             self._drop_evaluated(number)
 
     def forward_called(
-        self, module: nn.Module, root: str, args: Any, kwargs: Mapping[str, Any], trains: bool
+        self,
+        root: str,
+        module: nn.Module,
+        args: Any,
+        kwargs: Mapping[str, Any],
+        trains: bool,
+        frame: FrameType | None = None,
     ) -> None:
-        """The user's code calls a model."""
+        """The user's code calls a model, in a frame that is looked for where it is not given."""
         if not self.active:
             return
         notes = self._notes()
@@ -180,7 +189,8 @@ class Recording:
             if not trains and len(latest) >= MAX_EVALUATIONS:
                 return
             if not self._is_full(notes):
-                self._note_forward(notes, module, root, args, kwargs, trains)
+                frame = frame or frames.user_frame()
+                self._note_forward(notes, module, root, args, kwargs, trains, frame)
 
     def _note_forward(
         self,
@@ -190,10 +200,10 @@ class Recording:
         args: Any,
         kwargs: Mapping[str, Any],
         trains: bool,
+        frame: FrameType | None,
     ) -> None:
-        frame = frames.user_frame()
         site = frames.location(frame) or ""
-        rng = self._rng() if self._needs_rng and trains else None
+        rng = self._random.read() if self._needs_rng and trains else None
         self._needs_rng = self._needs_rng and not trains
         inputs = (*args, *kwargs.values())
         notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
@@ -344,16 +354,6 @@ class Recording:
                 tree = self._copies.tree(value, what, most, MAX_IN_VARIABLE, later=False)
             found.append([name, tree])
         return {"dict": found} if found else None
-
-    def _rng(self) -> Tree:
-        trees: list[Any] = []
-        for name, state in self._random.read():
-            known = self._random_trees.get(name)
-            if known is None or known[0] is not state:
-                known = self._random_trees[name] = (state, *self._copies.constants(state))
-            self._copies.use(known[2])
-            trees.append([name, known[1]])
-        return {"dict": trees}
 
     def _is_carried(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor has a graph that was made before this step."""
