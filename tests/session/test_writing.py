@@ -1,22 +1,33 @@
-"""A worker whose disk is full trains on, and stores on once there is room."""
+"""Full disks and killed writers: the training goes on, and storing does when it can."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from tests.session.test_worker import Adapter, step
+from tests.store.records import record
 
 import mothtrap
+from mothtrap.capture import side_channel
+from mothtrap.capture.channel import Channel
+from mothtrap.capture.ring import Ring
+from mothtrap.capture.side_channel import SideChannel
+from mothtrap.capture.succession import Succession
 from mothtrap.core.config import Config
 from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.records import StepRecord
-from mothtrap.session import launch
+from mothtrap.session import launch, side_writer
 from mothtrap.session.worker import Worker
+from mothtrap.session.writing import LateLog
 from mothtrap.store import layout
+from mothtrap.store.patient_log import PatientLog
 from mothtrap.store.worker_log import WorkerLog
+from mothtrap.store.worker_reading import read_records
 
 
 @pytest.fixture
@@ -64,3 +75,62 @@ def test_a_disk_that_is_full_to_the_end_is_complained_of_with_what_it_cost(
     assert len(said) == 2
     assert "writer failed" in said[1]
     assert said[1].endswith("6 steps that were waiting for it are lost)")  # one for the end
+
+
+def test_a_thread_writes_on_when_the_writer_process_is_killed(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waited in the memory of that process is written, too."""
+    monkeypatch.setattr(side_channel, "_LOOK_S", 0.0)
+    ends: list[Callable[[], None]] = []
+    rings: list[Ring] = []
+
+    def start(folder: Path, **options: object) -> tuple[Ring, Callable[[], bool]]:
+        """Make the memory, and let a process that never reads be taken to live."""
+        file, size = Ring.create(1 << 20)
+        rings.append(Ring(file, size))
+        os.close(file)
+        killed = threading.Event()
+        ends.append(killed.set)
+        return rings[0], lambda: not killed.is_set()
+
+    monkeypatch.setattr(side_writer, "start", start)
+    said: list[str] = []
+    config = Config(writer="process", select=("LOS",))
+    worker = Worker(lambda: attempt, config, Adapter(), said.append)
+    for number in range(20):
+        if number == 10:
+            assert rings[0].used > 0
+            ends[0]()
+        step(worker, number)
+    worker.close()
+    stored = mothtrap.open_run(attempt.parent)
+    assert (stored.steps, stored.state, stored.damage) == (20, "finished", ())
+    assert len(stored.observations(WorkerEnded)) == 1
+    (error,) = stored.tool_errors
+    assert error.part == "writer process"
+    (line,) = said
+    assert "it was ended from outside; a thread of the job writes on" in line
+
+
+def test_a_writer_process_that_is_killed_at_the_end_leaves_what_waits_to_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_channel, "_LOOK_S", 0.0)
+    file, size = Ring.create(1 << 20)
+    ring, lives = Ring(file, size), threading.Event()
+    os.close(file)
+    lives.set()
+    log = LateLog(lambda: PatientLog(WorkerLog(tmp_path), lambda _: True, pytest.fail))
+    errors: list[BaseException] = []
+    side = SideChannel(ring, lives.is_set, errors.append)
+    queue = Succession(
+        side, lambda: Channel("writer", log.append, errors.append, limit_bytes=2**20)
+    )
+    for number in range(3):
+        queue.put(record(number))
+    lives.clear()
+    assert queue.close()
+    log.close()
+    assert [item.key.step for item in read_records(tmp_path)] == [0, 1, 2]
+    assert len(errors) == 1

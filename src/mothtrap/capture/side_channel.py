@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from mothtrap.capture.ring import Bytes, ReaderState, Ring
 from mothtrap.capture.shedding import Shedding
 from mothtrap.core.records import StepRecord
-from mothtrap.store.wire import encode, size_of
+from mothtrap.store.wire import decode, encode, size_of
 
 _WHOLE_SHARE = 7 / 8
 """Of the ring, for records as they are; the rest is for thinned ones. Chosen by hand."""
@@ -34,6 +36,9 @@ class SideChannel:
         on_error: called once with what became of the other process; after that the
             channel is closed.
         on_full: what gives.
+
+    Attributes:
+        lost: whether the other process has failed, or is gone.
     """
 
     def __init__(
@@ -46,7 +51,7 @@ class SideChannel:
     ) -> None:
         self._ring, self._alive, self._on_error, self._on_full = ring, alive, on_error, on_full
         self._shedding = Shedding("writer")
-        self._closed = False
+        self._closed = self.lost = False
         self._looked_s = time.monotonic()
         self._lock = threading.Lock()
 
@@ -78,6 +83,23 @@ class SideChannel:
                 time.sleep(_WAIT_S)
             self._closed = True
             return True
+
+    def take_back(self) -> list[StepRecord]:
+        """Return what a process that is lost has left unread, and what is owed."""
+        with self._lock:
+            messages: list[list[Bytes]] = [[]]
+            for data, last in self._ring.read(sys.maxsize):
+                messages[-1].append(data)
+                if last:
+                    messages.append([])
+            records = []
+            for parts in messages[:-1]:
+                try:
+                    records.append(decode(np.concatenate(parts)))
+                except (msgspec.DecodeError, ValueError):  # it had read the beginning
+                    continue
+            owed = self._shedding.last()
+            return records if owed is None else [*records, owed]
 
     def _write_less(self, record: StepRecord) -> None:
         """Write what there is room for of a record, and owe the rest to the next."""
@@ -117,7 +139,7 @@ class SideChannel:
             self._looked_s = time.monotonic()
             gone = not self._alive() and self._ring.state < ReaderState.FAILED
         if (failed or gone) and not self._closed:
-            self._closed = True
+            self._closed = self.lost = True
             why = self._ring.words if failed else "it was ended from outside"
             self._on_error(OSError(f"the writer process: {why}"))
         return self._closed

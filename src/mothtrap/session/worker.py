@@ -18,6 +18,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
 from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.shedding import BLOCK_S
+from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.findings import Finding
@@ -272,22 +273,32 @@ class Worker:
         self._contained("ledger", lambda: self._open_ledger(attempt, folder))
         config, workers = self._config, self._adapter.ranks()[1]
         limit_bytes = share_bytes(attempt.parent, config.max_run_mb, workers)
-        recorder, failed = self.recorder, functools.partial(self._failed, "writer")
+        recorder = self.recorder
         reductions = Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
+        opened = functools.partial(
+            writing.open_log, folder, config, limit_bytes, self._closing.wait, self._say
+        )
         if config.writer == "process":
-            side = writing.start_beside(folder, config, limit_bytes, failed, self._say)
+            side = writing.start_beside(
+                folder, config, limit_bytes, self._process_failed, self._say
+            )
             if side is not None:
-                queue = functools.partial(self._channel, "writer")
-                channel = ReducedFirst(side, queue, reductions)
-                self._parts["writer"] = channel, lambda: None  # that process seals the files
+                late, queue = writing.LateLog(opened), functools.partial(self._channel, "writer")
+                here = functools.partial(queue, late.append, idle=late.tend)
+                channel = ReducedFirst(Succession(side, here), queue, reductions)
+                self._parts["writer"] = channel, late.close  # the process seals its own files
                 recorder.sinks.append(channel)
                 return
-        log = writing.open_log(folder, config, limit_bytes, self._closing.wait, self._say)
+        log = opened()
 
         def append(records: Sequence[StepRecord]) -> None:
             log.append(reductions.work_out(records))
 
         self._add_part("writer", append, log.close, idle=log.tend)
+
+    def _process_failed(self, err: BaseException) -> None:
+        err.add_note("a thread of the job writes on; what that process had in hand may be missing")
+        self._failed("writer process", err)
 
     def _open_ledger(self, attempt: Path, folder: Path) -> None:
         failed = functools.partial(self._failed, "ledger")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core.config import Config
+from mothtrap.core.records import StepRecord
 from mothtrap.session import side_writer
 from mothtrap.store.patient_log import PatientLog
+from mothtrap.store.retention import measure
 from mothtrap.store.worker_log import WorkerLog
 
 
@@ -24,10 +26,12 @@ def open_log(
     Args:
         folder: the worker's own folder; exists.
         config: how to write.
-        limit_bytes: what may be written before less is; None = no limit.
+        limit_bytes: what the folder may take before less is written; None = no limit.
         rest: see `PatientLog`.
         say: prints one line for the user.
     """
+    if limit_bytes is not None:
+        limit_bytes = max(0.0, limit_bytes - measure(folder).size_bytes)
     log = WorkerLog(
         folder, durability=config.durability, roll_s=config.roll_s, limit_bytes=limit_bytes
     )
@@ -65,3 +69,31 @@ def start_beside(
         )
         return None
     return SideChannel(ring, alive, on_error, on_full=config.on_full)
+
+
+class LateLog:
+    """A log that is opened for the first records, on the thread that brings them.
+
+    Args:
+        opened: opens it.
+    """
+
+    def __init__(self, opened: Callable[[], PatientLog]) -> None:
+        self._opened = opened
+        self._log: PatientLog | None = None
+
+    def append(self, records: Sequence[StepRecord]) -> None:
+        """Write records; see `PatientLog.append`."""
+        if self._log is None:
+            self._log = self._opened()
+        self._log.append(records)
+
+    def tend(self) -> None:
+        """Seal and sync what is due."""
+        if self._log is not None:
+            self._log.tend()
+
+    def close(self) -> None:
+        """Seal all segments, where there are any."""
+        if self._log is not None:
+            self._log.close()
