@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TIMEOUT_S = 300
+PYTHON = sys.executable
 WARNING_OR_WORSE = ("error", "warning")
 
 
@@ -91,7 +92,7 @@ def run(program: Program, runs_dir: Path) -> Outcome:
 def _mothtrap(words: Iterable[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}
     return subprocess.run(
-        [sys.executable, "-m", "mothtrap", *words],
+        [PYTHON, "-m", "mothtrap", *words],
         cwd=cwd,
         env=kept,
         capture_output=True,

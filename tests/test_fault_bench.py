@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import faults
+from bench import faults, runs_of_programs
 from bench.runs_of_programs import Outcome, Program
 
 NAMED = ("softmax_before_ce", "missing_zero_grad", "loss_sign_flipped")
@@ -99,6 +99,12 @@ def test_there_are_at_least_twenty_five_healthy_programs() -> None:
     assert len([p for p in faults.HEALTHY.glob("*.py") if not p.name.startswith("_")]) >= 25
 
 
+@pytest.fixture
+def preloaded(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_of_programs, "PYTHON", python)
+
+
+@pytest.mark.usefixtures("preloaded")
 @pytest.mark.parametrize("name", NAMED)
 def test_a_fault_is_named_and_its_twin_is_no_error(name: str, tmp_path: Path) -> None:
     found = faults.verdicts(faults.CASES, [0], [name], tmp_path, jobs=2)
@@ -106,6 +112,7 @@ def test_a_fault_is_named_and_its_twin_is_no_error(name: str, tmp_path: Path) ->
     assert met, f"{text}\n{faults.table(found)}"
 
 
+@pytest.mark.usefixtures("preloaded")
 @pytest.mark.parametrize("name", SOUND)
 def test_nothing_is_wrong_with_a_healthy_program(name: str, tmp_path: Path) -> None:
     outcomes = faults.healthy_programs([0], [name], tmp_path, jobs=1)

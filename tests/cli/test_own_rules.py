@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.harness.running import MOTHTRAP, Outcome, run
 
 RULES = '''
 import mothtrap
@@ -36,9 +35,8 @@ for step in range(5):
 """
 
 
-def mothtrap(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mothtrap", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+def mothtrap(*args: str, cwd: Path) -> Outcome:
+    return run([*MOTHTRAP, *args], cwd=cwd)
 
 
 def findings(cwd: Path, run: str) -> list[dict]:

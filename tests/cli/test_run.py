@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.stored_run import store_run
+from tests.harness.running import MOTHTRAP, Outcome, run
 
 from mothtrap.cli import demo
 
 
-def mothtrap(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mothtrap", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+def mothtrap(*args: str, cwd: Path) -> Outcome:
+    return run([*MOTHTRAP, *args], cwd=cwd, env=os.environ)
 
 
 @pytest.fixture

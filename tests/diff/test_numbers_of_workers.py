@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.harness.running import environment, observed, run
+from tests.harness.running import PYTHON, TORCHRUN, environment, observed, run
 
 from mothtrap.cli import main
 
 PROGRAM = Path(__file__).with_name("ranks.py")
-TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
 def train(folder: Path, name: str, *arguments: str, ranks: int) -> None:
-    started = [TORCHRUN, "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-    python = [] if ranks > 1 else [sys.executable]
+    started = (TORCHRUN, "--standalone", "--nproc-per-node", str(ranks)) if ranks > 1 else ()
+    python = () if ranks > 1 else PYTHON
     words = observed(["--", *started, *python, PROGRAM, *arguments], runs_dir=folder, name=name)
     outcome = run(words, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
     assert outcome.returncode == 0, outcome.stderr

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.harness.preloaded import Preloaded
-from tests.harness.running import FULL, environment, observed, run
+from tests.harness.running import FULL, PYTHON, environment, observed, run
 
 from mothtrap.cli import main
 
@@ -78,15 +77,15 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def trained(preloaded: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Trains with some options, once; returns the run."""
     folder = tmp_path_factory.mktemp("runs")
 
     def train(*options: str, setting: str = "", name: str = "") -> Path:
         path = folder / f"{name}{'-'.join(word.lstrip('-') for word in options)}-{setting}"
         if not path.exists():
-            target = ["--", *preloaded.python, PROGRAM, *options]
-            words = observed(target, runs_dir=folder, name=path.name, python=preloaded.python)
+            target = ["--", *PYTHON, PROGRAM, *options]
+            words = observed(target, runs_dir=folder, name=path.name)
             variable, _, value = setting.partition("=")
             env = environment(**({f"MOTHTRAP_{variable}": value} if setting else {}))
             outcome = run(words, cwd=folder, env=env)

@@ -6,24 +6,21 @@ from pathlib import Path
 
 import pytest
 from tests.failures.expected import FAILURES, UNEXPLAINED
-from tests.harness.preloaded import Preloaded
 from tests.harness.running import FULL, PYTHON, observed, run, show
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def failing(name: str, runs_dir: Path, preloaded: Preloaded) -> list[str]:
+def failing(name: str, runs_dir: Path) -> list[str]:
     """The command that observes a program, without importing torch for it."""
-    target = ["--", *preloaded.python, PROGRAMS / f"{name}.py"]
-    return observed(target, runs_dir=runs_dir, name="failed", python=preloaded.python)
+    target = ["--", *PYTHON, PROGRAMS / f"{name}.py"]
+    return observed(target, runs_dir=runs_dir, name="failed")
 
 
 @pytest.mark.parametrize("name", list(FAILURES)[:: 1 if FULL else 2])
-def test_what_ended_the_script_is_explained(
-    name: str, tmp_path: Path, preloaded: Preloaded
-) -> None:
+def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
     wanted = FAILURES[name]
-    outcome = run(failing(name, tmp_path, preloaded), cwd=PROGRAMS)
+    outcome = run(failing(name, tmp_path), cwd=PROGRAMS)
     assert outcome.returncode == 1
     [failure] = show(tmp_path / "failed", cwd=PROGRAMS)["failures"]
     assert failure["kind"] == wanted.kind
@@ -39,10 +36,8 @@ def test_what_ended_the_script_is_explained(
 
 
 @pytest.mark.parametrize("name", UNEXPLAINED)
-def test_mistakes_of_the_script_itself_get_no_explanation(
-    name: str, tmp_path: Path, preloaded: Preloaded
-) -> None:
-    outcome = run(failing(name, tmp_path, preloaded), cwd=PROGRAMS)
+def test_mistakes_of_the_script_itself_get_no_explanation(name: str, tmp_path: Path) -> None:
+    outcome = run(failing(name, tmp_path), cwd=PROGRAMS)
     assert outcome.returncode == UNEXPLAINED[name]
     assert "failures" not in show(tmp_path / "failed", cwd=PROGRAMS)
 

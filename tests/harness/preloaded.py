@@ -1,30 +1,40 @@
-"""Runs scripts in processes forked from one that has imported torch and mothtrap.
+"""An interpreter for the tests' programs that has already imported torch and mothtrap.
 
-Importing them takes seconds, most programs of the tests far less. A forked process is a
-process of its own, observed like any other; only the start-up hook is not tried (the
-harness does that). `python preloaded.py SOCKET` is the one that has imported them,
-`python preloaded.py SOCKET script.py ARGS...` stands for the interpreter, and so does
-`python preloaded.py SOCKET -m module ARGS...`.
+Importing them takes seconds, most programs of the tests far less. So one process imports
+them, and forks for each program. A forked process is a process of its own, observed like
+any other. `python -m tests.harness.preloaded ADDRESS` is the process that forks.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
 import os
-import runpy
+import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from tests.harness import becoming
+
 START_TIMEOUT_S = 60.0
+CLIENT = Path(__file__).with_name("asking.py")
+ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "torch._dynamo",  # which the first optimizer imports
+    "torch.distributed.run",
+    "torch.nn.parallel",
+    "torch.utils.data",
     "mothtrap.adapters.torch.process",
+    "mothtrap.cli.replay",
     "mothtrap.cli.run",
     "mothtrap.session.launch",
     "mothtrap.session.verdict",
@@ -32,93 +42,104 @@ IMPORTED = (
 
 
 class Preloaded:
-    """The process that has imported torch, and the command that stands for Python in it."""
+    """A folder of commands: `python`, and `torchrun` and `mothtrap` that are run by it."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        address = folder / "preloaded"
-        self._process = subprocess.Popen([sys.executable, __file__, address], env=environment)
-        self.python = (sys.executable, "-I", "-S", __file__, str(address))
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="preloaded-")
+        folder = Path(self._folder.name)
+        self._address = folder / "address"
+        self._process: subprocess.Popen[bytes] | None = None
+        python = folder / "python"
+        ask = shlex.join([sys.executable, "-IS", str(CLIENT), str(self._address), str(python)])
+        self.python = _command(python, ask)
+        self.torchrun = _command(
+            folder / "torchrun", shlex.join([str(python), "-m", "torch.distributed.run"])
+        )
+
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Start the process that forks, unless it has been."""
+        if self._process is not None:
+            return
+        command = [sys.executable, "-m", __name__, str(self._address)]
+        self._process = subprocess.Popen(
+            command, env=environment, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True
+        )
+        atexit.register(self._end)
         give_up_s = time.monotonic() + START_TIMEOUT_S
-        while not address.exists():
+        while not self._address.exists():
             assert self._process.poll() is None, "the process that imports torch has died"
-            assert time.monotonic() < give_up_s, f"no {address} after {START_TIMEOUT_S} s"
+            assert time.monotonic() < give_up_s, f"no {self._address} after {START_TIMEOUT_S} s"
             time.sleep(0.02)
 
-    def close(self) -> None:
+    def _end(self) -> None:
         """End it; programs that it started go on."""
-        self._process.kill()
-        self._process.wait()
+        assert self._process is not None
+        self._process.communicate()
+
+
+def _command(path: Path, words: str) -> str:
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
 
 
 def serve(address: str) -> None:
-    """Fork a process for every connection; returns in that process, ready to be a program."""
+    """Fork a process for every connection; returns when standard input is closed."""
     from mothtrap.monitor.catalogue import rule_classes
 
     for module in IMPORTED:
         importlib.import_module(module)
+    del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
     rule_classes()
     listener = socket.socket(socket.AF_UNIX)
-    gc.freeze()  # what a collection never visits stays shared
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who keep a program
     listener.bind(address + ".new")
-    listener.listen()
+    listener.listen(64)
+    gc.collect()
+    gc.freeze()  # what a collection never visits stays shared
     os.rename(address + ".new", address)  # there when it listens
+    keepers: set[int] = set()
     while True:
+        ready, _, _ = select.select([listener, 0], [], [])
+        if 0 in ready:
+            return
         asked, _ = listener.accept()
-        if not os.fork():
-            break
+        keeper = os.fork()
+        if not keeper:
+            listener.close()
+            _keep(asked)
+            return
         asked.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    listener.close()
-    text, files, _, _ = socket.recv_fds(asked, 1 << 20, 3)
-    program = os.fork()
-    if program:
-        _, status = os.waitpid(program, 0)
-        asked.sendall(str(os.waitstatus_to_exitcode(status)).encode())
-        os._exit(0)
-    asked.close()
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-        os.close(file)
-    _become(**json.loads(text))
+        keepers -= {ended for ended in keepers | {keeper} if os.waitpid(ended, os.WNOHANG)[0]}
+        keepers.add(keeper)
 
 
-def _become(arguments: list[str], environment: dict[str, str], folder: str) -> None:
-    """Run a script or module as the interpreter would that it was given to."""
-    from mothtrap.session import startup
-
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    watched = "MOTHTRAP_RUN_DIR" in environment or "MOTHTRAP_REPLAY" in environment
-    if arguments[0] == "-m":
-        sys.argv[:] = arguments[1:]
-        sys.path[0] = folder
-        if watched:
-            startup.attach("torch")
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+def _keep(asked: socket.socket) -> None:
+    """Fork a program, and tell who asked for it how it ended; returns in the program."""
+    # A session of its own, as a signal to its group must not reach other programs.
+    os.setsid()
+    text, files, _, _ = socket.recv_fds(asked, 1 << 20, 253)
+    program = json.loads(text)
+    signals = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
+    pid = os.fork()
+    if not pid:
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+        asked.close()
+        becoming.take_files(dict(zip(program.pop("files"), files, strict=True)))
+        becoming.become(**program)
         return
-    sys.argv[:] = arguments
-    sys.path[0] = str(Path(arguments[0]).parent)
-    if watched:
-        startup.attach("torch")
-    runpy.run_path(arguments[0], run_name="__main__")
-
-
-def ask(address: str, arguments: list[str]) -> int:
-    """Have a script run with our files, folder and environment; return its exit code."""
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(address)
-    program = {"arguments": arguments, "environment": dict(os.environ), "folder": os.getcwd()}
-    socket.send_fds(connection, [json.dumps(program).encode()], [0, 1, 2])
-    return int(connection.recv(16) or 1)
+    for file in (0, 1, 2, *files):
+        os.close(file)
+    asked.sendall(b"%d\n" % pid)
+    ended = os.pidfd_open(pid)
+    ready, _, _ = select.select([ended, asked], [], [])
+    if ended not in ready:  # who asked for it was killed
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    with asked:
+        asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        serve(sys.argv[1])
-    else:
-        code = ask(sys.argv[1], sys.argv[2:])
-        if code < 0:
-            os.kill(os.getpid(), -code)
-        sys.exit(code)
+    serve(sys.argv[1])

@@ -14,13 +14,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from click.testing import CliRunner
+from tests.harness.preloaded import Preloaded
 
 from mothtrap.cli import main
 
-PYTHON = (sys.executable,)
-MOTHTRAP = (*PYTHON, "-m", "mothtrap")
 FULL = os.environ.get("HARNESS") == "full"
-"""Whether families of programs that take minutes are run as a whole, or in part."""
+"""Whether families of programs that take minutes are run as a whole, each by Python itself."""
+_preloaded = None if FULL else Preloaded()
+ITSELF = (sys.executable,)
+"""Python, for what is about its start or its end."""
+PYTHON = (_preloaded.python,) if _preloaded else ITSELF
+"""Python, or what stands for it with torch imported."""
+MOTHTRAP = (*PYTHON, "-m", "mothtrap")
+TORCHRUN = _preloaded.torchrun if _preloaded else str(Path(sys.executable).parent / "torchrun")
 TIMEOUT_S = 300
 """Far above what any program needs: a hang becomes a failure, not a stuck suite."""
 
@@ -49,6 +55,13 @@ def environment(**variables: str) -> dict[str, str]:
     return kept | variables
 
 
+def ready() -> str:
+    """Start what stands for Python, unless it has been; return its path."""
+    if _preloaded:
+        _preloaded.begin(environment())
+    return PYTHON[0]
+
+
 def start(
     command: Sequence[str | Path],
     *,
@@ -57,6 +70,7 @@ def start(
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
     """Start a command as the leader of a process group of its own."""
+    ready()
     return subprocess.Popen(
         [str(word) for word in command],
         cwd=cwd,

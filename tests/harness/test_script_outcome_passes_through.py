@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, environment, finish, observed, run, start
+from tests.harness.running import (
+    ITSELF,
+    MOTHTRAP,
+    PYTHON,
+    environment,
+    finish,
+    observed,
+    run,
+    start,
+)
 
 TRAINING = """
 import torch
@@ -59,6 +68,8 @@ ENDINGS = {
     ),
     "warnings": "import warnings\nwarnings.warn('odd data')",
 }
+BY_ITSELF = {"an exception", "Ctrl-C", "a segmentation fault", "an error at exit"}
+"""Endings that are made by Python itself, not by a process that was forked from a preloaded one."""
 
 
 @pytest.fixture
@@ -71,8 +82,10 @@ def folder(tmp_path: Path) -> Path:
 def test_every_ending_is_as_without_observation(ending: str, folder: Path) -> None:
     script = folder / "train.py"
     script.write_text(TRAINING + ENDINGS[ending], encoding="utf-8")
-    plain = run([sys.executable, script], cwd=folder)
-    seen = run(observed([script], runs_dir=folder / "runs", name="seen"), cwd=folder)
+    python = ITSELF if ending in BY_ITSELF else PYTHON
+    plain = run([*python, script], cwd=folder)
+    command = observed([script], runs_dir=folder / "runs", name="seen", python=python)
+    seen = run(command, cwd=folder)
     assert seen.stdout == plain.stdout
     assert plain.stderr in seen.stderr, f"expected in one piece:\n{plain.stderr}"
     assert seen.returncode == plain.returncode
@@ -97,7 +110,7 @@ def test_a_script_sees_the_same_surroundings(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SURROUNDINGS, encoding="utf-8")
     target = ["train.py", *LIKE_OURS]
     plain = run([sys.executable, *target], cwd=tmp_path, text="two\nlines\n")
-    command = observed(target, runs_dir=tmp_path / "runs", name="seen")
+    command = observed(target, runs_dir=tmp_path / "runs", name="seen", python=ITSELF)
     seen = run(command, cwd=tmp_path, text="two\nlines\n")
     assert "two\\nlines" in plain.stdout
     assert seen.stdout == plain.stdout
@@ -112,7 +125,8 @@ def test_a_module_sees_the_same_surroundings(tmp_path: Path) -> None:
     (package / "train.py").write_text(SURROUNDINGS, encoding="utf-8")
     target = ["-m", "project.training.train", *LIKE_OURS]
     plain = run([sys.executable, *target], cwd=tmp_path)
-    seen = run(observed(target, runs_dir=tmp_path / "runs", name="seen"), cwd=tmp_path)
+    command = observed(target, runs_dir=tmp_path / "runs", name="seen", python=ITSELF)
+    seen = run(command, cwd=tmp_path)
     assert '"package": "project.training"' in plain.stdout
     assert seen.stdout == plain.stdout
     assert seen.returncode == plain.returncode == 0
@@ -130,7 +144,8 @@ def test_the_console_script_is_the_same_door(tmp_path: Path) -> None:
 def test_a_script_without_torch_gets_a_verdict_and_no_import(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import sys\nprint('torch' in sys.modules, 'pyarrow' in sys.modules)")
-    seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
+    command = observed([script], runs_dir=tmp_path, name="seen", python=ITSELF)
+    seen = run(command, cwd=tmp_path)
     assert (seen.returncode, seen.stdout) == (0, "False False\n")
     assert "nothing was observed" in seen.stderr.lower()
 
@@ -146,7 +161,8 @@ def test_a_sitecustomize_of_ones_own_still_runs(tmp_path: Path) -> None:
     env = environment(PYTHONPATH=str(site), OWN_SITE=str(site))
     plain = run([sys.executable, script], cwd=tmp_path, env=env)
     # The launcher is a Python process too and runs it for itself; the child must once more.
-    seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path, env=env)
+    command = observed([script], runs_dir=tmp_path, name="seen", python=ITSELF)
+    seen = run(command, cwd=tmp_path, env=env)
     assert plain.stdout == "mine\ntheirs 1\n"
     assert seen.stdout == "mine\n" + plain.stdout
 

@@ -11,9 +11,18 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.harness.preloaded import Preloaded
 from tests.harness.programs import PROGRAMS, Program
-from tests.harness.running import FULL, Cache, Outcome, environment, observed, run, show
+from tests.harness.running import (
+    FULL,
+    ITSELF,
+    PYTHON,
+    Cache,
+    Outcome,
+    environment,
+    observed,
+    run,
+    show,
+)
 
 ALL_KINDS = {
     "whole": {
@@ -54,6 +63,8 @@ CHOSEN = {
     "process_beside": BESIDE,
     "guarded": {"torchrun_ddp", "lbfgs"},
 }
+ITSELF_IN = {"process_beside", "guarded"}
+"""Ways in which programs are run by Python itself, so that the start-up hook is tried, too."""
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
@@ -84,23 +95,21 @@ def test_training_is_not_changed(
     mode: str,
     seed: int,
     cache: Cache,
-    preloaded: Preloaded,
     session_folder: Path,
     tmp_path: Path,
 ) -> None:
     compiled = {"TORCHINDUCTOR_CACHE_DIR": str(session_folder / "inductor")}
     plain = cache.get(
         f"{program.name}-{seed}",
-        lambda: run(
-            program.plain(seed, preloaded.python), cwd=tmp_path, env=environment(**compiled)
-        ),
+        lambda: run(program.plain(seed), cwd=tmp_path, env=environment(**compiled)),
     )
     assert plain.returncode == 0, f"the program itself fails:\n{plain.stderr}"
     if plain.stdout.startswith("skipped"):
         pytest.skip(plain.stdout.strip())
 
+    python = ITSELF if mode in ITSELF_IN else PYTHON
     seen = run(
-        observed(program.target(seed), runs_dir=tmp_path, name="seen", python=preloaded.python),
+        observed(program.target(seed, python), runs_dir=tmp_path, name="seen"),
         cwd=tmp_path,
         env=environment(**compiled, **MODES[mode]),
     )

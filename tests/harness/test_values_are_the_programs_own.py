@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import ml_dtypes  # noqa: F401  (numpy finds bfloat16 by its name)
 import numpy as np
 import pytest
-from tests.harness.running import environment, observed, run
+from tests.harness.running import PYTHON, environment, observed, run
 
 import mothtrap
 from mothtrap.core.steps import Mode
@@ -79,7 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Holds the run `seen` and what the program kept of its own, `own.npz`."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
-    plain = run([sys.executable, "train.py", "plain.npz"], cwd=folder)
+    plain = run([*PYTHON, "train.py", "plain.npz"], cwd=folder)
     assert plain.returncode == 0, plain.stderr
     whole = {"tensors": ["*"], "raw": True, "modes": ["train", "eval"]}
     seen = run(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.harness import running
 from tests.peer.trainings import UNJUDGED, trained
 from torch import nn
 
@@ -44,16 +43,16 @@ json.dump(losses, open("losses.json", "w"))
 
 def test_losses_of_modules_functions_and_ones_own_are_seen_without_a_word(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(LOSSES.format(order=["module", "function", "own"]))
-    command = [sys.executable, "-m", "mothtrap", "run", "--name", "job", "train.py"]
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    run = mothtrap.open_run("job", tmp_path / "runs")
+    command = [*running.MOTHTRAP, "run", "--name", "job", "train.py"]
+    assert running.run(command, cwd=tmp_path).returncode == 0
+    seen = mothtrap.open_run("job", tmp_path / "runs")
     losses = json.loads((tmp_path / "losses.json").read_text())
     expected = [losses[("module", "function", "own")[step % 3]][step // 3] for step in range(6)]
-    (series,) = run.scalars("loss")
+    (series,) = seen.scalars("loss")
     assert series.values_S.tolist() == expected
     assert series.steps_S.tolist() == list(range(6))
     # Two models of one class have names of their own.
-    assert {tensor.identity for tensor in run.tensors(kind="gradient")} == {
+    assert {tensor.identity for tensor in seen.tensors(kind="gradient")} == {
         *("gradient:weight", "gradient:bias", "gradient:Linear#1.weight", "gradient:Linear#1.bias")
     }
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.harness.running import environment
+from tests.harness.running import MOTHTRAP, environment, run
 from tests.peer.trainings import UNJUDGED, classifier, trained
 from torch import nn
 
@@ -52,16 +50,9 @@ if __name__ == "__main__":
 def observed(folder: Path, how: str, **settings: str) -> Run:
     """Train in two processes under `mothtrap run`, with all weights kept."""
     (folder / "train.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "mothtrap", "run", "--name", "job", "train.py", how]
+    command = [*MOTHTRAP, "run", "--name", "job", "train.py", how]
     kept = {"MOTHTRAP_COLLECTIONS": '{"weights": {"raw": true}}', "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment(**kept, **settings),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(command, cwd=folder, env=environment(**kept, **settings))
     assert done.returncode == 0, done.stderr
     return mothtrap.open_run("job", folder / "runs")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.harness import running
 from tests.peer.trainings import UNJUDGED, classifier, job, steps_of_worker, trained
 from tests.reader.runs import DEAD_PID, info, write_worker
 from torch import nn
@@ -179,23 +177,20 @@ for step in range(begin, 6):
 
 def test_an_interrupted_training_goes_on_with_the_step_of_its_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPOT)
-    command = [sys.executable, "-m", "mothtrap", "run", "--resume", "--name", "job", "train.py"]
-    env = {**os.environ, "MOTHTRAP_WRITER": "process"}  # loses no step of a job that is ended
-    codes = [
-        subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False).returncode
-        for _ in range(2)
-    ]
-    run = mothtrap.open_run("job", tmp_path / "runs")
-    assert (codes[0] != 0, codes[1], run.attempts, run.state) == (True, 0, 2, "finished")
-    assert run.scalars("loss")[0].steps_S.tolist() == list(range(6))
-    assert [run.status(step).attempt for step in range(6)] == [1, 1, 1, 2, 2, 2]
+    command = [*running.MOTHTRAP, "run", "--resume", "--name", "job", "train.py"]
+    env = running.environment(MOTHTRAP_WRITER="process")  # loses no step of a job that is ended
+    codes = [running.run(command, cwd=tmp_path, env=env).returncode for _ in range(2)]
+    seen = mothtrap.open_run("job", tmp_path / "runs")
+    assert (codes[0] != 0, codes[1], seen.attempts, seen.state) == (True, 0, 2, "finished")
+    assert seen.scalars("loss")[0].steps_S.tolist() == list(range(6))
+    assert [seen.status(step).attempt for step in range(6)] == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_refused_name_is_said_before_the_job_of_the_command_line(tmp_path: Path) -> None:
     layout.create_run(tmp_path / "runs" / "job", info(pid=DEAD_PID))
     (tmp_path / "train.py").write_text("open('ran', 'w')")
-    command = [sys.executable, "-m", "mothtrap", "run", "--name", "job", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command = [*running.MOTHTRAP, "run", "--name", "job", "train.py"]
+    done = running.run(command, cwd=tmp_path)
     assert done.returncode != 0
     assert "job" in done.stderr
     assert not (tmp_path / "ran").exists()

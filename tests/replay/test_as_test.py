@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.harness.preloaded import Preloaded
 from tests.harness.running import FULL, MOTHTRAP, PYTHON, Outcome, environment, observed, run
 
 FOLDER = Path(__file__).parent / "programs"
@@ -31,13 +30,13 @@ def checked(test: Path) -> Outcome:
     [pytest.param(*case, id=case[0]) for case in CASES[:: 1 if FULL else 2]],
 )
 def test_a_written_test_fails_until_the_fault_is_mended(
-    name: str, subject: str, fault: str, mended: str, preloaded: Preloaded, tmp_path: Path
+    name: str, subject: str, fault: str, mended: str, tmp_path: Path
 ) -> None:
     for program in (f"{name}.py", "telling.py"):
         shutil.copy(FOLDER / program, tmp_path)
     script, test = tmp_path / f"{name}.py", tmp_path / "test_step.py"
-    target = ["--", *preloaded.python, script]
-    run(observed(target, runs_dir=tmp_path, name="seen", python=preloaded.python), cwd=tmp_path)
+    target = ["--", *PYTHON, script]
+    run(observed(target, runs_dir=tmp_path, name="seen"), cwd=tmp_path)
     again = ["replay", tmp_path / "seen", "--as-test", test, "--", *PYTHON, script]
     outcome = run([*MOTHTRAP, *again], cwd=tmp_path)
     assert f"test_step.py shows it with {subject} alone" in outcome.stdout, outcome

@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.harness.preloaded import Preloaded
 from tests.harness.running import FULL, MOTHTRAP, PYTHON, Outcome, observed, run
 from tests.replay.expected import BAD_STEPS, BadStep
 
@@ -24,12 +23,10 @@ GUARDED = [pytest.param(bad, id=bad.name) for bad in BAD_STEPS if not bad.except
 EVERY = 1 if FULL else 3
 
 
-def trained(
-    bad: BadStep, folder: Path, preloaded: Preloaded, *options: str, returncode: int = 0
-) -> Outcome:
+def trained(bad: BadStep, folder: Path, *options: str, returncode: int = 0) -> Outcome:
     """Run a program under mothtrap; its run is `folder / "seen"`."""
-    target = [*options, "--", *preloaded.python, FOLDER / f"{bad.name}.py"]
-    words = observed(target, runs_dir=folder, name="seen", python=preloaded.python)
+    target = [*options, "--", *PYTHON, FOLDER / f"{bad.name}.py"]
+    words = observed(target, runs_dir=folder, name="seen")
     outcome = run(words, cwd=folder)
     assert outcome.returncode == returncode, outcome.stderr
     assert "switched off" not in outcome.stderr
@@ -70,10 +67,8 @@ def test_every_program_is_expected_to_be_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("bad", CASES[:: 1 if FULL else 2])
-def test_the_step_is_done_again_and_narrowed_down(
-    bad: BadStep, preloaded: Preloaded, tmp_path: Path
-) -> None:
-    trained(bad, tmp_path, preloaded, returncode=1 if bad.exception else 0)
+def test_the_step_is_done_again_and_narrowed_down(bad: BadStep, tmp_path: Path) -> None:
+    trained(bad, tmp_path, returncode=1 if bad.exception else 0)
     again = done_again(bad, tmp_path)
     told = json.dumps(again, indent=1)
     assert (again["step"], again["match"]) == (bad.step, True), told
@@ -89,10 +84,8 @@ def test_the_step_is_done_again_and_narrowed_down(
 
 
 @pytest.mark.parametrize("bad", GUARDED[::EVERY])
-def test_a_skipped_step_leaves_the_weights_alone(
-    bad: BadStep, preloaded: Preloaded, tmp_path: Path
-) -> None:
-    outcome = trained(bad, tmp_path, preloaded, "--on-nonfinite", "skip")
+def test_a_skipped_step_leaves_the_weights_alone(bad: BadStep, tmp_path: Path) -> None:
+    outcome = trained(bad, tmp_path, "--on-nonfinite", "skip")
     steps, end = weights(outcome)
     if bad.operation is None and bad.holder != "batch":  # the weights were bad before
         assert set(steps[bad.step :]) | {end} == {steps[bad.step]}
@@ -103,10 +96,8 @@ def test_a_skipped_step_leaves_the_weights_alone(
 
 
 @pytest.mark.parametrize("bad", GUARDED[EVERY // 2 :: EVERY])
-def test_a_stop_leaves_the_weights_alone(
-    bad: BadStep, preloaded: Preloaded, tmp_path: Path
-) -> None:
-    outcome = trained(bad, tmp_path, preloaded, "--on-nonfinite", "stop", returncode=STOPPED)
+def test_a_stop_leaves_the_weights_alone(bad: BadStep, tmp_path: Path) -> None:
+    outcome = trained(bad, tmp_path, "--on-nonfinite", "stop", returncode=STOPPED)
     steps, end = weights(outcome)
     assert len(steps) == bad.step + 1
     assert end == steps[-1] != steps[-2]

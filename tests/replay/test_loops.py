@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.harness.preloaded import Preloaded
-from tests.harness.running import FULL, MOTHTRAP, Outcome, environment, observed, run
+from tests.harness.running import FULL, MOTHTRAP, PYTHON, Outcome, environment, observed, run
 
 from mothtrap.snapshot.format import folder_of, load, write
 
@@ -31,13 +30,11 @@ STEPS = {
 """The step of each loop that is kept and done again."""
 
 
-def kept(
-    target: list[Any], preloaded: Preloaded, folder: Path, *, step: int | None = 7, **env: str
-) -> Path:
+def kept(target: list[Any], folder: Path, *, step: int | None = 7, **env: str) -> Path:
     """Run a loop under mothtrap, and keep a step of it."""
     if step is not None:
         env["MOTHTRAP_SNAPSHOT_AT"] = str(step)
-    words = observed(["--", *target], runs_dir=folder, name="seen", python=preloaded.python)
+    words = observed(["--", *target], runs_dir=folder, name="seen")
     outcome = run(words, cwd=LOOPS, env=environment(**env))
     assert outcome.returncode == 0, outcome.stderr
     assert "switched off" not in outcome.stderr
@@ -57,9 +54,9 @@ def told(path: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", list(STEPS)[:: 1 if FULL else 2])
-def test_a_step_comes_to_the_same_bits(name: str, preloaded: Preloaded, tmp_path: Path) -> None:
-    target = [*preloaded.python, f"{name}.py"]
-    path = kept(target, preloaded, tmp_path, step=STEPS[name])
+def test_a_step_comes_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    target = [*PYTHON, f"{name}.py"]
+    path = kept(target, tmp_path, step=STEPS[name])
     again = told(path)
     assert (again["step"], again["match"]) == (STEPS[name], True), again
     assert again["losses"], again
@@ -67,33 +64,29 @@ def test_a_step_comes_to_the_same_bits(name: str, preloaded: Preloaded, tmp_path
 
 
 def test_a_class_with_arguments_a_schedule_and_an_evaluation_before_the_training(
-    preloaded: Preloaded, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    target = [*preloaded.python, "trainer_class.py", "--width", "5", "--epochs", "3"]
-    again = told(kept(target, preloaded, tmp_path, step=12))
+    target = [*PYTHON, "trainer_class.py", "--width", "5", "--epochs", "3"]
+    again = told(kept(target, tmp_path, step=12))
     assert (again["step"], again["match"]) == (12, True), again
 
 
-def test_a_module_that_makes_a_loader_in_each_epoch(preloaded: Preloaded, tmp_path: Path) -> None:
-    target = [*preloaded.python, "-m", "package.train"]
-    again = told(kept(target, preloaded, tmp_path, step=12))
+def test_a_module_that_makes_a_loader_in_each_epoch(tmp_path: Path) -> None:
+    target = [*PYTHON, "-m", "package.train"]
+    again = told(kept(target, tmp_path, step=12))
     assert (again["step"], again["match"]) == (12, True), again
 
 
-def test_nothing_is_written_to_the_run_and_nothing_behind_the_step_runs(
-    preloaded: Preloaded, tmp_path: Path
-) -> None:
-    path = kept([*preloaded.python, "sliced_by_hand.py"], preloaded, tmp_path)
+def test_nothing_is_written_to_the_run_and_nothing_behind_the_step_runs(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "sliced_by_hand.py"], tmp_path)
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
     assert done_again(path).returncode == 0
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
-def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(
-    preloaded: Preloaded, tmp_path: Path
-) -> None:
-    path = kept([*preloaded.python, "rnn_carried.py"], preloaded, tmp_path)
-    outcome = done_again(path, "--", *preloaded.python, str(LOOPS / "random_indices.py"))
+def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "rnn_carried.py"], tmp_path)
+    outcome = done_again(path, "--", *PYTHON, str(LOOPS / "random_indices.py"))
     assert outcome.returncode == 2
     assert "never came to step 7" in outcome.stderr
     assert "expected at rnn_carried.py:24" in outcome.stderr
@@ -101,18 +94,16 @@ def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(
     assert "a step of Adam" in outcome.stderr
 
 
-def test_a_script_that_takes_too_long_is_ended(preloaded: Preloaded, tmp_path: Path) -> None:
-    path = kept([*preloaded.python, "rnn_carried.py"], preloaded, tmp_path)
+def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "rnn_carried.py"], tmp_path)
     endless = "import time; time.sleep(100)"
     outcome = done_again(path, "--timeout", "1", "--", *MOTHTRAP[:1], "-c", endless)
     assert outcome.returncode == 2
     assert "ended after 1 s; --timeout gives it longer" in outcome.stderr
 
 
-def test_a_model_that_a_function_makes_does_the_step_without_the_script(
-    preloaded: Preloaded, tmp_path: Path
-) -> None:
-    path = kept([*preloaded.python, "random_indices.py"], preloaded, tmp_path)
+def test_a_model_that_a_function_makes_does_the_step_without_the_script(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "random_indices.py"], tmp_path)
     again = told(path, "--build", "built:classifier")
     assert again["match"] is True, again
     outcome = done_again(path, "--build", "built:absent")
@@ -120,8 +111,8 @@ def test_a_model_that_a_function_makes_does_the_step_without_the_script(
     assert "no attribute 'absent'" in outcome.stderr
 
 
-def test_in_another_type_no_match_is_expected(preloaded: Preloaded, tmp_path: Path) -> None:
-    path = kept([*preloaded.python, "autocast.py"], preloaded, tmp_path)
+def test_in_another_type_no_match_is_expected(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "autocast.py"], tmp_path)
     again = told(path, "--dtype", "float64", "--device", "cpu")
     assert again["match"] is False
     assert any("no match to the bit is expected" in note for note in again["notes"])
@@ -132,12 +123,12 @@ def test_in_another_type_no_match_is_expected(preloaded: Preloaded, tmp_path: Pa
     ("name", "steps"), [("autocast", (5, 6, 7)), ("rate_of_epochs", (3, 4, 5))]
 )
 def test_steps_are_played_one_after_the_other_from_an_earlier_state(
-    name: str, steps: tuple[int, ...], preloaded: Preloaded, tmp_path: Path
+    name: str, steps: tuple[int, ...], tmp_path: Path
 ) -> None:
     loaded = []
     for step in steps:  # a deterministic script names its arrays alike in every run
         folder = tmp_path / str(step)
-        path = kept([*preloaded.python, f"{name}.py"], preloaded, folder, step=step)
+        path = kept([*PYTHON, f"{name}.py"], folder, step=step)
         loaded.append(load(folder_of(path, step, 0)))
     joined = msgspec.structs.replace(
         loaded[-1].snapshot,
@@ -154,10 +145,8 @@ def test_steps_are_played_one_after_the_other_from_an_earlier_state(
     assert told(path)["match"] is False
 
 
-def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(
-    preloaded: Preloaded, tmp_path: Path
-) -> None:
-    path = kept([*preloaded.python, "phases.py"], preloaded, tmp_path, step=8)
+def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(tmp_path: Path) -> None:
+    path = kept([*PYTHON, "phases.py"], tmp_path, step=8)
     outcome = done_again(path)
     assert outcome.returncode == 2
     assert "a step of SGD" in outcome.stderr
@@ -167,10 +156,10 @@ def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(
 
 @pytest.mark.parametrize("leave", ["q", "c"] if FULL else ["q"])
 def test_a_debugger_opens_before_the_line_of_the_first_bad_operation(
-    leave: str, preloaded: Preloaded, tmp_path: Path
+    leave: str, tmp_path: Path
 ) -> None:
-    target = [*preloaded.python, str(PROGRAMS / "log_of_zero.py")]
-    path = kept(target, preloaded, tmp_path, step=None)
+    target = [*PYTHON, str(PROGRAMS / "log_of_zero.py")]
+    path = kept(target, tmp_path, step=None)
     words = [*MOTHTRAP, "replay", path, "--pdb"]
     outcome = run(words, cwd=path, text=f"p 'rows', tuple(x.shape)\n{leave}\n")
     assert outcome.returncode == 0, outcome.stderr
@@ -179,11 +168,9 @@ def test_a_debugger_opens_before_the_line_of_the_first_bad_operation(
     assert "done again: the same to the last bit" in outcome.stdout
 
 
-def test_a_debugger_opens_where_an_exception_was_raised(
-    preloaded: Preloaded, tmp_path: Path
-) -> None:
-    target = [*preloaded.python, str(PROGRAMS / "shape_of_last_batch.py")]
-    words = observed(["--", *target], runs_dir=tmp_path, name="seen", python=preloaded.python)
+def test_a_debugger_opens_where_an_exception_was_raised(tmp_path: Path) -> None:
+    target = [*PYTHON, str(PROGRAMS / "shape_of_last_batch.py")]
+    words = observed(["--", *target], runs_dir=tmp_path, name="seen")
     assert run(words, cwd=LOOPS).returncode == 1
     words = [*MOTHTRAP, "replay", tmp_path / "seen", "--pdb"]
     outcome = run(words, cwd=tmp_path, text="p 'shape', tuple(x.shape)\nq\n")

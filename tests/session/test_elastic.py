@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from tests.harness.programs import FOLDER
-from tests.harness.running import Outcome, environment, observed, run
+from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
 from mothtrap.core.observations import Resumed
 from mothtrap.reader.run import Run, open_run
 
-TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 PROGRAM = str(FOLDER / "restarted.py")
 
 
@@ -51,7 +49,7 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
 
 
 def test_resuming_needs_a_name(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mothtrap", "run", "--resume", PROGRAM]
+    command = [*MOTHTRAP, "run", "--resume", PROGRAM]
     outcome = run(command, cwd=tmp_path)
     assert outcome.returncode == 2
     assert "--resume needs the name of the run" in outcome.stderr

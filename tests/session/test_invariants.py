@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.harness.preloaded import Preloaded
-from tests.harness.running import Outcome, environment, observed, run, show
+from tests.harness.running import PYTHON, Outcome, observed, run, show
 
 from mothtrap.cli import main
 
@@ -40,14 +38,13 @@ FILE = "invariants.toml"
 
 @dataclass(frozen=True)
 class Runs:
-    """A folder of runs, and what stands for Python in it."""
+    """A folder of runs."""
 
     folder: Path
-    python: Sequence[str]
 
     def watch(self, name: str, seed: int, fault: str, *options: str) -> Outcome:
-        target = ["--", *self.python, self.folder / "train.py", str(seed), fault]
-        words = observed([*options, *target], runs_dir=self.folder, name=name, python=self.python)
+        target = ["--", *PYTHON, self.folder / "train.py", str(seed), fault]
+        words = observed([*options, *target], runs_dir=self.folder, name=name)
         return run(words, cwd=self.folder)
 
     def mothtrap(self, *words: str) -> str:
@@ -64,18 +61,16 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Two healthy runs, what was learned from them, and one more that was watched with it."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "train.py").write_text(SCRIPT)
-    preloaded = Preloaded(tmp_path_factory.mktemp("preloaded"), environment())
-    made = Runs(folder, preloaded.python)
+    made = Runs(folder)
     for seed in (0, 1):
         assert made.watch(f"good-{seed}", seed, "none").returncode == 0
     made.mothtrap("learn", "good-0", "good-1", "-o", FILE)
     assert made.watch("good-2", 2, "none", "--invariants", FILE).returncode == 0
-    yield made
-    preloaded.close()
+    return made
 
 
 def test_another_healthy_run_breaks_nothing(runs: Runs) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.harness import running
 
 from mothtrap.cli import main
 from mothtrap.core.errors import DamagedDataError
@@ -35,15 +33,9 @@ for _ in range(3):
 
 def run(folder: Path, name: str, *arguments: str) -> Path:
     (folder / "train.py").write_text(SCRIPT)
-    environ = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "MY_API_TOKEN": "hidden"}
-    subprocess.run(
-        [sys.executable, "-m", "mothtrap", "run", "--name", name, "train.py", *arguments],
-        cwd=folder,
-        env=environ,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    environ = running.environment(CUBLAS_WORKSPACE_CONFIG=":4096:8", MY_API_TOKEN="hidden")
+    command = [*running.MOTHTRAP, "run", "--name", name, "train.py", *arguments]
+    assert running.run(command, cwd=folder, env=environ).returncode == 0
     return folder / "runs" / name
 
 

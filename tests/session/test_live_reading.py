@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.harness.running import MOTHTRAP, environment, start
 
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.reader.run import Run, open_run
@@ -41,15 +41,9 @@ raw = true
 def test_the_values_of_a_running_job_are_its_own_bit_by_bit(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     (tmp_path / "mothtrap.toml").write_text(CONFIG)
-    with subprocess.Popen(
-        [sys.executable, "-m", "mothtrap", "run", "--name", "live", "train.py"],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as job:
+    command = [*MOTHTRAP, "run", "--name", "live", "train.py"]
+    env = environment(OMP_NUM_THREADS="1")
+    with start(command, cwd=tmp_path, env=env, stdin=subprocess.PIPE) as job:
         assert job.stdin
         assert job.stderr
         try:

@@ -12,8 +12,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.harness.preloaded import Preloaded
-from tests.harness.running import observed, run, show
+from tests.harness.running import PYTHON, observed, run, show
 from tests.sick.expected import ILLNESSES, Illness
 
 from mothtrap.core.config import load_config
@@ -33,16 +32,14 @@ CASES = [
 ]
 
 
-def record_of(
-    illness: Illness, seed: int, preloaded: Preloaded, folder: Path, *options: str
-) -> dict:
+def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
     """Run a sick program, or its twin, and return what `show` says of it."""
     script = FOLDER / f"{illness.name}.py"
     settings = script.with_suffix(".toml")  # of rules that judge what users name
     if settings.exists():
         shutil.copy(settings, folder / "mothtrap.toml")
-    target = ["--", *preloaded.python, script, "--seed", str(seed), *options]
-    words = observed(target, runs_dir=folder, name="seen", python=preloaded.python)
+    target = ["--", *PYTHON, script, "--seed", str(seed), *options]
+    words = observed(target, runs_dir=folder, name="seen")
     outcome = run(words, cwd=folder)
     assert outcome.returncode == 0, outcome.stderr
     record = show(folder / "seen", cwd=folder)
@@ -83,9 +80,9 @@ def test_every_rule_has_a_sick_program() -> None:
 
 @pytest.mark.parametrize(("illness", "seed"), CASES)
 def test_the_illness_is_the_root_of_the_diagnosis(
-    illness: Illness, seed: int, preloaded: Preloaded, tmp_path: Path
+    illness: Illness, seed: int, tmp_path: Path
 ) -> None:
-    record = record_of(illness, seed, preloaded, tmp_path)
+    record = record_of(illness, seed, tmp_path)
     roots = {story["root"] for story in record["diagnosis"][:1]}
     root = next((f for f in record["findings"] if f["fingerprint"] in roots), None)
     assert root is not None, record["verdict"]
@@ -107,10 +104,8 @@ def test_the_illness_is_the_root_of_the_diagnosis(
 
 
 @pytest.mark.parametrize(("illness", "seed"), CASES)
-def test_the_repaired_twin_has_no_error(
-    illness: Illness, seed: int, preloaded: Preloaded, tmp_path: Path
-) -> None:
-    record = record_of(illness, seed, preloaded, tmp_path, "--healthy")
+def test_the_repaired_twin_has_no_error(illness: Illness, seed: int, tmp_path: Path) -> None:
+    record = record_of(illness, seed, tmp_path, "--healthy")
     errors = [f for f in record["findings"] if f["severity"] == "error"]
     assert errors == [], told(record)
     assert illness.code not in {f["code"] for f in record["findings"]}, told(record)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.harness.programs import FOLDER
-from tests.harness.running import Outcome, environment, observed, run
+from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
 from mothtrap.core.findings import Severity
 from mothtrap.core.observations import ReplicaDigests, WorkerPace
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import Run, open_run
-
-TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
 def job(
@@ -169,5 +166,5 @@ def _assert_whole(run: Run, truth: dict) -> None:  # type: ignore[type-arg]
 
 
 def _show(folder: Path) -> dict:  # type: ignore[type-arg]
-    command = [sys.executable, "-m", "mothtrap", "show", str(folder / "job"), "--format", "json"]
+    command = [*MOTHTRAP, "show", str(folder / "job"), "--format", "json"]
     return json.loads(run(command, cwd=folder).stdout)

@@ -68,4 +68,6 @@ class Planter:
 
 
 if os.environ.get("MOTHTRAP_RUN_DIR"):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mothtrap"]:
+        del sys.modules[name]  # where it has been imported before, to be imported again
     sys.meta_path.insert(0, Planter(*os.environ["PLANT"].split(":")))

@@ -1,0 +1,83 @@
+"""Stands for Python: has a program run by a process forked from a preloaded one.
+
+`python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND is what the program is to call
+its interpreter. Whatever is no plain script, module or child of multiprocessing is run by
+Python itself. It imports little, as it is started for every program.
+"""
+
+import array
+import os
+import signal
+import socket
+import sys
+
+SPAWNED = "from multiprocessing.spawn import spawn_main"
+HONOURED = {"PYTHONPATH", "PYTHON_EXEC"}  # variables; the interpreter has read the others
+FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
+
+def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
+    """Whether a forked process does the same as an interpreter given these words."""
+    if any(name.startswith("PYTHON") and name not in HONOURED for name in environment):
+        return False
+    words = arguments[1:] if arguments[:1] == ["-u"] else arguments
+    if words[:1] == ["-c"]:
+        return words[1].startswith(SPAWNED)
+    return bool(words) and (words[0] == "-m" or not words[0].startswith("-"))
+
+
+def ask(address: str, executable: str, arguments: list[str]) -> int:
+    """Have a program run with our files, folder and environment; return its exit code."""
+    import json
+
+    connection = socket.socket(socket.AF_UNIX)
+    files = _inherited()
+    connection.connect(address)
+    program = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "executable": executable,
+        "files": files,
+    }
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
+    connection.sendmsg([json.dumps(program).encode()], ancillary)
+    answers = connection.makefile()
+    pid = int(answers.readline())
+    for name in FORWARDED:
+        signal.signal(getattr(signal, name), lambda number, _: _forward(pid, number))
+    return int(answers.readline() or -signal.SIGKILL)
+
+
+def _forward(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _inherited() -> list[int]:
+    found = [0, 1, 2]
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except OSError:  # that of the folder itself
+            continue
+    return found
+
+
+def main(address: str, executable: str, arguments: list[str]) -> None:
+    """Run a program, and end as it ends."""
+    if not (is_plain(arguments, dict(os.environ)) and os.path.exists(address)):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    code = ask(address, executable, arguments)
+    if code < 0:
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])
