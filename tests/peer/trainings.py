@@ -21,7 +21,7 @@ from mothtrap.core.runs import RunEnd
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
-UNJUDGED = {"select": ("DST",)}
+UNJUDGED = {"select": ("DST",), "snapshots": 0}
 """Settings without a rule that has anything captured in a job of one worker."""
 
 Each = Callable[[int, nn.Module, Watch], None]
