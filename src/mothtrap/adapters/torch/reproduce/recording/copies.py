@@ -18,6 +18,11 @@ from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.keeping.values import array_of, framework_tree, tensor_tree
 from mothtrap.adapters.torch.reproduce.recording.blocks import Blocks, Bytes
 from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
+from mothtrap.adapters.torch.reproduce.recording.redaction import (
+    RedactingMaker,
+    described,
+    redaction,
+)
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
@@ -166,7 +171,7 @@ class Copies:
         self._most_bytes, self._what, self._later = most_bytes, what, later
         if kind is torch.Tensor:
             return self._tensor(value)
-        maker = _Maker(self._of_framework, self._array, self._redacted, most_values)
+        maker = RedactingMaker(self._of_framework, self._array, self._redacted, most_values)
         tree = maker.tree(value)
         self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
         for text in list(maker.opaque)[:MAX_TOLD]:
@@ -318,60 +323,6 @@ class _Known:
         self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Any], batch: int
     ) -> None:
         self.owner, self.version, self.copy, self.batch = owner, version, copy, batch
-
-
-class _Maker(TreeMaker):
-    """Puts a description in the place of what bears a name that is to be redacted."""
-
-    def __init__(
-        self,
-        framework: Callable[[Any], Tree],
-        array: Callable[[npt.NDArray[Any]], Tree],
-        redacted: Callable[[str], bool] | None,
-        most_values: int,
-    ) -> None:
-        super().__init__(framework, array)
-        self._left, self._redacted = most_values, redacted
-
-    @property
-    def left(self) -> int:
-        """How many values may still come."""
-        return self._left
-
-    def _dict(self, value: Any, depth: int) -> dict[str, Any]:
-        return super()._dict(self._without(value), depth)
-
-    def _fields(self, fields: Any, depth: int) -> dict[str, Tree]:
-        return super()._fields(self._without(fields), depth)
-
-    def _without(self, values: Any) -> Any:
-        if self._redacted is None:
-            return values
-        return {k: _Redacted(v) if self._redacted(str(k)) else v for k, v in values.items()}
-
-    def tree(self, value: Any, depth: int = 0) -> Tree:
-        """Return the tree of a value."""
-        return redaction(value.value) if type(value) is _Redacted else super().tree(value, depth)
-
-
-class _Redacted:
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def redaction(value: Any) -> Tree:
-    """The tree of what the user does not want kept."""
-    return {"redacted": described(value)}
-
-
-def described(value: Any) -> str:
-    """Type and shape of a value."""
-    if isinstance(value, torch.Tensor | np.ndarray):
-        dtype = str(value.dtype).removeprefix("torch.")
-        return f"{dtype} of shape {tuple(value.shape)}"
-    return type(value).__name__
 
 
 def _why_not(tensor: torch.Tensor) -> str | None:

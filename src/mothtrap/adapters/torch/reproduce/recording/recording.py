@@ -23,7 +23,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
-from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy, redaction
+from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy
 from mothtrap.adapters.torch.reproduce.recording.notes import (
     Entry,
     Noted,
@@ -32,6 +32,7 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     mark_batches,
 )
 from mothtrap.adapters.torch.reproduce.recording.randomtrees import RandomTrees
+from mothtrap.adapters.torch.reproduce.recording.redaction import redaction
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
 from mothtrap.core.snapshots import (

@@ -1,0 +1,67 @@
+"""What the user does not want kept: only its type and shape are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mothtrap.core.snapshots import Tree
+from mothtrap.snapshot.tree import TreeMaker
+
+
+class RedactingMaker(TreeMaker):
+    """Puts a description in the place of what bears a name that is to be redacted."""
+
+    def __init__(
+        self,
+        framework: Callable[[Any], Tree],
+        array: Callable[[npt.NDArray[Any]], Tree],
+        redacted: Callable[[str], bool] | None,
+        most_values: int,
+    ) -> None:
+        super().__init__(framework, array)
+        self._left, self._redacted = most_values, redacted
+
+    @property
+    def left(self) -> int:
+        """How many values may still come."""
+        return self._left
+
+    def _dict(self, value: Any, depth: int) -> dict[str, Any]:
+        return super()._dict(self._without(value), depth)
+
+    def _fields(self, fields: Any, depth: int) -> dict[str, Tree]:
+        return super()._fields(self._without(fields), depth)
+
+    def _without(self, values: Any) -> Any:
+        if self._redacted is None:
+            return values
+        return {k: _Redacted(v) if self._redacted(str(k)) else v for k, v in values.items()}
+
+    def tree(self, value: Any, depth: int = 0) -> Tree:
+        """Return the tree of a value."""
+        return redaction(value.value) if type(value) is _Redacted else super().tree(value, depth)
+
+
+class _Redacted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def redaction(value: Any) -> Tree:
+    """The tree of what the user does not want kept."""
+    return {"redacted": described(value)}
+
+
+def described(value: Any) -> str:
+    """Type and shape of a value."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} of shape {tuple(value.shape)}"
+    return type(value).__name__
