@@ -43,6 +43,17 @@ BAD = ReplayResult(
 )
 
 
+def test_workers_of_which_nothing_could_be_compared_are_no_doubt_on_the_others() -> None:
+    results = [
+        msgspec.structs.replace(BAD, rank=0),
+        msgspec.structs.replace(BAD, rank=1, match=None),
+    ]
+    head = as_text(SNAPSHOT, results, "seen").splitlines()[0]
+    assert head.endswith(
+        "the same to the last bit in worker 0; of the others nothing could be compared"
+    )
+
+
 def test_what_was_compared_is_said() -> None:
     found = ReplayResult(reached=True, match=True, compared=1, losses_compared=1, losses=(1.0,))
     text = as_text(SNAPSHOT, [found], "seen")

@@ -118,7 +118,11 @@ def all_match(results: Sequence[ReplayResult]) -> bool | None:
 def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
     match = all_match(results)
     if match is None:
-        return style.paint("nothing to compare with", "yellow")
+        alike = [str(result.rank) for result in results if result.match]
+        if not alike:
+            return style.paint("nothing to compare with", "yellow")
+        what = f"the same to the last bit in worker {', '.join(alike)}"
+        return style.paint(what, "yellow") + "; of the others nothing could be compared"
     if match:
         shown = results[0]
         what = "the same exception" if shown.exception else "the same to the last bit"

@@ -29,6 +29,7 @@ from mothtrap.session.blamed import with_samples
 from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
 from mothtrap.session.replay_start import Start, folder_of, start_of
+from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import differences_here
 from mothtrap.snapshot.format import Stored, load, stored
 
@@ -132,6 +133,7 @@ def replay(
             place = _place_to_stop(plan, snapshot, wish)
             plan = msgspec.structs.replace(plan, stop_at=place)
         results, output = _play(plan, snapshot, wish)
+        results = compared_alone(plan, results)
         results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
         results = with_samples(run, snapshot, results)
     return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)

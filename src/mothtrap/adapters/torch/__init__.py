@@ -60,7 +60,7 @@ def attach_replay(plan: ReplayPlan) -> None:
 
     if plan.build:
         begin_built(plan, plan.build)
-    begin(plan, ranks()[0])
+    begin(plan, *ranks())
 
 
 def ranks() -> tuple[int | None, int]:

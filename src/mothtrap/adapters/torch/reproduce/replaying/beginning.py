@@ -27,37 +27,51 @@ QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured and nothing recorded: the tracer only names what it sees."""
 
 
-def begin(plan: ReplayPlan, rank: int | None) -> None:
+def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
     """Play a snapshot to the script that is about to run.
 
     Args:
         plan: what is asked.
         rank: of this process; None where it has none, as yet.
+        size: number of processes of the job.
     """
     tracer = _tracer()
     witness = ProcessWitness(tracer)
     atexit.register(lambda: witness)  # for as long as the process lives
     if rank is None and len(plan.workers) > 1:
-        _wait_for_rank(lambda: _play(plan, tracer, torch.distributed.get_rank()))
+        _wait_for_rank(lambda own, of: _leave_to_others(_play(plan, tracer, own), own, of))
+        return
+    replaying = _play(plan, tracer, rank)
+    if rank is None:
+        _wait_for_rank(lambda own, of: _leave_to_others(replaying, own, of))
     else:
-        _play(plan, tracer, rank)
+        _leave_to_others(replaying, rank, size)
 
 
-def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> None:
+def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> Replaying:
     number = rank if rank in plan.workers else min(plan.workers)
     loaded = load(Path(plan.workers[number]))
     truth = StepTruth(tracer.optimizers)
-    Replaying(plan, loaded, tracer, truth, Outcome(plan, number)).install()
+    replaying = Replaying(plan, loaded, tracer, truth, Outcome(plan, number))
+    replaying.install()
+    return replaying
 
 
-def _wait_for_rank(act: Callable[[], None]) -> None:
-    """Do something once this process knows which of several it is; most never come to it."""
+def _leave_to_others(replaying: Replaying, rank: int, size: int) -> None:
+    """Of several processes one without a snapshot goes along, so that none waits for it."""
+    if size > 1 and rank not in replaying.plan.workers:
+        replaying.outcome.rank = rank
+        replaying.comparison.expects_nothing()
+
+
+def _wait_for_rank(act: Callable[[int, int], object]) -> None:
+    """Do something once this process knows which of how many it is; most never come to it."""
     original = torch.distributed.init_process_group
 
     @functools.wraps(original)
     def initialize(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        act()
+        act(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
     setattr(torch.distributed, "init_process_group", initialize)  # noqa: B010
 

@@ -26,12 +26,13 @@ class Outcome:
     """Takes what is to be said, and says it with the result.
 
     Attributes:
+        rank: whose result it is.
         pipe: file descriptor that gets the result instead of the file; for trials.
         uncopied: the process cannot be copied, for trials.
     """
 
     def __init__(self, plan: ReplayPlan, rank: int) -> None:
-        self._folder, self._rank = Path(plan.scratch), rank
+        self._folder, self.rank = Path(plan.scratch), rank
         self._notes: dict[str, None] = {}
         self._began_s = time.monotonic()
         self._pid = os.getpid()
@@ -57,7 +58,7 @@ class Outcome:
             with os.fdopen(self.pipe, "wb") as file:
                 file.write(data)
         else:
-            replace(self._folder / f"{self._rank}-{RESULT_FILE}", data)
+            replace(self._folder / f"{self.rank}-{RESULT_FILE}", data)
         os._exit(0)
 
     def unreached(self, result: ReplayResult) -> None:
@@ -70,7 +71,7 @@ class Outcome:
         notes = tuple(dict.fromkeys((*result.notes, *self._notes)))
         seconds = time.monotonic() - self._began_s
         whole = msgspec.structs.replace(
-            result, rank=self._rank, notes=notes, seconds=seconds, uncopied=self.uncopied
+            result, rank=self.rank, notes=notes, seconds=seconds, uncopied=self.uncopied
         )
         found = self._narrowed
         if found is None:

@@ -1,0 +1,40 @@
+"""What can be said of a step of several workers, of which not all have a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mothtrap.core.replays import ReplayPlan, ReplayResult
+
+
+def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[ReplayResult, ...]:
+    """Take back what other workers decide: gradients that are averaged with theirs.
+
+    Args:
+        plan: names the workers that have a snapshot.
+        results: of all that did the step; one without does that of another.
+    """
+    without = sorted({result.rank for result in results} - set(plan.workers))
+    if not without:
+        return tuple(results)
+    return tuple(_compared(result, plan, without) for result in results)
+
+
+def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) -> ReplayResult:
+    if result.rank in without:
+        note = (
+            f"worker {result.rank} has no snapshot of this step: it did that of worker "
+            f"{min(plan.workers)}, and nothing is compared"
+        )
+        return msgspec.structs.replace(result, match=None, difference=None, notes=(note,))
+    difference = result.difference
+    if difference is None or difference.kind != "gradient":
+        return result
+    names = ", ".join(map(str, without))
+    note = (
+        f"worker {result.rank}: the gradient of {difference.name} is another one, as where "
+        f"gradients are averaged: those of the workers without a snapshot ({names}) are others"
+    )
+    return msgspec.structs.replace(result, match=None, difference=None, notes=(*result.notes, note))
