@@ -96,9 +96,10 @@ class Attributes:
         for place in self._places:
             module = place.module()
             held = module.__dict__ if module is not None else {}
-            for name in place.names:
-                value = held.get(name, _MISSING)
-                values.append(value if type(value) in _PLAIN else self._frozen(value))
+            read = [held.get(name, _MISSING) for name in place.names]
+            if not _PLAIN.issuperset(map(type, read)):
+                read = [v if type(v) in _PLAIN else self._frozen(v) for v in read]
+            values += read
         return self
 
     def before_forward(self) -> None:
@@ -140,6 +141,8 @@ class Attributes:
 
     def _frozen(self, value: Any) -> Any:
         """A value that stays as it is, without the user's tensors; `_MISSING`: it is no state."""
+        if value is _MISSING:
+            return value
         size = _size(value)
         self._left -= size
         return _mapped(value, self._tensor) if size <= MAX_VALUES and self._left >= 0 else _MISSING

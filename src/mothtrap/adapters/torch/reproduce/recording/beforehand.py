@@ -111,11 +111,16 @@ class Beforehand:
         stale: list[tuple[_Known, torch.Tensor]] = []
         for known in own.kept:
             tensor = known.current()
-            if tensor is None or tensor.is_inference():
+            if tensor is not None and tensor is known.tensor():
+                if tensor._version == known.version and not known.always:
+                    continue
+            elif tensor is None or tensor.is_inference():
                 known.copy = None
-            elif known.always or tensor is not known.tensor() or tensor._version != known.version:
-                known.tensor, known.version = weakref.ref(tensor), tensor._version
-                stale.append((known, tensor))
+                continue
+            else:
+                known.tensor = weakref.ref(tensor)
+            known.version = tensor._version
+            stale.append((known, tensor))
         if stale:
             self._copy(stale)
 
