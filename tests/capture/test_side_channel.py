@@ -142,6 +142,20 @@ def test_block_waits_and_loses_nothing(size: int) -> None:
     assert dropped(*found) == {}
 
 
+def test_a_block_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process may be trying in vain to write to a full disk."""
+    monkeypatch.setattr(side_channel, "BLOCK_S", 0.0)
+    pair = Pair("block")
+    full = pair.fill()
+    for step in range(full + 1, full + 10):
+        pair.channel.put(record(step))
+    found = pair.read()
+    assert [item.key.step for item in found] == list(range(full))
+    pair.channel.put(record(full + 10))
+    assert dropped(*pair.read())["steps"] == 10
+    assert pair.channel._waits, "there is room again, so that the next time it waits"
+
+
 def test_closing_waits_for_the_other_and_brings_what_is_owed() -> None:
     pair = Pair("drop")
     kept = pair.fill()

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.capture.ring import Bytes, ReaderState, Ring
-from mothtrap.capture.shedding import Shedding
+from mothtrap.capture.shedding import BLOCK_S, Shedding
 from mothtrap.core.records import StepRecord
 from mothtrap.store.wire import decode, encode, size_of
 
@@ -28,7 +28,8 @@ class SideChannel:
 
     A record is copied into shared memory before `put` returns. When there is no room,
     `on_full` decides as in `Channel`: `degrade` gives up the tensors kept whole, then the
-    rows that are finite, then the step; `drop` gives up the step; `block` waits.
+    rows that are finite, then the step; `drop` gives up the step; `block` waits; when there
+    has been no room for `BLOCK_S` it does as `degrade` until there is.
 
     Args:
         ring: the shared memory; this process writes.
@@ -52,6 +53,7 @@ class SideChannel:
         self._ring, self._alive, self._on_error, self._on_full = ring, alive, on_error, on_full
         self._shedding = Shedding("writer")
         self._closed = self.lost = False
+        self._waits = on_full == "block"
         self._looked_s = time.monotonic()
         self._lock = threading.Lock()
 
@@ -62,9 +64,13 @@ class SideChannel:
                 return
             record = self._shedding.settle(record)
             parts = encode(record)
-            if self._on_full == "block":
-                self._wait_to_write(parts)
-            elif not self._write(parts, _WHOLE_SHARE):
+            if self._waits:
+                self._waits = self._wait_to_write(parts, time.monotonic() + BLOCK_S)
+                if not self._waits and not self._closed:
+                    self._write_less(record)
+            elif self._write(parts, _WHOLE_SHARE):
+                self._waits = self._on_full == "block"
+            else:
                 self._write_less(record)
 
     def close(self, timeout_s: float = 30.0) -> bool:
@@ -75,7 +81,7 @@ class SideChannel:
             deadline_s = time.monotonic() + timeout_s
             last = self._shedding.last()
             if last is not None:
-                self._wait_to_write(encode(last), deadline_s)
+                self._wait_to_write(encode(last), deadline_s, is_last=True)
             self._ring.finish()
             while self._ring.state != ReaderState.DONE and not self._has_failed():
                 if time.monotonic() >= deadline_s:
@@ -103,7 +109,7 @@ class SideChannel:
 
     def _write_less(self, record: StepRecord) -> None:
         """Write what there is room for of a record, and owe the rest to the next."""
-        if self._on_full == "degrade":
+        if self._on_full != "drop":
             if record.raw:
                 record = self._shedding.settle(self._shedding.without_raw(record))
                 if self._write(encode(record), _WHOLE_SHARE):
@@ -118,18 +124,32 @@ class SideChannel:
         needed = self._ring.used + self._ring.frame_bytes(size_of(parts))
         return needed <= share * self._ring.size and self._ring.write(parts)
 
-    def _wait_to_write(self, parts: Sequence[Bytes], deadline_s: float | None = None) -> None:
-        """Write a message of any size as room for it comes, in several frames if need be."""
+    def _wait_to_write(
+        self, parts: Sequence[Bytes], deadline_s: float, *, is_last: bool = False
+    ) -> bool:
+        """Write a message of any size as room for it comes, in several frames if need be.
+
+        Args:
+            parts: the message.
+            deadline_s: when to give up; a message that is begun is written to its end, unless
+                nothing comes after it.
+            is_last: nothing comes after it.
+
+        Returns:
+            Whether it is written.
+        """
         frames: list[Sequence[Bytes]] = [parts]
         if self._ring.frame_bytes(size_of(parts)) > self._ring.size:
             whole, most = np.concatenate(parts), self._ring.size // 4
             frames = [[whole[at : at + most]] for at in range(0, len(whole), most)]
         for number, frame in enumerate(frames, 1):
+            may_stop = is_last or number == 1
             while not self._ring.write(frame, last=number == len(frames)):
-                late = deadline_s is not None and time.monotonic() >= deadline_s
+                late = may_stop and time.monotonic() >= deadline_s
                 if late or self._has_failed():
-                    return
+                    return False
                 time.sleep(_WAIT_S)
+        return True
 
     def _has_failed(self) -> bool:
         """Whether the other process has given up or, looking now and then, is gone; said once."""
