@@ -120,3 +120,12 @@ def test_tensors_of_inference_mode_have_no_version() -> None:
         cell.hidden += 1  # type: ignore[assignment, operator]
     assert _own(read, cell)["hidden"].tolist() == [0, 0]
     assert _own(read.read(), cell)["hidden"].tolist() == [1, 1]
+
+
+def test_what_is_no_state_takes_no_room_of_what_is() -> None:
+    cell = Cell(**{f"map{i}": None for i in range(10)}, last=[1])
+    read = Attributes(Known(cell))  # type: ignore[arg-type]
+    for _ in range(5):  # in the 6th reading nobody looks what attributes there are
+        read.read()
+    vars(cell).update({f"map{i}": cell.line(torch.ones(2)) for i in range(10)})
+    assert _own(read.read(), cell) == {"last": [1]}

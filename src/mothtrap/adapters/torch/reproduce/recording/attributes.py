@@ -141,11 +141,11 @@ class Attributes:
 
     def _frozen(self, value: Any) -> Any:
         """A value that stays as it is, without the user's tensors; `_MISSING`: it is no state."""
-        if value is _MISSING:
-            return value
-        size = _size(value)
+        size = _size(value) if value is not _MISSING else MAX_VALUES + 1
+        if size > MAX_VALUES or size > self._left:
+            return _MISSING
         self._left -= size
-        return _mapped(value, self._tensor) if size <= MAX_VALUES and self._left >= 0 else _MISSING
+        return _mapped(value, self._tensor)
 
     def _tensor(self, tensor: torch.Tensor) -> Any:
         if not is_plain(tensor) or tensor.layout is not torch.strided:
