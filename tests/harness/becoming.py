@@ -19,6 +19,9 @@ from types import ModuleType
 
 SPARE_FILE = 600
 """Above the numbers of files that a program inherits."""
+HIDDEN = {"__main__", "__mp_main__", "tests"}
+_hidden: list[ModuleType] = []
+"""Modules that are no part of the program; kept, as their functions are being called."""
 
 
 def take_files(files: Mapping[int, int]) -> None:
@@ -49,9 +52,11 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, execu
 
 
 def _run(arguments: list[str], path: str) -> None:
-    hidden = sys.modules["__main__"]  # kept, as its functions are
-    main = sys.modules["__main__"] = ModuleType("__main__")
-    main.__dict__.update(__builtins__=builtins, __hidden__=hidden)
+    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
+        _hidden.append(sys.modules.pop(name))
+    main = ModuleType("__main__")
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = main  # as multiprocessing calls it
+    main.__dict__["__builtins__"] = builtins
     _start_up(path)
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]

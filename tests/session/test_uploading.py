@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from tests.harness.running import MOTHTRAP, environment, finish, run, start
+from tests.harness.running import ITSELF, MOTHTRAP, PYTHON, environment, finish, run, start
 from tests.s3_server import S3Server
 
 from mothtrap.reader.run import Run, open_run
@@ -26,8 +26,9 @@ WEIGHTS = '{"w": {"tensors": ["weights:0.*"], "raw": true}}'
 class Job:
     """A training under `mothtrap run` that makes steps when told to."""
 
-    def __init__(self, url: str, cwd: Path, **settings: str) -> None:
-        command = [*MOTHTRAP, "run", "--runs-dir", url, "--name", "seen", str(SCRIPT)]
+    def __init__(self, url: str, cwd: Path, python: Sequence[str], **settings: str) -> None:
+        words = ["--runs-dir", url, "--name", "seen", str(SCRIPT)]
+        command = [*python, "-m", "mothtrap", "run", *words]
         self.process = start(command, cwd=cwd, env=here(**settings), stdin=subprocess.PIPE)
         assert self._line() == "ready"
         self.losses: list[float] = []
@@ -100,8 +101,8 @@ def begin(s3_url: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     """Starts jobs, and ends those that a failed test leaves behind."""
     jobs: list[Job] = []
 
-    def start_job(**settings: str) -> Job:
-        jobs.append(Job(s3_url, tmp_path, **settings))
+    def start_job(python: Sequence[str] = PYTHON, **settings: str) -> Job:
+        jobs.append(Job(s3_url, tmp_path, python, **settings))
         return jobs[-1]
 
     yield start_job
@@ -181,7 +182,7 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
 def test_kill_9_loses_nothing_that_was_written(
     launcher: bool, s3_url: str, tmp_path: Path, begin: Callable[..., Job]
 ) -> None:
-    job = begin()
+    job = begin(python=ITSELF)
     job.train(20)
     stored(f"{s3_url}/seen", 18)
     for victim in (job.process.pid, job.child().pid) if launcher else (job.child().pid,):
