@@ -28,6 +28,12 @@ def test_is_less_sure_when_the_inputs_were_gone() -> None:
     assert finding.confidence == "medium"
 
 
+def test_a_module_that_makes_no_nan_is_told_to_have_been_given_it() -> None:
+    [finding] = NonfiniteActivation().check(window(broken(5, "head", given=True)))
+    assert finding.message.startswith("head (Norm) was given NaN that no module put out")
+    assert finding.confidence == "medium"
+
+
 def test_stays_quiet_on_modules_that_an_earlier_step_broke() -> None:
     assert NonfiniteActivation().check(window(broken(6, parameters_finite=False))) == []
 

@@ -110,6 +110,8 @@ class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
 
     `nan` and `inf` count elements of the output. `inputs_known` is False when an
     earlier output was gone by the time of looking, so an earlier module may be the origin.
+    `given`: it is of a kind that makes no NaN of its own, so what it was given held it:
+    computed by an operation between modules.
     """
 
     module: str
@@ -118,6 +120,7 @@ class NonfiniteModule(Observation, frozen=True, kw_only=True, tag=True):
     inf: int
     inputs_known: bool = True
     parameters_finite: bool = True
+    given: bool = False
     location: str | None = None
 
 

@@ -19,7 +19,8 @@ class NonfiniteActivation(Rule):
     What it detects:
         In a step whose loss or applied gradient is not finite: the first module in
         order of execution whose output is not finite while its inputs and parameters
-        are.
+        are. A module that makes no NaN of its own (a linear layer, say) was given them by
+        an operation between modules.
 
     Why it matters:
         This is where the number broke; everything after it only passes it on.
@@ -34,6 +35,8 @@ class NonfiniteActivation(Rule):
         parameters are not finite themselves: they were broken by an earlier step.
 
     What to do:
+        - Where it says that a module was given NaN: look at what is computed just before that
+          module is called, between modules; `mothtrap replay RUN` names operation and line.
         - Guard the operation in this module: add an epsilon to what is divided by or
           under a root or log, subtract the maximum before exp.
         - Check the module's input of this step for extreme values, and normalise it.
@@ -74,8 +77,7 @@ class NonfiniteActivation(Rule):
             for count, word in ((first.nan, "NaN"), (first.inf, "infinite"))
             if count
         )
-        name = first.module or "the model"
-        origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
+        sure = first.inputs_known and first.nan and not first.given
         return [
             self.finding(
                 window,
@@ -84,14 +86,25 @@ class NonfiniteActivation(Rule):
                 last_step=max(seen.step for seen in broken),
                 count=len({seen.step for seen in broken}),
                 layers=(first.module,),
-                message=f"{name} ({first.module_type}) gave {what} values {origin}",
+                message=_told(first, what),
                 evidence={
                     "nan": first.nan,
                     "inf": first.inf,
                     "module_type": first.module_type,
                     "inputs_known": first.inputs_known,
+                    "given": first.given,
                 },
                 location=first.location,
-                confidence="high" if first.inputs_known and first.nan else "medium",
+                confidence="high" if sure else "medium",
             )
         ]
+
+
+def _told(first: NonfiniteModule, what: str) -> str:
+    name = f"{first.module or 'the model'} ({first.module_type})"
+    if first.given and first.inputs_known:
+        return (
+            f"{name} was given NaN that no module put out: an operation before its call did"
+        )
+    origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
+    return f"{name} gave {what} values {origin}"

@@ -12,6 +12,8 @@ from types import CodeType, FrameType
 
 import torch
 
+from mothtrap.adapters.torch import unseen
+
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -31,6 +33,7 @@ _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
 def _is_ours_or_torch(filename: str) -> bool:
     return (
         filename.startswith(("<frozen", "<string>"))
+        or filename == unseen.FILENAME
         or os.path.abspath(filename).startswith((_TORCH, _OURS))
         or filename.endswith("contextlib.py")
     )

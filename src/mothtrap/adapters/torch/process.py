@@ -21,6 +21,7 @@ from torch.utils.data import dataloader
 from mothtrap.adapters.torch.losses import losscalls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.adapters.torch.unseen import unseen
 
 Function = Callable[..., Any]
 
@@ -56,7 +57,7 @@ class ProcessWitness:
 
     def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         original = getattr(owner, name)
-        setattr(owner, name, functools.wraps(original)(make(original)))
+        setattr(owner, name, functools.wraps(original)(unseen(make(original))))
         self._undo.callback(setattr, owner, name, original)
 
     def _hook_modules(self) -> None:

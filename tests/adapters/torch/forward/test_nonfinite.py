@@ -115,3 +115,20 @@ def test_only_the_onset_is_looked_at() -> None:
             loss(model(batch()[0]), torch.ones(4, 2)).backward()
             optimizer.step()
     assert len(seen.observed(NonfiniteModule)) == 1
+
+
+@pytest.mark.parametrize(("factor", "given"), [(torch.nan, True), (torch.inf, False)])
+def test_nan_from_between_modules_is_not_blamed_on_the_one_that_was_given_it(
+    factor: float, given: bool
+) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(self.first(x).abs() * factor)
+
+    [origin] = found(Net(), torch.ones(2, 3))
+    assert origin.module == "second"
+    assert origin.given == given

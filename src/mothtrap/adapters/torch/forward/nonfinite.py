@@ -11,6 +11,12 @@ from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
 
+PASSING_ON = (
+    *(nn.Linear, nn.modules.conv._ConvNd, nn.Identity, nn.Flatten, nn.ReLU, nn.LeakyReLU),
+    *(nn.modules.dropout._DropoutNd, nn.modules.pooling._MaxPoolNd),
+)
+"""Modules that put out NaN, and nothing infinite beside it, only where they were given it."""
+
 
 def first_nonfinite(
     held: Iterable[Held], book: NameBook, step: int
@@ -43,6 +49,7 @@ def first_nonfinite(
                 inf=inf,
                 inputs_known=all_there,
                 parameters_finite=_parameters_finite(module),
+                given=nan > 0 and not inf and isinstance(module, PASSING_ON),
                 location=book.location(module),
             )
     return FiniteOutputs(step=step, modules=modules) if modules and all_there else None

@@ -103,7 +103,7 @@ class InitialWeightsWatch:
                     fan_in=fan_in(parameter, kind),
                     rms=float(square) ** 0.5,
                     std=float(variance) ** 0.5,
-                    gradient_range=None if parameter.grad is None else float(high - low),
+                    gradient_range=None if parameter.grad is None else float(high) - float(low),
                     location=self._job.book.location(module),
                 )
             )
