@@ -183,7 +183,7 @@ class LearningRateTooHigh(Rule):
             severity=Severity.ERROR,
             sampled=int(high[-1, 0]),
             ratio=float(high[-1, 1]),
-            what="then the loss left for good",
+            what="then the loss rose, and has not come back",
             count=len(loss_S) - risen,
         )
 
