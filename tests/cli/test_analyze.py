@@ -87,9 +87,10 @@ def test_a_baseline_leaves_out_what_is_known(folder: Path) -> None:
     [
         (["--set", "ZZZ901"], "--set 'ZZZ901' sets nothing; expected CODE.THRESHOLD=VALUE"),
         (["--set", "limit=3"], "sets nothing"),
-        (["--set", "ZZZ901.limi=3"], "no 'limi' (did you mean 'limit'?)"),
-        (["--set", "ZZZ901.limit=high"], "is str, expected float"),
-        (["--set", "ZZZ999.limit=3"], "[rules.ZZZ999] names no rule"),
+        (["--set", "ZZZ901.limi=3"], "--set: ZZZ901 has no 'limi' (did you mean 'limit'?)"),
+        (["--set", "ZZZ901.limit=high"], "--set: ZZZ901 limit = 'high' is str, expected float"),
+        (["--set", "NUM01.foo=3"], "--set: NUM01 names no rule (did you mean 'NUM0"),
+        (["--select", "NOPE", "--set", "ZZZ901.limit=3"], "configuration: select holds 'NOPE'"),
         (["--select", "NOPE"], "select holds 'NOPE'"),
         (["nowhere"], "nowhere"),
     ],
@@ -98,3 +99,4 @@ def test_mistakes_are_answered_in_words(args: list[str], message: str) -> None:
     done = analyze(*args)
     assert done.exit_code == 2
     assert message in done.stderr
+    assert "GRD101, " not in done.stderr

@@ -76,3 +76,11 @@ def test_a_format_of_another_distribution_can_be_used(
     done = export("--to", "just-name", "-o", "out.txt")
     assert done.stdout == "out.txt: 1 names\n"
     assert (tmp_path / "out.txt").read_text() == "digits"
+
+
+@pytest.mark.parametrize("steps", ["5:3", "5:5"])
+def test_a_range_without_steps_is_refused(run_path: Path, steps: str) -> None:
+    done = export("--to", "parquet", "-o", "out", "--steps", steps)
+    assert done.exit_code == 2
+    assert f"--steps {steps} is empty: " in done.stderr
+    assert "step 5 alone is 5:6" in done.stderr

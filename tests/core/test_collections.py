@@ -87,6 +87,12 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
         ("gradiens", {}, "chooses no tensors; .* (did you mean 'gradients'?)"),
         ("a", {"tensors": ("gradiens",)}, "tensors: 'gradiens' is no built-in .*'gradients'"),
         ("a", {"tensors": ("head",)}, "for names write '*:head'"),
+        (
+            "a",
+            {"tensors": ("loss",)},
+            "'loss' is no built-in .*(did you mean 'losses'?); for names",
+        ),
+        ("a", {"tensors": ("weigth",)}, "'weigth' is no built-in .*(did you mean 'weights'?)"),
         ("a", {"tensors": ("gradiens:x",)}, "'gradiens:x' is of no kind (did you mean 'gradients'"),
         ("a", {"tensors": ("re:(",)}, "'re:(' is no regular expression"),
         ("weights", {"shape_only": True, "raw": True}, "shape_only excludes raw"),

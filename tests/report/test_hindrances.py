@@ -87,6 +87,23 @@ def test_uncommitted_changes_and_unknown_commits_are_said() -> None:
     assert (state, "git is not installed" in what) == ("cannot tell", True)
 
 
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (
+            "/x: git says: fatal: not a git repository (or any of",
+            "git init, git add and git commit",
+        ),
+        ("git is not installed", "install git, and commit"),
+        ("/x: git says: fatal: ambiguous argument 'HEAD'", "git commit"),
+    ],
+)
+def test_the_way_to_a_commit_is_one_that_works_there(error: str, fix: str) -> None:
+    [found] = hindrances(ledger(), Source(error=error), (), ())
+    assert found.fix is not None
+    assert found.fix.startswith(fix)
+
+
 def test_without_a_ledger_nothing_can_be_told() -> None:
     found = list(hindrances(None, None, (), ()))
     assert {each.state for each in found} == {"cannot tell"}

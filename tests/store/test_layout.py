@@ -41,7 +41,9 @@ def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
     layout.create_run(tmp_path / "x", info())
     (tmp_path / "file").write_text("mine")
     for name in ("x", "file"):
-        with pytest.raises(RunExistsError, match="choose another name with --name, or remove"):
+        with pytest.raises(
+            RunExistsError, match="with --name, go on with it with --resume, or remove"
+        ):
             layout.create_run(tmp_path / name, info())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "x"]
 

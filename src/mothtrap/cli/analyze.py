@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +21,13 @@ from mothtrap.cli._findings import (
 )
 from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 from mothtrap.cli._options import runs_dir_option
+
+if TYPE_CHECKING:
+    from mothtrap.core.config import Config
+    from mothtrap.core.rule import Rule
+
+Thresholds = dict[str, dict[str, float | int | str | bool]]
+"""Settings by rule code and name."""
 
 
 @click.command(name="analyze")
@@ -66,11 +74,11 @@ def command(
     mothtrap analyze RUN --set GRD101.ratio=50
     mothtrap analyze RUN --rules my_rules.py --select ZZZ --format json
     """
-    from mothtrap.core.config import load_config, with_thresholds
+    from mothtrap.core.config import load_config
     from mothtrap.core.findings import RuleState
     from mothtrap.core.quiet import Quiet
     from mothtrap.monitor.afterwards import judge_again
-    from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
+    from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.monitor.reference import Reference, open_reference
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
@@ -84,8 +92,7 @@ def command(
         "invariants": invariants,
     }
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    config = with_thresholds(config, _thresholds(settings))
-    rules = load_rules(config)
+    rules = _rules(config, _thresholds(settings))
     opened = open_run(run, config.runs_dir)
     needs = [need for rule in rules for need in rule.needs]
 
@@ -102,12 +109,28 @@ def command(
         ctx.exit(1)
 
 
+def _rules(config: Config, thresholds: Thresholds) -> tuple[Rule, ...]:
+    """The rules in force; what is wrong with `thresholds` alone is said of --set."""
+    from mothtrap.core.config import with_thresholds
+    from mothtrap.core.errors import ConfigError
+    from mothtrap.monitor.catalogue import load_rules
+
+    try:
+        return load_rules(with_thresholds(config, thresholds))
+    except ConfigError as err:
+        load_rules(config)  # raises where the configuration itself is wrong
+        said = str(err).removeprefix("configuration: ")
+        for code in thresholds:
+            said = said.replace(f"[rules.{code}]", code)
+        raise Refusal(f"--set: {said}") from err
+
+
 def _codes(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(filter(None, text.split(",")))
 
 
-def _thresholds(settings: Iterable[str]) -> dict[str, dict[str, float | int | str | bool]]:
-    found: dict[str, dict[str, float | int | str | bool]] = {}
+def _thresholds(settings: Iterable[str]) -> Thresholds:
+    found: Thresholds = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         code, dot, name = key.strip().partition(".")

@@ -48,7 +48,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
-    from mothtrap.session.asking import ask, in_force
+    from mothtrap.session.asking import ask, check_running, in_force
     from mothtrap.store.layout import find_run
     from mothtrap.store.objects import is_url
 
@@ -62,6 +62,7 @@ def command(
     if asked["add"] or asked["remove"]:
         if lists:
             raise Refusal("--list changes nothing; leave --add and --remove out")
+        check_running(path)
         request = _request(path, asked)
         steps = sorted({answer.from_step for answer in ask(path, request, timeout)})
         when = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"

@@ -58,5 +58,10 @@ def _range(text: str) -> tuple[int, int | None]:
     match = re.fullmatch(r"(\d*):(\d*)", text)
     if match is None:
         raise Refusal(f"--steps {text!r} is no range of steps; expected A:B, e.g. 100:200 or 100:")
-    begin, end = match.groups()
-    return int(begin or 0), int(end) if end else None
+    begin, end = int(match[1] or 0), int(match[2]) if match[2] else None
+    if end is not None and end <= begin:
+        raise Refusal(
+            f"--steps {text} is empty: steps from A to before B, so B must be more than A; "
+            f"step {begin} alone is {begin}:{begin + 1}"
+        )
+    return begin, end

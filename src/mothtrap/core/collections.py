@@ -162,13 +162,11 @@ def _complaint_of_pattern(pattern: str) -> str | None:
     if _kinds_of(pattern):
         return None
     kind, colon, _ = pattern.partition(":")
-    known = [*BUILT_IN, *KINDS]
     if colon:
-        return (
-            f"tensors: {pattern!r} is of no kind{nearest(kind, known)}; kinds: {', '.join(KINDS)}"
-        )
+        hint = nearest(kind, [*BUILT_IN, *KINDS])
+        return f"tensors: {pattern!r} is of no kind{hint}; kinds: {', '.join(KINDS)}"
     return (
-        f"tensors: {pattern!r} is no built-in collection{nearest(kind, known)}; "
+        f"tensors: {pattern!r} is no built-in collection{nearest(kind, BUILT_IN)}; "
         f"for names write '*:{pattern}'; built-in: {', '.join(BUILT_IN)}"
     )
 

@@ -165,6 +165,7 @@ class NotApplicable(CannotJudge):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known word closest to `name`, or ''."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    """Return a hint that names the other known word closest to `name`, or ''."""
+    others = [word for word in known if word != name]
+    close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -81,7 +81,7 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
         if code not in codes:
             raise ConfigError(
                 f"configuration: [rules.{code}] names no rule{nearest(code, codes)}; "
-                f"rules are set by code: {', '.join(codes)}"
+                "rules are set by code, and `mothtrap rules` lists them"
             )
     _check_prefixes("select", config.select, codes)
     _check_prefixes("ignore", config.ignore, codes)

@@ -273,7 +273,7 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Hindrance]:
 def _source(source: Source | None) -> Iterator[Hindrance]:
     if source is None or source.error:
         reason = f": {source.error}" if source is not None else ""
-        yield Hindrance(state="cannot tell", what=f"which commit ran{reason}", fix="git commit")
+        yield Hindrance(state="cannot tell", what=f"which commit ran{reason}", fix=_commit(source))
     elif source.changed_count:
         kept = "only the beginning of them was kept" if source.cut else "they are in source.json"
         yield Hindrance(
@@ -283,6 +283,16 @@ def _source(source: Source | None) -> Iterator[Hindrance]:
             where=f"commit {source.commit[:12]}",
             fix="commit before a run",
         )
+
+
+def _commit(source: Source | None) -> str:
+    """How the next run gets a commit, by what git said of this one."""
+    error = source.error if source is not None else ""
+    if "not a git repository" in error:
+        return "git init, git add and git commit before a run"
+    if "is not installed" in error:
+        return "install git, and commit before a run"
+    return "git commit before a run"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -51,8 +51,7 @@ def ask_for_snapshot(
 def _ask(
     path: Path, request: Request, timeout_s: float, kind: type[AnswerT]
 ) -> tuple[AnswerT, ...]:
-    run = open_run(path)
-    _check_running(run)
+    run = check_running(path)
     store.send(path, request)
     deadline_s = time.monotonic() + timeout_s
     answers: list[AnswerT] = []
@@ -64,7 +63,7 @@ def _ask(
             deadline_s = min(deadline_s, time.monotonic() + ALL_WORKERS_S)
         answers = found
         if not answers:
-            _check_running(run)
+            _check_state(run)
     if not answers:
         raise ControlError(
             f"no answer from {run.id} within {timeout_s:g} s: a request counts from the end of "
@@ -93,7 +92,14 @@ def in_force(path: Path) -> dict[str, Collection]:
     return {name: known[name] for name in names if name in known}
 
 
-def _check_running(run: Run) -> None:
+def check_running(path: Path) -> Run:
+    """Return the opened run if something can be asked of its job; raises ControlError."""
+    run = open_run(path)
+    _check_state(run)
+    return run
+
+
+def _check_state(run: Run) -> None:
     if run.state != "running":
         raise ControlError(
             f"{run.id} has {run.state}: nothing can be asked of it any more; `mothtrap ls` lists "

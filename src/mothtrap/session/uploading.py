@@ -171,7 +171,7 @@ class Uploader:
                 if not self._numbered:
                     raise RunExistsError(
                         f"cannot make the run {name!r}: {self.url} exists; "
-                        "choose another name with --name"
+                        "choose another name with --name, or go on with it with --resume"
                     ) from err
                 self._rename(f"{name}-{number}")
             else:

@@ -111,7 +111,8 @@ def create_run(run: Path, info: RunInfo) -> Path:
                 raise
             raise RunExistsError(
                 f"cannot make the run {run.name!r}: {run} exists; "
-                "choose another name with --name, or remove that folder"
+                "choose another name with --name, go on with it with --resume, or "
+                "remove that folder"
             ) from err
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -37,7 +37,13 @@ def test_only_a_test_that_fails_stays(
 ) -> None:
     monkeypatch.setattr(as_test, "_fails", lambda *_: fails)
     said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
-    assert ("shows it" in said) is fails
+    assert said.endswith(
+        "pytest {} (needs test_x.npz beside it)".format(tmp_path / "test_x.py")
+    ) is (fails)
     assert sorted(path.name for path in tmp_path.iterdir()) == (
         ["test_x.npz", "test_x.py"] if fails else []
     )
+    if fails:
+        told = (tmp_path / "test_x.py").read_text()
+        assert "In it torch.log gets what it got" in told
+        assert ".npz beside this file" in told

@@ -29,8 +29,9 @@ TEST = "test_the_result_is_finite"
 
 _HEAD = '''"""{title}
 
-Written by `mothtrap replay --as-test`. {what} gets what it got in that step. The test
-fails as long as the step would go wrong, and passes once {mended} is mended.
+Written by `mothtrap replay --as-test`. In it {what} gets what it got in that step, from the
+.npz beside this file. The test fails as long as the step would go wrong, and passes once
+{mended} is mended.
 """
 
 {imports}
@@ -155,7 +156,10 @@ def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
             for suffix in (".npz", ".py"):
                 with path.with_suffix(suffix).open("xb") as file:  # never over another one
                     file.write(draft.with_suffix(suffix).read_bytes())
-            return f"{path.name} shows it with {subject.words} alone: pytest {path}"
+            return (
+                f"{path.name} shows it with {subject.words} alone: pytest {path} "
+                f"(needs {path.stem}.npz beside it)"
+            )
         why = f"{subject.words} alone does not go wrong"
     return f"no test was written: {why}"
 
@@ -216,7 +220,7 @@ def _source(subject: _Subject, retelling: Retelling, found: Narrowed, title: str
     lines += [f"import {name}" for name in modules]
     head = _HEAD.format(
         title=title,
-        what=subject.words[:1].upper() + subject.words[1:],
+        what=subject.words,
         mended=subject.mended,
         imports="\n".join(lines),
     )
