@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 
+import msgspec
 import pytest
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
@@ -55,11 +57,11 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(state="running", rules=JUDGED), "the job is still running"),
         (
             HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=-9, ended_s=0.0)),
-            "but the job was killed by signal SIGKILL after 120 steps",
+            "The job was killed by signal SIGKILL after 120 steps; nothing wrong was found in",
         ),
         (
             HandMadeRun(state="crashed", rules=JUDGED, end=RunEnd(exit_code=7, ended_s=0.0)),
-            "but the job ended with exit code 7",
+            "The job ended with exit code 7; nothing",
         ),
         (HandMadeRun(state="crashed", rules=JUDGED), "stopped without closing its run"),
         (
@@ -99,7 +101,10 @@ def test_the_exception_that_ended_the_script_is_named() -> None:
     run = HandMadeRun(
         state="crashed", rules=JUDGED, end=RunEnd(exit_code=1, ended_s=0.0), observed=(ended,)
     )
-    assert "but the job ended with ValueError: bad x" in summary_of(run).verdict
+    assert summary_of(run).verdict.startswith("The job ended with ValueError: bad x; nothing wrong")
+    placed = msgspec.structs.replace(ended, location="train.py:12")
+    known = summary_of(dataclasses.replace(run, observed=(placed,)))
+    assert known.verdict.startswith("The job ended with ValueError: bad x at train.py:12; nothing")
 
 
 def test_the_end_of_a_job_is_told_beside_what_was_found() -> None:
@@ -119,12 +124,13 @@ def test_an_interrupt_is_no_error_of_the_script(exit_code: int) -> None:
     ended = WorkerEnded(step=9, steps=9, own_s=0.0, wall_s=1.0, exception=error)
     end = RunEnd(exit_code=exit_code, ended_s=0.0)
     run = HandMadeRun(state="crashed", rules=JUDGED, end=end, observed=(ended,))
-    assert "but the job was interrupted (Ctrl-C) after 120 steps" in summary_of(run).verdict
+    verdict = summary_of(run).verdict
+    assert verdict.startswith("The job was interrupted (Ctrl-C) after 120 steps; nothing wrong")
 
 
 def test_a_script_that_failed_after_its_training_is_told() -> None:
     run = HandMadeRun(rules=JUDGED, end=RunEnd(exit_code=3, ended_s=0.0))
-    assert summary_of(run).verdict.endswith("but the job ended with exit code 3.")
+    assert summary_of(run).verdict.startswith("The job ended with exit code 3; nothing")
 
 
 def test_a_note_is_named_beside_what_was_not_found() -> None:
@@ -164,7 +170,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
     assert data["findings"][0]["evidence"] == {"value": "NaN"}
     assert set(data["diagnosis"][0]) == {"root", "effects", "sentence", "severity", "step"}
     assert set(data["rules"][0]) == {"code", "name", "state", "reason"}
-    assert set(data["overhead"]) == {"ratio", "seconds", "capture_seconds", "shed"}
+    assert set(data["overhead"]) == {"ratio", "seconds", "capture_seconds", "shed", "budget"}
 
 
 def test_failures_of_mothtrap_are_in_the_json_only_when_there_are_any() -> None:

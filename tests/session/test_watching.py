@@ -356,7 +356,9 @@ def test_a_script_that_raises_says_so_in_its_run(tmp_path: Path) -> None:
     assert run([sys.executable, script], cwd=tmp_path).returncode == 1
     stored = mothtrap.open_run(tmp_path / "runs" / "session")
     assert (stored.steps, stored.state) == (12, "crashed")
-    assert [end.exception for end in stored.observations(WorkerEnded)] == ["ValueError: no data"]
+    [end] = stored.observations(WorkerEnded)
+    assert end.exception == "ValueError: no data"
+    assert end.location == f"train.py:{1 + lines[: lines.index('raise')].count(chr(10))}"
 
 
 def test_inside_an_observed_job_a_watch_joins_it(tmp_path: Path) -> None:

@@ -304,7 +304,8 @@ class WorkerStarted(Observation, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
-    """A worker closed its run; `exception` is the uncaught one that ended the script.
+    """A worker closed its run; `exception` is the uncaught one that ended the script, and
+    `location` the line of the user's own code where it arose.
 
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
@@ -317,6 +318,7 @@ class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
     wall_s: float
     shed: tuple[str, ...] = ()
     exception: str | None = None
+    location: str | None = None
 
 
 class WorkerLost(Observation, frozen=True, kw_only=True, tag=True):

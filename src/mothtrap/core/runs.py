@@ -63,10 +63,12 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     """mothtrap's own measured cost: of the training threads, summed over workers.
 
     `capture_seconds` is the part of `seconds` that went into statistics, which the
-    governor keeps within its budget; the rest is the fixed cost of the hooks.
+    governor keeps within `budget`, a share like `ratio` (0: no limit); the rest is the
+    fixed cost of the hooks.
     """
 
     ratio: float = 0.0
     seconds: float = 0.0
     capture_seconds: float = 0.0
     shed: tuple[str, ...] = ()
+    budget: float = 0.0

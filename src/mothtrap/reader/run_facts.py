@@ -156,7 +156,14 @@ class RunFacts:
                 own_s += self._sum(rank, "own_s")
                 wall_s += self._sum(rank, "step_s")
         ratio = own_s / wall_s if wall_s > 0 else 0.0
-        return Overhead(ratio=ratio, seconds=own_s, capture_seconds=capture_s, shed=tuple(shed))
+        limit = self.info.config.get("overhead") if self.info else None
+        return Overhead(
+            ratio=ratio,
+            seconds=own_s,
+            capture_seconds=capture_s,
+            shed=tuple(shed),
+            budget=limit if isinstance(limit, float) else 0.0,
+        )
 
     @property
     def damage(self) -> tuple[str, ...]:

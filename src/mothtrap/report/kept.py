@@ -11,6 +11,7 @@ from mothtrap.core.snapshots import BASE
 from mothtrap.report.style import Style
 
 if TYPE_CHECKING:
+    from mothtrap.core.findings import Finding
     from mothtrap.reader.run import Run
 
 NAMED = 6
@@ -37,13 +38,21 @@ def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
     return tuple(found[step] for step in sorted(found))
 
 
-def kept_lines(run_id: str, kept: tuple[KeptSnapshot, ...], style: Style) -> list[str]:
-    """One line that names them, and the command for the first one."""
+def kept_lines(
+    run_id: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
+) -> list[str]:
+    """One line that names them, and the command for that of `root`, else for the first one."""
     if not kept:
         return []
     steps = ", ".join(str(snapshot.step) for snapshot in kept[:NAMED])
     steps += ", ..." if len(kept) > NAMED else ""
-    chosen = next((snapshot for snapshot in kept if snapshot.exact), kept[0])
+
+    def rank(snapshot: KeptSnapshot) -> tuple[bool, bool, bool]:
+        at_root = root is not None and snapshot.step == root.step
+        for_root = root is not None and snapshot.reason == f"finding {root.code}"
+        return not snapshot.exact, not at_root, not for_root
+
+    chosen = min(kept, key=rank)  # the first of equals
     word = "step" if len(kept) == 1 else "steps"
     command = f"mothtrap replay {style.safe(run_id)} --step {chosen.step}"
     return [f"  can be done again: {word} {steps}: {command}"]

@@ -134,24 +134,30 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> s
         return f"{text} The job {_ending(run)}." if _failed(run) else text
     if run.steps == 0:
         return f"Nothing was observed: {_why_nothing(run)}."
-    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in rules)
-    failed = sum(rule.state == RuleState.RULE_FAILED for rule in rules)
-    steps = f"{run.steps:,} step{'' if run.steps == 1 else 's'}"
-    if judged - failed == 0:
-        text = f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
-    else:
-        apply = sum(rule.state != RuleState.NOT_APPLICABLE for rule in rules)
-        text = f"Nothing wrong was found in {steps} ({judged - failed} of the {apply} rules that"
-        text += f" apply could judge){_notes(diagnosis)}"
+    text = _judgement(run, diagnosis, rules)
+    if _failed(run):
+        text = f"The job {_ending(run)}; {text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
     if run.state == "running":
         text += "; the job is still running"
-    elif _failed(run):
-        text += f", but the job {_ending(run)}"
-    if run.tool_errors or failed:
+    if run.tool_errors or any(rule.state == RuleState.RULE_FAILED for rule in rules):
         text += "; mothtrap itself failed in part"
     return text + "."
+
+
+def _judgement(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> str:
+    """What is said of a run in which nothing worse than a note was found."""
+    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in rules)
+    failed = sum(rule.state == RuleState.RULE_FAILED for rule in rules)
+    steps = f"{run.steps:,} step{'' if run.steps == 1 else 's'}"
+    if judged - failed == 0:
+        return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
+    apply = sum(rule.state != RuleState.NOT_APPLICABLE for rule in rules)
+    return (
+        f"Nothing wrong was found in {steps} ({judged - failed} of the {apply} rules that "
+        f"apply could judge){_notes(diagnosis)}"
+    )
 
 
 def _notes(diagnosis: Diagnosis) -> str:
@@ -209,6 +215,12 @@ def _ending(run: Run) -> str:
     return _how_it_ended(run) + _lost(run)
 
 
+def _ending_place(run: Run) -> str:
+    """The line of the user's own code at which an exception ended the script, if known."""
+    ends = [end for end in run.observations(WorkerEnded) if end.exception]
+    return f" at {ends[0].location}" if ends and ends[0].location else ""
+
+
 def _lost(run: Run) -> str:
     """Say which worker was lost first, in a job of several."""
     lost = run.end.lost if run.end else ()
@@ -238,7 +250,7 @@ def _how_it_ended(run: Run) -> str:
     if run.stopped_at is not None:
         return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
     if exceptions:
-        return f"ended with {_first_line(exceptions[0])}"
+        return f"ended with {_first_line(exceptions[0])}{_ending_place(run)}"
     if code:
         return f"ended with exit code {code}"
     return "stopped without closing its run"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
+from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import kept_lines
@@ -68,7 +69,7 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
         lines.append(f"  {_counts(summary)}")
     lines += failure_lines(summary, style)
     lines += guarded_lines(summary.guarded, style)
-    lines += kept_lines(summary.run.id, summary.snapshots, style)
+    lines += kept_lines(summary.run.id, summary.snapshots, style, _root(summary))
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)
@@ -77,8 +78,15 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
     lines += _not_seen(summary, style)
     lines += _own_failures(summary, style)
     if summary.run.steps:
-        lines.append(f"  own cost: {_cost(summary)}")
+        run = summary.run
+        lines.append(f"  own cost: {cost_in_words(summary.overhead, run.steps, len(run.workers))}")
     return lines
+
+
+def _root(summary: RunSummary) -> Finding | None:
+    """The finding with which the verdict opens."""
+    root = summary.diagnosis[0].root if summary.diagnosis else None
+    return next((f for f in summary.findings if f.fingerprint == root), None)
 
 
 def _layers(finding: Finding, style: Style) -> str:
@@ -180,13 +188,3 @@ def _own_failures(summary: RunSummary, style: Style) -> list[str]:
         for own in summary.tool_errors
     ]
     return lines + [f"  damaged: {style.safe(damage)}" for damage in summary.damage]
-
-
-def _cost(summary: RunSummary) -> str:
-    cost = summary.overhead
-    shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
-    text = f"{100 * cost.ratio:.1f} % of the training time ({cost.seconds:.2f} s"
-    if cost.capture_seconds:
-        text += f": hooks {max(0.0, cost.seconds - cost.capture_seconds):.2f} s"
-        text += f", statistics {cost.capture_seconds:.2f} s"
-    return f"{text}){shed}"

@@ -29,6 +29,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.control import RequestWatch
+from mothtrap.session.ending import uncaught
 from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper, Surroundings
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -218,8 +219,7 @@ class Worker:
             self._contained(part, close)
 
     def _ending(self) -> WorkerEnded:
-        # In an interactive session a mistyped line is not the end of the job.
-        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        exception, location = uncaught()
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,
@@ -227,7 +227,8 @@ class Worker:
             capture_s=self.recorder.capture_s,
             wall_s=self.recorder.wall_s,
             shed=self.recorder.shed,
-            exception=f"{type(error).__name__}: {error}" if error is not None else None,
+            exception=exception,
+            location=location,
         )
 
     def _open(self) -> None:

@@ -1,0 +1,46 @@
+"""What mothtrap itself cost a run, in words."""
+
+from __future__ import annotations
+
+from mothtrap.core.runs import Overhead
+
+FEW_STEPS = 100
+"""Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
+
+
+def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
+    """Say what mothtrap cost, of what, and why that is more than its budget where it is.
+
+    Args:
+        cost: as measured.
+        steps: of each worker.
+        workers: whose costs these are.
+    """
+    if cost.ratio > 1:
+        share = f"more than the training time of {cost.seconds / cost.ratio:.2f} s"
+    else:
+        share = f"{100 * cost.ratio:.1f} % of the training time"
+    text = f"{share} ({cost.seconds:.2f} s"
+    if cost.capture_seconds:
+        text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
+    shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
+    return f"{text}){_why(cost, steps, workers)}{shed}"
+
+
+def _why(cost: Overhead, steps: int, workers: int) -> str:
+    if not 0 < cost.budget < cost.ratio or not steps or not workers:
+        return ""
+    above = f"; above the budget of {100 * cost.budget:g} %, as"
+    if steps < FEW_STEPS:
+        return f"{above} the first steps cost more, and there were only {steps}"
+    wall_s = cost.seconds / cost.ratio
+    if _hooks_s(cost) <= cost.budget * wall_s:
+        return f"{above} the first steps and the look for NaN at each step are not thinned"
+    per_step = 1000 / (steps * workers)
+    step_ms, fixed_ms = wall_s * per_step, _hooks_s(cost) * per_step
+    return f"{above} steps of {step_ms:.2g} ms are too short for a fixed cost of {fixed_ms:.2g} ms"
+
+
+def _hooks_s(cost: Overhead) -> float:
+    """Seconds of the hooks, which are the same at each step."""
+    return max(0.0, cost.seconds - cost.capture_seconds)

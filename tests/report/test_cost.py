@@ -1,0 +1,43 @@
+"""What mothtrap cost is told with its reason where it is above its budget."""
+
+from __future__ import annotations
+
+import pytest
+
+from mothtrap.core.runs import Overhead
+from mothtrap.report.cost import cost_in_words
+
+SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
+
+
+@pytest.mark.parametrize(
+    ("cost", "steps", "said"),
+    [
+        (
+            Overhead(ratio=0.013, seconds=0.52, budget=0.02),
+            120,
+            "1.3 % of the training time (0.52 s)",
+        ),
+        (
+            SHORT,
+            400,
+            "50.0 % of the training time (0.60 s: hooks 0.50 s, statistics 0.10 s); above the "
+            "budget of 2 %, as steps of 3 ms are too short for a fixed cost of 1.2 ms",
+        ),
+        (
+            Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
+            400,
+            "3.0 % of the training time (0.30 s: hooks 0.10 s, statistics 0.20 s); above the "
+            "budget of 2 %, as the first steps and the look for NaN at each step are not thinned",
+        ),
+        (
+            Overhead(ratio=1.25, seconds=0.5, budget=0.02),
+            3,
+            "more than the training time of 0.40 s (0.50 s); above the budget of 2 %, as the first "
+            "steps cost more, and there were only 3",
+        ),
+        (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
+    ],
+)
+def test_cost_in_words(cost: Overhead, steps: int, said: str) -> None:
+    assert cost_in_words(cost, steps) == said

@@ -1,0 +1,38 @@
+"""Which of the steps that are kept is offered first."""
+
+from __future__ import annotations
+
+import pytest
+from tests.report.sick_run import exploding
+
+from mothtrap.report.kept import KeptSnapshot, kept_lines
+from mothtrap.report.style import Style
+
+
+def kept(step: int, reason: str, exact: bool = True) -> KeptSnapshot:
+    return KeptSnapshot(step=step, reason=reason, exact=exact)
+
+
+SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "nonfinite"))
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "step"),
+    [
+        (SNAPSHOTS, 71),
+        (SNAPSHOTS[:2], 1),
+        (SNAPSHOTS[:1], 0),
+        ((SNAPSHOTS[0], kept(71, "nonfinite", exact=False)), 0),
+    ],
+)
+def test_the_step_of_the_root_is_offered_if_it_is_kept(
+    snapshots: tuple[KeptSnapshot, ...], step: int
+) -> None:
+    [line] = kept_lines("x", snapshots, Style(), exploding(step=71))
+    assert line.endswith(f": mothtrap replay x --step {step}")
+
+
+def test_without_a_finding_the_first_is_offered() -> None:
+    assert kept_lines("x", SNAPSHOTS, Style()) == [
+        "  can be done again: steps 0, 1, 71: mothtrap replay x --step 0"
+    ]
