@@ -9,8 +9,8 @@ from mothtrap.report.kept import KeptSnapshot, kept_lines
 from mothtrap.report.style import Style
 
 
-def kept(step: int, reason: str, exact: bool = True) -> KeptSnapshot:
-    return KeptSnapshot(step=step, reason=reason, exact=exact)
+def kept(step: int, reason: str, exact: bool = True, scripted: bool = True) -> KeptSnapshot:
+    return KeptSnapshot(step=step, reason=reason, exact=exact, scripted=scripted)
 
 
 SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "nonfinite"))
@@ -23,10 +23,12 @@ SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "non
         (SNAPSHOTS[:2], 1),
         (SNAPSHOTS[:1], 0),
         ((SNAPSHOTS[0], kept(71, "nonfinite", exact=False)), 0),
+        ((kept(71, "x", exact=False),), "71 (of a later state: nothing to compare with)"),
+        ((kept(71, "x", scripted=False),), "71 --build MODULE:FUNCTION"),
     ],
 )
 def test_the_step_of_the_root_is_offered_if_it_is_kept(
-    snapshots: tuple[KeptSnapshot, ...], step: int
+    snapshots: tuple[KeptSnapshot, ...], step: int | str
 ) -> None:
     [line] = kept_lines("x", snapshots, Style(), exploding(step=71))
     assert line.endswith(f": mothtrap replay x --step {step}")

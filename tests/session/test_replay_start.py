@@ -49,6 +49,20 @@ def test_a_snapshot_alone_does_not_know_a_secret(tmp_path: Path) -> None:
     assert start_of(tmp_path, masked, ("python", "x.py")).command == ("python", "x.py")
 
 
+def test_a_session_has_no_script_to_start(tmp_path: Path) -> None:
+    typed = snapshot(3, command=("/usr/bin/python", ""))
+    with pytest.raises(ReplayError, match=r"session without a script .* give --build module:func"):
+        start_of(tmp_path, typed)
+
+
+@pytest.mark.parametrize("words", [("train.py",), ("-c", "import x"), ("-m", "x"), ("-u", "t.py")])
+def test_a_command_that_was_given_whole_can_be_started_again(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    command = (sys.executable, *words)
+    assert start_of(tmp_path, snapshot(3, command=command)).command == command
+
+
 def test_a_command_of_another_machine_is_told_from_ones_own(tmp_path: Path) -> None:
     run = begun(tmp_path, host="elsewhere")
     assert start_of(run, snapshot(3)).foreign == "elsewhere"

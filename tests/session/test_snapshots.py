@@ -109,6 +109,24 @@ def test_a_snapshot_is_written_and_told(writing: Callable[..., Writing]) -> None
     assert said.endswith("--step 7")
 
 
+def test_a_later_state_is_said_at_once(writing: Callable[..., Writing]) -> None:
+    own = writing()
+    own.put(taken(7, state_step=9))
+    (said,) = own.said
+    later = ", with the state of step 9 (a replay has nothing to compare with): mothtrap replay "
+    assert later in said
+
+
+@pytest.mark.parametrize("words", [("",), ("-",), ("-c",), ("/x/ipykernel_launcher.py", "-f", "k")])
+def test_without_a_script_a_replay_needs_a_function(
+    writing: Callable[..., Writing], words: tuple[str, ...]
+) -> None:
+    own = writing(command=("/usr/bin/python3", *words))
+    own.put(taken(7))
+    (said,) = own.said
+    assert said.endswith("--step 7 --build MODULE:FUNCTION")
+
+
 def test_what_the_step_was_fed_with_and_is_not_kept_is_said(
     writing: Callable[..., Writing],
 ) -> None:

@@ -48,7 +48,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
-    from mothtrap.session.asking import ask, check_running, in_force
+    from mothtrap.session.asking import ask, check_running, in_force, unmatched
     from mothtrap.store.layout import find_run
     from mothtrap.store.objects import is_url
 
@@ -67,6 +67,8 @@ def command(
         steps = sorted({answer.from_step for answer in ask(path, request, timeout)})
         when = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
         click.echo(f"{path.name}: in force from {when} on")
+        for sentence in unmatched(path, request):
+            click.echo(f"warning: {sentence}", err=True)
     elif not lists:
         raise Refusal("nothing was asked for; give --add TENSORS, --remove NAME or --list")
     collections = in_force(path)

@@ -74,6 +74,8 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
             "is an error, and when a running job is asked",
             err=True,
         )
+    from mothtrap.core.runs import has_script
+    from mothtrap.core.snapshots import BUILD
     from mothtrap.report.style import Style
 
     style = Style.of(sys.stdout)
@@ -82,11 +84,12 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
         if about is None:
             click.echo(f"step {each.step}, worker {each.worker}: {style.safe(each.damage)}")
             continue
+        build = "" if has_script(about.command) else BUILD
         exact = "" if about.state_step <= each.step else f", state of step {about.state_step}"
         click.echo(
             f"step {each.step}, worker {each.worker}: {style.safe(about.reason)}{exact}, "
             f"{each.size_bytes / 2**20:.1f} MB: "
-            f"mothtrap replay {style.safe(path.name)} --step {each.step}"
+            f"mothtrap replay {style.safe(path.name)} --step {each.step}{build}"
         )
         if about.note:
             click.echo(f"  {style.safe(about.note)}")

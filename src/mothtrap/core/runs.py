@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import PurePath
+
 import msgspec
 
 from mothtrap.core.findings import Finding, RuleState
 
 STOPPED = 3
 """Exit code of a job that was stopped because somebody asked for it."""
+
+_SESSIONS = ("ipython", "ipython3", "ipykernel_launcher.py")
+"""Programs in which code is typed."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,3 +78,12 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     capture_seconds: float = 0.0
     shed: tuple[str, ...] = ()
     budget: float = 0.0
+
+
+def has_script(command: Sequence[str]) -> bool:
+    """Whether a command starts a script, and no session in which code was typed or piped."""
+    words = tuple(command[1:])
+    if words and PurePath(words[0]).name in _SESSIONS:
+        return False
+    typed = not words or words[0] in ("", "-") or words == ("-c",)
+    return not typed or "python" not in PurePath(command[0]).name

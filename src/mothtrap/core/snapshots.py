@@ -21,6 +21,9 @@ import numpy.typing as npt
 BASE = "base"
 """The reason of a state that is kept for steps that may turn out bad."""
 
+BUILD = " --build MODULE:FUNCTION"
+"""What a replay has to be given where there is no script to start again."""
+
 Tree = dict[str, Any] | str | int | float | bool | None
 """Any nesting of values, as plain JSON.
 

@@ -8,6 +8,7 @@ import msgspec
 
 from mothtrap.core.findings import Severity
 from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.snapshots import BUILD
 from mothtrap.report.style import SEVERITY_COLOURS, Style
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def failure_lines(summary: RunSummary, style: Style) -> list[str]:
     lines = []
     for failure in summary.failures[:MAX_FAILURES]:
         lines += _block(failure, style)
-        if any(kept.step == failure.step for kept in summary.snapshots):
-            run = style.safe(summary.run.id)
-            lines.append(f"    = replay: mothtrap replay {run} --step {failure.step} --pdb")
+        kept = next((kept for kept in summary.snapshots if kept.step == failure.step), None)
+        if kept is not None:
+            replay = f"mothtrap replay {style.safe(summary.run.id)} --step {failure.step} --pdb"
+            lines.append(f"    = replay: {replay}{'' if kept.scripted else BUILD}")
     more = len(summary.failures) - MAX_FAILURES
     return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.observations import SnapshotKept
-from mothtrap.core.snapshots import BASE
+from mothtrap.core.runs import has_script
+from mothtrap.core.snapshots import BASE, BUILD
 from mothtrap.report.style import Style
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ NAMED = 6
 
 
 class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a step, of one worker or several; `exact`: its state is that of the step."""
+    """A snapshot of a step, of one worker or several; `exact`: its state is that of the step;
+    `scripted`: there is a script that a replay can start again.
+    """
 
     step: int
     reason: str
     exact: bool
+    scripted: bool = True
 
 
 def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
@@ -33,7 +37,10 @@ def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
         if kept.error or kept.reason == BASE or not (run.path / kept.folder).is_dir():
             continue
         found[kept.step] = KeptSnapshot(
-            step=kept.step, reason=kept.reason, exact=kept.state_step <= kept.step
+            step=kept.step,
+            reason=kept.reason,
+            exact=kept.state_step <= kept.step,
+            scripted=run.info is None or has_script(run.info.command),
         )
     return tuple(found[step] for step in sorted(found))
 
@@ -55,4 +62,8 @@ def kept_lines(
     chosen = min(kept, key=rank)  # the first of equals
     word = "step" if len(kept) == 1 else "steps"
     command = f"mothtrap replay {style.safe(run_id)} --step {chosen.step}"
+    if not chosen.scripted:
+        command += BUILD
+    if not chosen.exact:
+        command += " (of a later state: nothing to compare with)"
     return [f"  can be done again: {word} {steps}: {command}"]

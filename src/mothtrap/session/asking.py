@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from mothtrap.core.collections import Collection
+from mothtrap.core.collections import Collection, kinds
 from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged, SnapshotKept
@@ -18,7 +19,8 @@ from mothtrap.store import control as store
 ANSWER_POLL_S = 0.1
 ALL_WORKERS_S = 5.0
 """How long the other workers are waited for once one has answered; chosen by hand."""
-
+NEAR = 3
+"""Tensors that are named beside a pattern that matches none."""
 
 AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept)
 
@@ -90,6 +92,28 @@ def in_force(path: Path) -> dict[str, Collection]:
             known |= asked.add
     names = changes[-1].collections if changes else tuple(known)
     return {name: known[name] for name in names if name in known}
+
+
+def unmatched(path: Path, request: CaptureRequest) -> list[str]:
+    """Say which patterns of a request match no tensor that the run has told of so far.
+
+    Nothing is said of a pattern of whose kinds the run has told no tensor at all.
+    """
+    run = open_run(path)
+    told = run.tensors()
+    patterns = dict.fromkeys(p for added in request.add.values() for p in added.tensors)
+    said = []
+    for pattern in patterns:
+        possible = kinds("", Collection(tensors=(pattern,)))
+        names = list(dict.fromkeys(t.name for t in told if t.kind in possible))
+        if names and not run.tensors(pattern):
+            name = pattern.partition(":")[2] or pattern
+            near = difflib.get_close_matches(name, names, n=NEAR, cutoff=0.4) or names[:NEAR]
+            said.append(
+                f"{pattern!r} matches none of the {len(names)} tensors of that kind that {run.id} "
+                f"has told of so far, such as {', '.join(near)}; one that comes later is captured"
+            )
+    return said
 
 
 def check_running(path: Path) -> Run:

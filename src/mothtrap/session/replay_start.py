@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mothtrap.core.errors import DamagedDataError, MothtrapError, ReplayError
-from mothtrap.core.runs import RunInfo
+from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.reader.run import open_run
 from mothtrap.session.surroundings import MASKED
@@ -82,6 +82,12 @@ def _recorded(info: RunInfo | None, snapshot: Snapshot) -> tuple[str, ...]:
         raise ReplayError(
             "the snapshot does not say how its script was started; say it with "
             "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
+        )
+    if not has_script(command):
+        raise ReplayError(
+            f"the run was made in a session without a script (`{shlex.join(command)}`), so there "
+            "is none to start again; give --build module:function, or "
+            "`mothtrap replay RUN -- COMMAND`"
         )
     if any(MASKED in word for word in command):
         raise ReplayError(

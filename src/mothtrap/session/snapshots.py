@@ -21,9 +21,9 @@ from mothtrap.core.control import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.runs import RunInfo
+from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshot_observations import SnapshotKept
-from mothtrap.core.snapshots import BASE, Array, Snapshot, Tree
+from mothtrap.core.snapshots import BASE, BUILD, Array, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.retention import Kept, superfluous
@@ -271,9 +271,10 @@ class SnapshotWriter:
         )
         if taken.wish.reason != BASE and self._said < SAID and taken.step != self._said_of:
             self._said, self._said_of = self._said + 1, taken.step
-            lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
             command = f"mothtrap replay {self._name} --step {taken.step}"
-            self._speak(f"step {taken.step} kept{lost}: {command}")
+            if not has_script(snapshot.command):
+                command += BUILD
+            self._speak(f"step {taken.step} kept{_limits(taken)}: {command}")
 
     def _snapshot(self, taken: Taken, base: Path | None) -> Snapshot:
         info = self._info()
@@ -356,6 +357,16 @@ class SnapshotWriter:
     def _speak(self, line: str) -> None:
         if self._say is not None:
             self._say(f"mothtrap: {line}")
+
+
+def _limits(taken: Taken) -> str:
+    """What a replay of it cannot do."""
+    lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
+    if taken.state_step <= taken.step:
+        return lost
+    return (
+        f"{lost}, with the state of step {taken.state_step} (a replay has nothing to compare with)"
+    )
 
 
 def _not_fed(taken: Taken) -> list[str]:
