@@ -103,8 +103,6 @@ class NonfiniteActivation(Rule):
 def _told(first: NonfiniteModule, what: str) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
     if first.given and first.inputs_known:
-        return (
-            f"{name} was given NaN that no module put out: an operation before its call did"
-        )
+        return f"{name} was given NaN that no module put out: an operation before its call did"
     origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
     return f"{name} gave {what} values {origin}"
