@@ -11,6 +11,7 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -39,6 +40,7 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, execu
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # that of TMPDIR is looked for again
     sys.executable = executable
     spawn.set_executable(executable)
     if threads := environment.get("OMP_NUM_THREADS"):
