@@ -11,6 +11,11 @@ settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: tests wait for their processes a third of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session")
 def python() -> str:
     """Python, or what stands for it, for a test that starts it without `running`."""

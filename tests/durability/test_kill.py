@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.durability.trainings import step_record
-from tests.harness.running import environment, finish, observed, show, start
+from tests.harness.running import ITSELF, environment, finish, observed, show, start
 from tests.store.records import plain
 
 from mothtrap.core.observations import WorkerLost
@@ -115,7 +115,9 @@ def test_with_a_writer_thread_what_was_written_is_whole(starter: Starter, tmp_pa
 
 def test_a_real_training_that_was_killed_is_whole_when_the_launcher_ends(tmp_path: Path) -> None:
     env = environment(MOTHTRAP_WRITER="process")
-    process = start(observed([SCRIPT], runs_dir=tmp_path, name="seen"), cwd=tmp_path, env=env)
+    process = start(
+        observed([SCRIPT], runs_dir=tmp_path, name="seen", python=ITSELF), cwd=tmp_path, env=env
+    )
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(100)]
     (job,) = psutil.Process(process.pid).children()

@@ -51,8 +51,9 @@ def observed(folder: Path, how: str, **settings: str) -> Run:
     """Train in two processes under `mothtrap run`, with all weights kept."""
     (folder / "train.py").write_text(SCRIPT)
     command = [*MOTHTRAP, "run", "--name", "job", "train.py", how]
-    kept = {"MOTHTRAP_COLLECTIONS": '{"weights": {"raw": true}}', "OMP_NUM_THREADS": "1"}
-    done = run(command, cwd=folder, env=environment(**kept, **settings))
+    kept = {"MOTHTRAP_COLLECTIONS": '{"weights": {"raw": true}}', "MOTHTRAP_OVERHEAD": "0"}
+    env = environment(OMP_NUM_THREADS="1", **kept, **settings)
+    done = run(command, cwd=folder, env=env)
     assert done.returncode == 0, done.stderr
     return mothtrap.open_run("job", folder / "runs")
 
