@@ -19,6 +19,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+kept = []
+
 def train(rank):
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -27,6 +29,7 @@ def train(rank):
         os.environ.update(RANK=str(rank), WORLD_SIZE="2")
         dist.init_process_group("gloo", "file://" + os.path.abspath("met"), None, 2, rank)
         model = DistributedDataParallel(model)
+        kept.append(model)  # freed while gloo's threads run, a model can wait for them for ever
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
     for step in range(4):

@@ -6,6 +6,7 @@ the file of the checkpoint, and the file that says it failed before.
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from torch import nn
 
 torch.set_num_threads(1)
 how, checkpoint, failed = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-rank = os.environ.get("RANK", "0")
+rank, workers = os.environ.get("RANK", "0"), int(os.environ.get("WORLD_SIZE", "1"))
 checkpoint, failed = checkpoint.with_suffix(f".{rank}"), failed.with_suffix(f".{rank}")
 torch.manual_seed(int(rank))
 net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -35,7 +36,12 @@ for step in range(start, 9):
     optimizer.step()
     if step == 4:
         state = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}
-        torch.save(state, checkpoint)
+        draft = checkpoint.with_suffix(f".{rank}.draft")
+        torch.save(state, draft)
+        draft.replace(checkpoint)
     if step == 6 and not failed.exists():
-        failed.touch()
+        for each in range(workers):  # one failure ends all of them: none fails a second time
+            failed.with_suffix(f".{each}").touch()
+        while not all(checkpoint.with_suffix(f".{each}").exists() for each in range(workers)):
+            time.sleep(0.01)
         raise SystemExit("failed as planned")
