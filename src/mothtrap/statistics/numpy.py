@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.statistics import built
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.dtypes import dtype_of, name_of
 from mothtrap.statistics.summary import (
@@ -22,11 +23,6 @@ from mothtrap.statistics.summary import (
     merge_segments,
     segment_norms,
 )
-
-try:
-    from mothtrap.statistics import _arrays
-except ImportError:  # built without a C compiler
-    _arrays = None  # type: ignore[assignment]
 
 Array = npt.NDArray[Any]
 
@@ -82,8 +78,8 @@ def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
     dtype = array.dtype
     if not (array.flags.c_contiguous and dtype.isnative and _LITTLE):
         np.copyto(out_N.view(dtype_of(name_of(dtype))).reshape(array.shape), array)
-    elif _arrays is not None and dtype.kind in _KNOWN_TO_PYTHON:
-        _arrays.copy(array, out_N)
+    elif built.arrays is not None and dtype.kind in _KNOWN_TO_PYTHON:
+        built.arrays.copy(array, out_N)
     elif 0 < array.nbytes <= _MOVED_AT_ONCE and dtype.kind in _KNOWN_TO_PYTHON:
         out_N.data[:] = array.data.cast("B")  # a view as bytes takes longer to make
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mothtrap.statistics.torch import compiled
+from mothtrap.statistics import built
 
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])
@@ -12,8 +12,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How plain tensors are reduced."""
     chosen = str(request.param)
     if chosen == "torch":
-        monkeypatch.setattr(compiled, "_arrays", None)
-        monkeypatch.setattr("mothtrap.statistics.numpy._arrays", None)
-    elif not compiled.is_built():
+        monkeypatch.setattr(built, "arrays", None)
+    elif built.arrays is None:
         pytest.skip("the package was built without a C compiler")
     return chosen

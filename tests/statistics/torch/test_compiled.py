@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.statistics.oracle import expected
 
+from mothtrap.statistics import built
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch import compiled
 
-pytestmark = pytest.mark.skipif(not compiled.is_built(), reason="built without a C compiler")
+pytestmark = pytest.mark.skipif(built.arrays is None, reason="built without a C compiler")
 
 COLUMNS = [COLUMN[n] for n in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")]
 SIZES = (1, 15, 16, 17, 63, 64, 65, 2047, 2048, 2049, 5000)
@@ -103,7 +104,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(
     arrays: list[list[int]], rows: np.ndarray
 ) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        compiled._arrays.norms(np.array(arrays, np.int64), rows)
+        built.arrays.norms(np.array(arrays, np.int64), rows)
 
 
 def test_bytes_are_copied_past_the_dispatcher() -> None:
@@ -113,15 +114,3 @@ def test_bytes_are_copied_past_the_dispatcher() -> None:
     assert out_N.tobytes() == tensor.numpy().tobytes()
     with pytest.raises(ValueError, match="another number of bytes"):
         compiled.copy(tensor, out_N[:-1])
-
-
-def test_what_does_not_lie_plainly_is_not_copied_so() -> None:
-    plain = torch.ones(4, 4)
-    assert compiled.lies_plainly(plain)
-    assert compiled.lies_plainly(torch.nn.Parameter(plain))
-    assert not compiled.lies_plainly(plain[:, 1:])
-    assert not compiled.lies_plainly(torch._neg_view(plain))
-    assert not compiled.lies_plainly(torch.ones(2, dtype=torch.complex64).conj())
-    assert not compiled.lies_plainly(plain.to_sparse())
-    assert not compiled.lies_plainly(torch.empty(0))
-    assert not compiled.lies_plainly(torch.ones(3, device="meta"))

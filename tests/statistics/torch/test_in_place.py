@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from mothtrap.statistics.torch.in_place import bytes_in_place, glimpse
+from mothtrap.statistics.torch.in_place import bytes_in_place, glimpse, lies_in_place
 from mothtrap.statistics.torch.raw import bytes_of
 
 
@@ -57,3 +57,23 @@ def test_a_glimpse_shows_what_writes_to_the_whole() -> None:
         assert glimpse(tensor.clone()) == glimpse(tensor)
     memory[-1] = 5
     assert glimpse(tensor) != glimpse(torch.ones(1000))
+
+
+def test_what_does_not_lie_in_c_order_on_the_host_is_told() -> None:
+    plain = torch.ones(4, 4)
+    assert lies_in_place(plain)
+    assert lies_in_place(torch.nn.Parameter(plain))
+    assert not lies_in_place(plain[:, 1:])
+    assert not lies_in_place(torch._neg_view(plain))
+    assert not lies_in_place(torch.ones(2, dtype=torch.complex64).conj())
+    assert not lies_in_place(plain.to_sparse())
+    assert not lies_in_place(torch.empty(0))
+    assert not lies_in_place(torch.ones(3, device="meta"))
+
+
+def test_memory_that_was_given_back_is_not_read() -> None:
+    sharded = torch.ones(8)[4:]
+    assert lies_in_place(sharded)
+    sharded.untyped_storage().resize_(0)
+    assert not lies_in_place(sharded)
+    assert bytes_in_place(sharded) is None

@@ -16,24 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.statistics import built
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 
 Integers = npt.NDArray[np.int64]
-
-try:
-    from mothtrap.statistics import _arrays
-except ImportError:
-    _arrays = None  # type: ignore[assignment]
 
 _KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
 _COLUMNS: Final = [
     COLUMN[name] for name in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
 ]
-
-
-def is_built() -> bool:
-    """Whether this installation has the compiled part."""
-    return _arrays is not None
 
 
 def takes(tensor: torch.Tensor) -> bool:
@@ -43,7 +34,7 @@ def takes(tensor: torch.Tensor) -> bool:
         tensor: strided and contiguous, without a lazy conjugation or sign.
     """
     return (
-        _arrays is not None
+        built.arrays is not None
         and tensor.dtype in _KINDS
         and tensor.is_cpu
         # What is sharded gives its memory back, and keeps its shape.
@@ -51,27 +42,14 @@ def takes(tensor: torch.Tensor) -> bool:
     )
 
 
-def lies_plainly(tensor: torch.Tensor) -> bool:
-    """Whether the bytes of a tensor lie in C order on the host, and can be copied by `copy`."""
-    return (
-        _arrays is not None
-        and type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.layout is torch.strided
-        and tensor.is_cpu
-        and tensor.is_contiguous()
-        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and 0 < tensor.nbytes <= tensor.untyped_storage().nbytes()
-    )
-
-
 def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
-    """Copy the bytes of a tensor that `lies_plainly`.
+    """Copy the bytes of a tensor that `in_place.lies_in_place`.
 
     Args:
         tensor: is read past the dispatcher, where a mode of the user's may be on.
         out_N: uint8, as many bytes.
     """
-    _arrays.copy_at(tensor.data_ptr(), tensor.nbytes, out_N)
+    built.arrays.copy_at(tensor.data_ptr(), tensor.nbytes, out_N)
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> tuple[Integers, Floats]:
@@ -84,7 +62,7 @@ def norms(tensors: Sequence[torch.Tensor]) -> tuple[Integers, Floats]:
         int64 and float64, shape (T,); a norm is not finite where an element is not.
     """
     places_T3, l2_T = _places(tensors), np.empty(len(tensors))
-    _arrays.norms(places_T3, l2_T)
+    built.arrays.norms(places_T3, l2_T)
     return places_T3[:, 1], l2_T
 
 
@@ -99,7 +77,7 @@ def summaries(tensors: Sequence[torch.Tensor]) -> Floats:
         element is not, or where float32 and float64 did not do: no other is right then.
     """
     places_T3, rows = _places(tensors), np.empty((len(tensors), len(_COLUMNS)))
-    _arrays.summaries(places_T3, rows)
+    built.arrays.summaries(places_T3, rows)
     rows_TF = np.full((len(tensors), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
     rows_TF[:, COLUMN["count"]] = places_T3[:, 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import Final
 
 import numpy as np
@@ -17,29 +16,31 @@ GLIMPSES: Final = 32
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 
 
+def lies_in_place(tensor: torch.Tensor) -> bool:
+    """Whether the bytes of a tensor, not empty, lie in C order on the host.
+
+    Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
+    """
+    return (
+        type(tensor) in _PLAIN
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+        # What is sharded gives its memory back, and keeps its shape.
+        and 0 < tensor.nbytes <= tensor.untyped_storage().nbytes()
+    )
+
+
 def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
     """Return the bytes of a tensor in C order, None where they do not lie so on the host.
 
-    They are those of the tensor itself, for as long as it is there. Past the dispatcher: a mode
-    of the user's, which counts or prints operations, sees none.
+    They are those of the tensor itself, for as long as it is there.
     """
-    if type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not torch.strided:
+    if not lies_in_place(tensor):
         return None
-    size = tensor.nbytes
-    if not size or not tensor.is_contiguous() or tensor.is_quantized:
-        return None
-    if tensor.is_conj() or tensor.is_neg():
-        return None
-    address = tensor.data_ptr()
-    if not address:
-        return None
-    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
-
-
-@functools.cache
-def type_name(dtype: torch.dtype) -> str:
-    """Return the name of an element type without its library, e.g. `bfloat16`."""
-    return str(dtype).removeprefix("torch.")
+    there = (ctypes.c_uint8 * tensor.nbytes).from_address(tensor.data_ptr())
+    return np.frombuffer(memoryview(there), np.uint8)
 
 
 def glimpse(tensor: torch.Tensor) -> bytes:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.statistics import built
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.numpy import move_bytes
 from mothtrap.statistics.torch import compiled
+from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.in_place import lies_in_place
 from mothtrap.statistics.torch.plain import local
 
 
@@ -24,12 +26,7 @@ def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
     values = tensor if type(tensor) in (torch.Tensor, torch.nn.Parameter) else local(tensor)
     dtype = torch.float32 if values.is_quantized else values.dtype
     shape = tuple(values.shape)
-    return _name(dtype), shape, math.prod(shape) * dtype.itemsize
-
-
-@cache
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return type_name(dtype), shape, math.prod(shape) * dtype.itemsize
 
 
 def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
@@ -39,7 +36,7 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
         tensor: as in `describe`.
         out_N: uint8, of as many bytes as `describe` says.
     """
-    if compiled.lies_plainly(tensor):
+    if built.arrays is not None and lies_in_place(tensor):
         compiled.copy(tensor, out_N)
         return
     with torch.no_grad():

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.digest import digest_rows
-from mothtrap.statistics.torch.in_place import bytes_in_place, type_name
+from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 

@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -200,7 +201,7 @@ class CallCapture:
             module_type=module_type,
             role=role(module_type) if kind == "activation" else "",
             shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
+            dtype=type_name(tensor.dtype),
             location=book.location(module),
             of_root=of_root or (kind == "input" and book.is_whole(module)),
         )

@@ -10,6 +10,7 @@ from torch import nn
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.observations import FailedLoss
+from mothtrap.statistics.torch.dtypes import type_name
 
 _FUNCTIONS = {
     "cross_entropy": "cross_entropy",
@@ -45,9 +46,7 @@ def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
         operation=name,
         error=f"{type(error).__name__}: {error}"[:MAX_TEXT],
         classes=_classes(given) if name in ("cross_entropy", "nll") else None,
-        target_dtype=str(target.dtype).removeprefix("torch.")
-        if isinstance(target, torch.Tensor)
-        else None,
+        target_dtype=type_name(target.dtype) if isinstance(target, torch.Tensor) else None,
         least=labels[0] if labels else None,
         greatest=labels[1] if labels else None,
         predicted_least=predicted[0] if predicted else None,

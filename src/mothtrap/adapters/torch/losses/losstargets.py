@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.losses import lossvalues
 from mothtrap.adapters.torch.losses.graph import LossTerm, Node, operation
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.observations import TargetSample
+from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_TARGETS = 65536
 """Targets of a call that are looked at: the first rows that hold so many."""
@@ -105,7 +106,7 @@ def _described(
     finite = counted.double() if hard else counted.double()[counted.isfinite()]
     found = telling_columns(forward.inputs, target) if columns else None
     return TargetSample(
-        dtype=str(target.dtype).removeprefix("torch."),
+        dtype=type_name(target.dtype),
         count=target.numel(),
         least=float(finite.min()) if finite.numel() else None,
         greatest=float(finite.max()) if finite.numel() else None,

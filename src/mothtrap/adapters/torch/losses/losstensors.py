@@ -10,6 +10,7 @@ import torch
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -67,7 +68,7 @@ class LossTensors:
                 kind=kind,
                 name=name,
                 shape=tuple(tensor.shape),
-                dtype=str(tensor.dtype).removeprefix("torch."),
+                dtype=type_name(tensor.dtype),
                 location=place,
             )
             self._ids[kind, name] = self._recorder.define(info)

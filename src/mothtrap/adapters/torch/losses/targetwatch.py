@@ -18,6 +18,7 @@ from mothtrap.adapters.torch.losses.losstargets import (
     sequences,
 )
 from mothtrap.core.observations import LossCall, TargetSample, TokenShares
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardWatch
@@ -60,7 +61,7 @@ class TargetWatch:
             call,
             targets=found,
             looks_ahead=ahead,
-            model_inputs=tuple(_type(tensor) for tensor in forward.inputs),
+            model_inputs=tuple(type_name(tensor.dtype) for tensor in forward.inputs),
         )
 
     def _looks_ahead(
@@ -88,7 +89,3 @@ class TargetWatch:
                     shares={value: count / total for value, count in shares},
                 )
             )
-
-
-def _type(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
 from mothtrap.core.observations import OptimizerFacts
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -69,12 +70,12 @@ class OptimizerFactsWatch:
             momentum=_largest([group.get("momentum") for group in groups] + betas) or 0.0,
             epsilon=_largest(group.get("eps") for group in groups),
             second_moments=bool(moments),
-            state_dtype=_dtype(moments[0]) if moments else "",
+            state_dtype=type_name(moments[0].dtype) if moments else "",
             compensated=any(name in COMPENSATIONS for name in state),
             fused=any(bool(group.get("fused")) for group in groups),
             maximizes=any(bool(group.get("maximize")) for group in groups),
             elements=sum(parameter.numel() for parameter in own),
-            weight_dtypes=tuple(dict.fromkeys(map(_dtype, own))),
+            weight_dtypes=tuple(dict.fromkeys(type_name(weight.dtype) for weight in own)),
             location=self._places.get(optimizer),
         )
 
@@ -100,7 +101,3 @@ def _is_pair(value: object) -> bool:
 def _is_decoupled(kind: str, groups: list[dict[str, Any]]) -> bool:
     told = any(bool(group.get("decoupled_weight_decay")) for group in groups)
     return told or kind in DECOUPLED or kind.endswith("W")
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

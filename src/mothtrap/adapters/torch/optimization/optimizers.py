@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -288,7 +289,7 @@ class OptimizerWatch:
             module=path,
             module_type=class_name(module) if module is not None else "",
             shape=shape,
-            dtype=str(parameter.dtype).removeprefix("torch."),
+            dtype=type_name(parameter.dtype),
             location=book.location(module) if module is not None else None,
             scope=self.distributed.scope(parameter),
             global_shape=whole if whole != shape else (),

@@ -12,6 +12,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.observations import RoundedUpdates
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -110,7 +111,7 @@ class RoundingWatch:
                 step=self._job.grouper.step,
                 since=look.since,
                 optimizer=self._optimizers.add(optimizer).name,
-                dtypes=tuple(sorted(str(kind).removeprefix("torch.") for kind in kinds)),
+                dtypes=tuple(sorted(type_name(kind) for kind in kinds)),
                 elements=sum(reached for _, reached, _ in counts),
                 unchanged=sum(same for same, _, _ in counts),
                 learning_rate=look.rate,

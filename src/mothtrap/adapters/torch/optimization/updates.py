@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.core.tensors import Kind
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
+from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -160,7 +161,7 @@ class UpdateWatch:
                     info,
                     name=f"{info.name}.{place}",
                     shape=local_shape(value),
-                    dtype=str(value.dtype).removeprefix("torch."),
+                    dtype=type_name(value.dtype),
                     scope=info.scope if alike else "",
                     global_shape=info.global_shape if alike else (),
                 )

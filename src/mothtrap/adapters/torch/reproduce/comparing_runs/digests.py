@@ -24,8 +24,9 @@ from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar
 from mothtrap.statistics.digest import digest_bytes, rows_sum
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.fingerprint import bit_sums
-from mothtrap.statistics.torch.in_place import bytes_in_place, type_name
+from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 

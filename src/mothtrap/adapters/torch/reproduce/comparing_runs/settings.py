@@ -6,17 +6,19 @@ from typing import Any
 
 import torch
 
+from mothtrap.statistics.torch.dtypes import type_name
+
 
 def settings() -> dict[str, Any]:
     """Return those of this process and thread, as plain values."""
     found: dict[str, Any] = {
         "threads": torch.get_num_threads(),
-        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "default_dtype": type_name(torch.get_default_dtype()),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "autocast": {
-            kind: str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
+            kind: type_name(torch.get_autocast_dtype(kind))
             for kind in ("cpu", "cuda")
             if torch.is_autocast_enabled(kind)
         },

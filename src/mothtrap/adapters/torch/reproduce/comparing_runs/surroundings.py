@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import (
     read_states,
 )
 from mothtrap.core.ledger import Fact
+from mothtrap.statistics.torch.dtypes import type_name
 
 Facts = dict[str, dict[str, Fact]]
 
@@ -31,7 +32,7 @@ _FLAGS: dict[str, Callable[[], Any]] = {
     "cuda.matmul.precision": lambda: _BACKENDS.cuda.matmul.fp32_precision,
     "cudnn.conv.precision": lambda: _BACKENDS.cudnn.conv.fp32_precision,
     "mkldnn.matmul.precision": lambda: _BACKENDS.mkldnn.matmul.fp32_precision,
-    "default_dtype": lambda: str(torch.get_default_dtype()).removeprefix("torch."),
+    "default_dtype": lambda: type_name(torch.get_default_dtype()),
     "threads": torch.get_num_threads,
     "interop_threads": torch.get_num_interop_threads,
     "anomaly_mode": torch.is_anomaly_enabled,

@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
 )
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments, first_tensor
+from mothtrap.statistics.torch.dtypes import type_name
 
 _DTYPE = re.compile(
     r"must have the same dtype|to have the same dtype|Input type \(.*\) and (bias|weight) type"
@@ -167,7 +168,7 @@ def _needed(call: Call, x: torch.Tensor) -> tuple[str, tuple[str, ...]]:
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
     if own is None or own == x.dtype:
         return "it has no way to compute with that type", _cast([x])
-    weights = str(own).removeprefix("torch.")
+    weights = type_name(own)
     needs = f"its weights are {weights}"
     if x.dtype == torch.float64:
         return needs, (

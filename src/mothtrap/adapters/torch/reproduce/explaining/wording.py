@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.naming import NameBook, class_name
+from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_LISTED = 8
 """Tensors of a list, and numbers, that are told one by one."""
@@ -24,7 +25,7 @@ def shape(tensor: torch.Tensor) -> str:
 
 def dtype(tensor: torch.Tensor) -> str:
     """The type of a tensor's elements: `float32`."""
-    return str(tensor.dtype).removeprefix("torch.")
+    return type_name(tensor.dtype)
 
 
 def tensor(value: torch.Tensor) -> str:

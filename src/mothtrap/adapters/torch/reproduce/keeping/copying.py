@@ -11,6 +11,7 @@ import torch
 
 from mothtrap.adapters.torch.reproduce.keeping.values import PLAIN, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import copy_bytes, describe
 
@@ -96,7 +97,7 @@ class Gathered:
             size = _size(group)
             place = torch.from_numpy(memory[begin : begin + size]).view(dtype)
             torch.cat([tensor.view(-1) for _, tensor in group], out=place)
-            name, end = str(dtype).removeprefix("torch."), begin
+            name, end = type_name(dtype), begin
             for key, tensor in group:
                 own, end = end, end + tensor.nbytes
                 found[key] = Array(dtype=name, shape=tuple(tensor.shape), data=memory[own:end])

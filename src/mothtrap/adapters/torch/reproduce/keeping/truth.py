@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
 from mothtrap.core.snapshots import Truth
 from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.raw import digest
 
 MAX_LOSSES = 256
@@ -97,7 +98,7 @@ def _hex(tensor: torch.Tensor) -> str:
         and tensor.is_contiguous()
         and not tensor.is_neg()
     ):
-        name = str(tensor.dtype).removeprefix("torch.")
+        name = type_name(tensor.dtype)
         data = tensor.detach().numpy().reshape(-1).view(np.uint8)
         return f"{digest_bytes(data, name, tensor.shape):016x}"
     return f"{digest(tensor):016x}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.statistics.torch.dtypes import type_name
 
 ROWS = 64
 """Bad rows that are named of one tensor. Chosen by hand."""
@@ -90,7 +91,7 @@ def facts_of(
     finite = magnitude[torch.isfinite(magnitude)]
     return TensorFacts(
         name=name,
-        dtype=str(tensor.dtype).removeprefix("torch."),
+        dtype=type_name(tensor.dtype),
         shape=tuple(tensor.shape),
         minimum=float(finite.min()) if finite.numel() else None,
         maximum=float(finite.max()) if finite.numel() else None,

@@ -11,6 +11,7 @@ import torch
 
 from mothtrap.core.snapshots import Tree
 from mothtrap.snapshot.tree import TreeMaker
+from mothtrap.statistics.torch.dtypes import type_name
 
 
 class RedactingMaker(TreeMaker):
@@ -62,6 +63,6 @@ def redaction(value: Any) -> Tree:
 def described(value: Any) -> str:
     """Type and shape of a value."""
     if isinstance(value, torch.Tensor | np.ndarray):
-        dtype = str(value.dtype).removeprefix("torch.")
+        dtype = type_name(value.dtype)
         return f"{dtype} of shape {tuple(value.shape)}"
     return type(value).__name__

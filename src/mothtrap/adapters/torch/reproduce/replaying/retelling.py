@@ -14,6 +14,8 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from mothtrap.statistics.torch.dtypes import type_name
+
 MAX_BYTES = 256 << 20
 """Arrays beside a test. Chosen by hand: what a repository can bear at most."""
 _PLAIN = (bool, int, float, str, bytes, type(None), type(...), slice, complex)
@@ -111,7 +113,7 @@ class Retelling:
         if tensor.layout is not torch.strided or tensor.is_quantized:
             raise CannotRetellError("a tensor is not dense")
         values = tensor.detach().cpu().contiguous()
-        kind = str(tensor.dtype).removeprefix("torch.")
+        kind = type_name(tensor.dtype)
         if not hasattr(np, kind) and kind != "bool":
             values = values.view({1: torch.uint8, 2: torch.int16}[tensor.itemsize])
         trained = ", requires_grad=True" if tensor.requires_grad else ""

@@ -1,0 +1,10 @@
+"""The compiled part of the package, None where it was installed without a C compiler."""
+
+from __future__ import annotations
+
+__all__ = ["arrays"]
+
+try:
+    from mothtrap.statistics import _arrays as arrays
+except ImportError:
+    arrays = None  # type: ignore[assignment]
