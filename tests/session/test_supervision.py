@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.reader.runs import closing, info
+from tests.session.children import reading_children, wait_until
 from tests.store.records import record
 
 from mothtrap.core.config import Config
@@ -91,19 +90,14 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
     if not hasattr(os, "pidfd_open"):
         pytest.skip("only Linux tells in which order other processes end")
     monkeypatch.setattr(supervision, "LOOK_EVERY_S", 0.01)
-    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
-    children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(3)]
-    for rank, child in enumerate(children):
-        worker(attempt, rank, pid=child.pid, end=rank == 1)
-    with Supervision(attempt, Config()) as supervised:
-        while len(supervised._deaths._rank_of) < 3:
-            pass
-        for child in (children[2], children[1], children[0]):
-            child.kill()
-            watched = len(supervised._deaths._order)
-            while len(supervised._deaths._order) == watched:
-                pass
-            child.communicate()
+    with reading_children(3) as children:
+        for rank, child in enumerate(children):
+            worker(attempt, rank, pid=child.pid, end=rank == 1)
+        with Supervision(attempt, Config()) as supervised:
+            wait_until(lambda: len(supervised._deaths._rank_of) == 3)
+            for left in (2, 1, 0):
+                children[left].kill()
+                wait_until(lambda left=left: len(supervised._deaths._rank_of) == left)
     assert supervised.lost == (2, 0)
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
-import select
-import socket
 import threading
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +17,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.joined import JoinedWindows
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.session.deaths import Deaths
 from mothtrap.session.judge import Judge
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout
@@ -48,7 +45,8 @@ class Supervision:
         self._run, self._first = attempt.parent, int(attempt.name)
         self._config = config
         self._attempts: dict[int, _Attempt] = {}
-        self._deaths = _Deaths()
+        self._deaths = Deaths()
+        self._stopped = threading.Event()
         self._containment = Containment(say_on_stderr)
         self._thread = threading.Thread(target=self._watch, name="mothtrap supervision")
         self._thread.daemon = True
@@ -63,7 +61,7 @@ class Supervision:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._deaths.stop()
+        self._stopped.set()
         self._thread.join()
         self._contained(last=True)
         self._deaths.close()
@@ -90,7 +88,7 @@ class Supervision:
         return [number for number in layout.attempts(self._run) if number >= self._first]
 
     def _watch(self) -> None:
-        while not self._deaths.wait(LOOK_EVERY_S):
+        while not self._stopped.wait(LOOK_EVERY_S):
             self._contained(last=False)
 
     def _contained(self, *, last: bool) -> None:
@@ -165,65 +163,6 @@ class _Attempt:
 
     def _unsaved(self, err: OSError) -> None:
         say_on_stderr(f"mothtrap: cannot keep what was found in all workers ({err})")
-
-
-class _Deaths:
-    """In which order processes of this host end; it takes Linux to know."""
-
-    def __init__(self) -> None:
-        self._poll = select.poll()
-        self._rank_of: dict[int, int] = {}
-        self._order: dict[int, int] = {}
-        self._wake, self._waker = os.pipe()
-        self._poll.register(self._wake, select.POLLIN)
-
-    def expect(self, started: WorkerStarted) -> None:
-        """Watch for the end of a worker."""
-        if started.host == socket.gethostname() and hasattr(os, "pidfd_open"):
-            with suppress(OSError):  # it has ended already, or the kernel is too old
-                handle = os.pidfd_open(started.pid)
-                self._rank_of[handle] = started.rank
-                self._poll.register(handle, select.POLLIN)
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for a death or the time; whether `stop` was called."""
-        stopped = False
-        place = len(self._order)  # the same for all that are found dead together
-        for handle, _ in self._poll.poll(timeout_s * 1000):
-            if handle == self._wake:
-                stopped = True
-            else:
-                self._order.setdefault(self._rank_of[handle], place)
-                self._close(handle)
-        return stopped
-
-    def order(self, rank: int) -> int:
-        """The place of a worker among the dead; one whose end nobody saw comes last."""
-        return self._order.get(rank, len(self._order))
-
-    def forget(self) -> None:
-        """Begin again with other workers."""
-        self._let_go()
-        self._order.clear()
-
-    def stop(self) -> None:
-        """Make `wait` return at once."""
-        os.write(self._waker, b".")
-
-    def close(self) -> None:
-        """Watch nobody any more."""
-        self._let_go()
-        os.close(self._wake)
-        os.close(self._waker)
-
-    def _let_go(self) -> None:
-        for handle in list(self._rank_of):
-            self._close(handle)
-
-    def _close(self, handle: int) -> None:
-        self._poll.unregister(handle)
-        del self._rank_of[handle]
-        os.close(handle)
 
 
 def _record(events: StepEvents) -> StepRecord:

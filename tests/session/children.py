@@ -1,0 +1,29 @@
+"""Processes whose end a test decides."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def reading_children(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that wait for input, dead at the end."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.001)
