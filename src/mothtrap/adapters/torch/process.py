@@ -68,13 +68,13 @@ class ProcessWitness:
         `_call_impl` that it finds in place when it is loaded.
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
+        straight = self.tracer.forwards.straight
         is_compiling = torch.compiler.is_compiling
 
         def observe(original: Function) -> Function:
-            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
-                    return original(self, *args, **kwargs)
-                observed = entered(self, args, kwargs)
+            @unseen
+            def observed(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                told = entered(self, args, kwargs)
                 output = None
                 try:
                     output = original(self, *args, **kwargs)
@@ -82,9 +82,20 @@ class ProcessWitness:
                     drop_own_frame(err)
                     raise
                 finally:
-                    if observed:
+                    if told:
                         left(self, output)
                 return output
+
+            straight_or_observed = straight.before(original, observed)
+
+            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(self, *args, **kwargs)
+                try:
+                    return straight_or_observed(self, *args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
 
             return call
 
@@ -155,9 +166,11 @@ class ProcessWitness:
 
     def _hook_backward(self) -> None:
         tracer = self.tracer
+        observe_all = tracer.forwards.straight.close  # it may run modules again
 
         def backward(original: Function) -> Function:
             def backward(*args: Any, **kwargs: Any) -> Any:
+                observe_all()
                 tracer.backward_began(args[0] if args else kwargs.get("tensors"))
                 try:
                     return original(*args, **kwargs)
@@ -171,6 +184,7 @@ class ProcessWitness:
 
         def grad(original: Function) -> Function:
             def grad(*args: Any, **kwargs: Any) -> Any:
+                observe_all()
                 tracer.gradient_taken(args[0] if args else kwargs.get("outputs"))
                 try:
                     return original(*args, **kwargs)

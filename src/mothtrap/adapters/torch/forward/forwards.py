@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
+from mothtrap.adapters.torch.forward.passage import Passed, StraightWay
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
@@ -54,6 +55,7 @@ class ForwardWatch:
         narrow: outputs and gradients in half precision.
         looks: looks at whole forwards now and then.
         held: outputs of the latest train forward.
+        straight: the way of calls of which only the outputs are wanted.
         inputs: looks at what models are called with, and at loaders.
         recording: keeps what the steps are fed with.
         attributes: of modules, as they were before the forwards of a step.
@@ -82,6 +84,7 @@ class ForwardWatch:
         self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
+        self.straight = StraightWay(self._hand_on, self._odd)
         self.inputs = InputWatch(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
         self.attributes = Attributes(KnownObjects(job.book, optimizers))
@@ -91,6 +94,7 @@ class ForwardWatch:
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
+        self.straight.close()
         self.calls.new_step()
         self.attributes.new_step()
         self._look_up_calls()
@@ -141,6 +145,7 @@ class ForwardWatch:
 
     def left(self, module: nn.Module, output: Any) -> None:
         """A forward returned; None while its exception is on its way."""
+        self.straight.close()
         running, number = self._running, id(module)
         if running and running[-1] == number:
             running.pop()
@@ -168,6 +173,15 @@ class ForwardWatch:
         self._last_output = weakref.ref(output)
         if module._parameters:
             self._before_it = weakref.ref(module)
+
+    def _hand_on(self, passed: Passed) -> None:
+        if passed:
+            self._job.contain(self.held.extend, passed)
+            latest = passed[-1][1]
+            self._last_output = latest if isinstance(latest, weakref.ref) else weakref.ref(latest)
+
+    def _odd(self, module: nn.Module, output: Any) -> None:
+        self._job.contain(self._returned, module, output)
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
@@ -242,6 +256,8 @@ class ForwardWatch:
         self._before_it = None
         looking = self.narrow.looks or self.reach.looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
+        if self._is_quiet and not self._takes_inputs:
+            self.straight.open(keeps=self._trains, room=self.held.room)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:
