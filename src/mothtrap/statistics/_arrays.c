@@ -26,7 +26,8 @@
 #define SQUARE_LANES 64
 #define LANES 16 /* of each of the seven columns: more do not fit into registers */
 #define BLOCK 2048 /* elements whose magnitudes are added in float32: 128 a lane */
-#define HELD_BYTES (1 << 18) /* a shorter look keeps the interpreter: giving it up costs more */
+#define HELD_BYTES (1 << 26) /* a shorter look, some milliseconds, keeps the interpreter, as an
+operation of a framework does: who gives it up may wait longer to have it back */
 
 enum kind { FLOAT32 = 0, BFLOAT16 = 1, KINDS };
 static const int64_t element_bytes[KINDS] = {4, 2};
@@ -226,7 +227,92 @@ static PyObject *copy_at(PyObject *module, PyObject *args)
     return done;
 }
 
+/* What a method or attribute of a tensor returns, as a number; -1 where it is none. */
+static int64_t number(PyObject *found)
+{
+    long long value = found == NULL ? -1 : PyLong_AsLongLong(found);
+    Py_XDECREF(found);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return -1;
+    }
+    return value;
+}
+
+static int is_true(PyObject *found)
+{
+    Py_XDECREF(found);
+    if (found == NULL)
+        PyErr_Clear();
+    return found == Py_True;
+}
+
+static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
+    *data_ptr_name, *untyped_storage_name, *nbytes_name;
+
+/* The kind of a tensor that can be read where it lies, and has an element; -1 of others. */
+static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObject *strided,
+                     int64_t *address, int64_t *count)
+{
+    int64_t kind = -1;
+    PyObject *type = (PyObject *)Py_TYPE(tensor);
+    if (type != PyTuple_GET_ITEM(types, 0) && type != PyTuple_GET_ITEM(types, 1))
+        return -1;
+    PyObject *dtype = PyObject_GetAttr(tensor, dtype_name);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dtypes) && i < KINDS; i++)
+        if (dtype == PyTuple_GET_ITEM(dtypes, i))
+            kind = i;
+    Py_XDECREF(dtype);
+    PyObject *layout = kind < 0 ? NULL : PyObject_GetAttr(tensor, layout_name);
+    Py_XDECREF(layout);
+    PyErr_Clear();
+    if (layout != strided || !is_true(PyObject_GetAttr(tensor, is_cpu_name)) ||
+        !is_true(PyObject_CallMethodNoArgs(tensor, is_contiguous_name)))
+        return -1;
+    *count = number(PyObject_CallMethodNoArgs(tensor, numel_name));
+    *address = number(PyObject_CallMethodNoArgs(tensor, data_ptr_name));
+    PyObject *storage = PyObject_CallMethodNoArgs(tensor, untyped_storage_name);
+    int64_t there = storage == NULL ? 0 : number(PyObject_CallMethodNoArgs(storage, nbytes_name));
+    Py_XDECREF(storage);
+    PyErr_Clear();
+    /* What is sharded gives its memory back, and keeps its shape. */
+    return *count > 0 && *address != 0 && there >= *count * element_bytes[kind] ? kind : -1;
+}
+
+static PyObject *places(PyObject *module, PyObject *args)
+{
+    PyObject *tensors, *types, *dtypes, *strided;
+    Py_buffer arrays;
+    if (!PyArg_ParseTuple(args, "O!O!O!Ow*", &PyList_Type, &tensors, &PyTuple_Type, &types,
+                          &PyTuple_Type, &dtypes, &strided, &arrays))
+        return NULL;
+    int64_t *array = arrays.buf, taken = 0;
+    Py_ssize_t many = PyList_GET_SIZE(tensors);
+    int good = arrays.len == (Py_ssize_t)(many * 3 * sizeof(int64_t)) &&
+               PyTuple_GET_SIZE(types) == 2;
+    /* A list that becomes shorter meanwhile, by another thread, ends the loop. */
+    for (Py_ssize_t i = 0; good && i < many; i++, array += 3) {
+        array[0] = array[1] = 0;
+        array[2] = -1;
+        if (i >= PyList_GET_SIZE(tensors))
+            continue;
+        PyObject *tensor = Py_NewRef(PyList_GET_ITEM(tensors, i));
+        array[2] = place(tensor, types, dtypes, strided, &array[0], &array[1]);
+        Py_DECREF(tensor);
+        taken += array[2] >= 0;
+    }
+    PyBuffer_Release(&arrays);
+    if (good)
+        return PyLong_FromLongLong(taken);
+    PyErr_SetString(PyExc_ValueError, "arrays do not fit the tensors");
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"places", places, METH_VARARGS,
+     "places(tensors, types, dtypes, strided, arrays): write where tensors lie; how many do.\n\n"
+     "types: the two that are looked into. dtypes: those of the kinds, in order. arrays: int64,\n"
+     "(address, count, kind) of each; kind -1 of one that cannot be read so."},
     {"norms", norms, METH_VARARGS,
      "norms(arrays, rows): write the Euclidean norm of each array.\n\n"
      "arrays: int64, (address, count, kind) of each. rows: float64, one per array."},
@@ -245,4 +331,16 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_arrays", "Reductions and copies of arrays in memory.", 0, methods,
     NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__arrays(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__arrays(void)
+{
+    struct { PyObject **name; const char *text; } names[] = {
+        {&is_cpu_name, "is_cpu"}, {&layout_name, "layout"}, {&dtype_name, "dtype"},
+        {&is_contiguous_name, "is_contiguous"}, {&numel_name, "numel"},
+        {&data_ptr_name, "data_ptr"}, {&untyped_storage_name, "untyped_storage"},
+        {&nbytes_name, "nbytes"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)
+            return NULL;
+    return PyModule_Create(&definition);
+}

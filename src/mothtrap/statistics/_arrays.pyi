@@ -2,6 +2,13 @@ from typing import Any
 
 import numpy.typing as npt
 
+def places(
+    tensors: list[Any],
+    types: tuple[type, type],
+    dtypes: tuple[object, ...],
+    strided: object,
+    arrays: npt.NDArray[Any],
+) -> int: ...
 def norms(arrays: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None: ...
 def summaries(arrays: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None: ...
 def copy(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None: ...

@@ -29,13 +29,13 @@ def way() -> None:
 def test_every_column_of_every_length_equals_the_oracle(dtype: torch.dtype, size: int) -> None:
     drawn = torch.randn(size, generator=torch.Generator().manual_seed(size))
     tensor = torch.where(drawn > 1, 0.0, drawn + 3).to(dtype)
-    row_F = compiled.summaries([tensor])[0]
+    row_F = compiled.summaries(compiled.places([tensor]))[0]
     truth_F = expected(tensor.double().numpy())
     np.testing.assert_allclose(row_F[COLUMNS], truth_F[COLUMNS], rtol=1e-6, atol=1e-12)
     assert row_F[COLUMN["count"]] == size
-    counts, norms = compiled.norms([tensor])
-    assert counts.tolist() == [size]
-    assert norms[0] == pytest.approx(truth_F[COLUMN["l2"]], rel=1e-12)
+    assert compiled.norms(compiled.places([tensor]))[0] == pytest.approx(
+        truth_F[COLUMN["l2"]], rel=1e-12
+    )
 
 
 @given(
@@ -47,7 +47,7 @@ def test_every_column_of_every_length_equals_the_oracle(dtype: torch.dtype, size
 )
 def test_a_row_that_is_said_to_be_right_is_right(lists: list[list[float]]) -> None:
     tensors = [torch.tensor(values, dtype=torch.float32) for values in lists]
-    rows_TF = compiled.summaries(tensors)
+    rows_TF = compiled.summaries(compiled.places(tensors))
     for tensor, row_F, right in zip(tensors, rows_TF, compiled.is_right(rows_TF), strict=True):
         if right:
             truth_F = expected(tensor.double().numpy())
@@ -62,8 +62,8 @@ def test_a_row_that_is_said_to_be_right_is_right(lists: list[list[float]]) -> No
 def test_what_is_not_finite_shows_wherever_it_is(place: int, value: float) -> None:
     tensor = torch.ones(71)
     tensor[place] = value
-    assert not compiled.is_right(compiled.summaries([tensor])).any()
-    assert not np.isfinite(compiled.norms([tensor])[1]).any()
+    assert not compiled.is_right(compiled.summaries(compiled.places([tensor]))).any()
+    assert not np.isfinite(compiled.norms(compiled.places([tensor]))).any()
 
 
 @pytest.mark.parametrize("first", [1e6, -1e9, 0.0])
@@ -71,24 +71,37 @@ def test_the_first_element_is_no_bad_pivot(first: float) -> None:
     tensor = torch.full((4096,), 1e6)
     tensor[::2] += 0.125
     tensor[0] = first
-    row_F = compiled.summaries([tensor])[0]
+    row_F = compiled.summaries(compiled.places([tensor]))[0]
     truth_F = expected(tensor.double().numpy())
     np.testing.assert_allclose(row_F[COLUMNS], truth_F[COLUMNS], rtol=1e-5)
 
 
 def test_only_what_lies_plainly_on_the_host_is_taken() -> None:
-    assert compiled.takes(torch.ones(3))
-    assert compiled.takes(torch.ones(3, dtype=torch.bfloat16))
-    assert not compiled.takes(torch.ones(3, dtype=torch.float64))
-    assert not compiled.takes(torch.ones(3, dtype=torch.int64))
-    assert not compiled.takes(torch.ones(3, device="meta"))
+    class Own(torch.Tensor):
+        pass
+
+    plain = torch.ones(3, 4)
+    kinds = {
+        0: [plain, plain[1:], plain[0, 3:], torch.nn.Parameter(plain)],
+        1: [plain.bfloat16()],
+        -1: [
+            *(plain.double(), plain.half(), plain.long(), plain.to_sparse(), plain.T),
+            *(torch.ones(3, device="meta"), torch.empty(0), plain.as_subclass(Own), [1.0], None),
+        ],
+    }
+    for kind, tensors in kinds.items():
+        places_T3 = compiled.places(tensors)
+        assert places_T3[:, 2].tolist() == [kind] * len(tensors)
+        if kind >= 0:
+            expected = [[t.data_ptr(), t.numel()] for t in tensors]
+            assert places_T3[:, :2].tolist() == expected
 
 
 def test_memory_that_was_given_back_is_not_read() -> None:
     tensor = torch.ones(64)
     part = tensor[32:]
     tensor.untyped_storage().resize_(0)
-    assert not compiled.takes(part)
+    assert compiled.places([part])[0, 2] == -1
 
 
 @pytest.mark.parametrize(

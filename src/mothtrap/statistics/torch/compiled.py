@@ -22,24 +22,10 @@ from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 Integers = npt.NDArray[np.int64]
 
 _KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _COLUMNS: Final = [
     COLUMN[name] for name in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
 ]
-
-
-def takes(tensor: torch.Tensor) -> bool:
-    """Whether a tensor, not empty, can be read where it lies.
-
-    Args:
-        tensor: strided and contiguous, without a lazy conjugation or sign.
-    """
-    return (
-        built.arrays is not None
-        and tensor.dtype in _KINDS
-        and tensor.is_cpu
-        # What is sharded gives its memory back, and keeps its shape.
-        and tensor.untyped_storage().nbytes() > 0
-    )
 
 
 def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
@@ -52,33 +38,44 @@ def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
     built.arrays.copy_at(tensor.data_ptr(), tensor.nbytes, out_N)
 
 
-def norms(tensors: Sequence[torch.Tensor]) -> tuple[Integers, Floats]:
-    """Return the numbers of elements and Euclidean norms of tensors.
+def places(tensors: Sequence[torch.Tensor]) -> Integers:
+    """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
 
     Args:
-        tensors: that it `takes`.
-
-    Returns:
-        int64 and float64, shape (T,); a norm is not finite where an element is not.
+        tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
+            lies; all of them, where the compiled part was not built.
     """
-    places_T3, l2_T = _places(tensors), np.empty(len(tensors))
+    places_T3 = np.full((len(tensors), 3), -1)
+    if built.arrays is not None:
+        dtypes = tuple(_KINDS)
+        built.arrays.places([*tensors], _PLAIN, dtypes, torch.strided, places_T3)
+    return places_T3
+
+
+def norms(places_T3: Integers) -> Floats:
+    """Return Euclidean norms, float64, shape (T,); not finite where an element is not.
+
+    Args:
+        places_T3: what `places` says of tensors that are alive; no kind is -1.
+    """
+    l2_T = np.empty(len(places_T3))
     built.arrays.norms(places_T3, l2_T)
-    return places_T3[:, 1], l2_T
+    return l2_T
 
 
-def summaries(tensors: Sequence[torch.Tensor]) -> Floats:
+def summaries(places_T3: Integers) -> Floats:
     """Return all columns of values, float64, shape (T, F).
 
     Args:
-        tensors: that it `takes`.
+        places_T3: as for `norms`.
 
     Returns:
         Rows as described in `summary`, in which some column is not finite wherever an
         element is not, or where float32 and float64 did not do: no other is right then.
     """
-    places_T3, rows = _places(tensors), np.empty((len(tensors), len(_COLUMNS)))
+    rows = np.empty((len(places_T3), len(_COLUMNS)))
     built.arrays.summaries(places_T3, rows)
-    rows_TF = np.full((len(tensors), WIDTH), np.nan)
+    rows_TF = np.full((len(places_T3), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
     rows_TF[:, COLUMN["count"]] = places_T3[:, 1]
     rows_TF[:, [COLUMN["nan"], COLUMN["inf"]]] = 0.0
@@ -89,8 +86,3 @@ def is_right(rows_TF: Floats) -> npt.NDArray[np.bool_]:
     """Return, shape (T,), which rows of `summaries` hold."""
     right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows_TF[:, _COLUMNS]), axis=1)
     return right_T
-
-
-def _places(tensors: Sequence[torch.Tensor]) -> Integers:
-    """Address, number of elements and kind of each, shape (T, 3)."""
-    return np.array([(t.data_ptr(), t.numel(), _KINDS[t.dtype]) for t in tensors], np.int64)

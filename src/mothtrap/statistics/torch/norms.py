@@ -24,7 +24,7 @@ _SMALL: Final = 4 * HOST_CHUNK
 """Elements up to which a whole tensor is one float32 norm, off by at most 8e-6 (measured
 on constant tensors, the worst case)."""
 
-_FILLED: Final = [COLUMN["count"], COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
+_LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
 _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -41,48 +41,53 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     Returns:
         float64, shape (T, F); the other columns are NaN.
     """
+    places_T3 = compiled.places(tensors)
+    direct_T = places_T3[:, 2] >= 0
     with torch.no_grad():
-        rows_TF = np.full((len(tensors), WIDTH), np.nan)
-        plain = [_is_plain(tensor) for tensor in tensors]
-        direct = [i for i, fine in enumerate(plain) if fine and compiled.takes(tensors[i])]
-        if direct:
-            chosen = [tensors[i] for i in direct]
-            count_T, l2_T = compiled.norms(chosen)
-            _fill(rows_TF, direct, chosen, count_T, l2_T, np.isfinite(l2_T))
-        if len(direct) == len(tensors):
-            return rows_TF
-        known = set(direct)
-        quick = [i for i, fine in enumerate(plain) if fine and i not in known]
-        if quick:
-            chosen = [tensors[i] for i in quick]
-            l2_T = _quick_norms(chosen)
-            count_T = np.array([tensor.numel() for tensor in chosen], np.float64)
-            vanished_T = (l2_T != 0) & (l2_T <= UNDERFLOW_RMS * np.sqrt(count_T))
-            _fill(rows_TF, quick, chosen, count_T, l2_T, np.isfinite(l2_T) & ~vanished_T)
-        slow = [i for i, fine in enumerate(plain) if not fine]
-        if slow:
-            rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
+        if direct_T.all():
+            return _direct_rows(tensors, places_T3)
+        rows_TF = np.empty((len(tensors), WIDTH))
+        direct = np.flatnonzero(direct_T).tolist()
+        rows_TF[direct] = _direct_rows([tensors[i] for i in direct], places_T3[direct_T])
+        others = np.flatnonzero(~direct_T).tolist()
+        quick = [i for i in others if _is_plain(tensors[i])]
+        rows_TF[quick] = _quick_rows([tensors[i] for i in quick])
+        slow = sorted({*others} - {*quick})
+        rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
 
 
-def _fill(
-    rows_TF: Floats,
-    places: Sequence[int],
+def _direct_rows(tensors: Sequence[torch.Tensor], places_T3: compiled.Integers) -> Floats:
+    if not tensors:
+        return np.empty((0, WIDTH))
+    l2_T = compiled.norms(places_T3)
+    return _rows(tensors, places_T3[:, 1], l2_T, np.isfinite(l2_T))
+
+
+def _quick_rows(tensors: Sequence[torch.Tensor]) -> Floats:
+    if not tensors:
+        return np.empty((0, WIDTH))
+    l2_T = _quick_norms(tensors)
+    count_T = np.array([tensor.numel() for tensor in tensors], np.float64)
+    vanished_T = (l2_T != 0) & (l2_T <= UNDERFLOW_RMS * np.sqrt(count_T))
+    return _rows(tensors, count_T, l2_T, np.isfinite(l2_T) & ~vanished_T)
+
+
+def _rows(
     tensors: Sequence[torch.Tensor],
     count_T: npt.NDArray[Any],
     l2_T: Floats,
     good_T: npt.NDArray[np.bool_],
-) -> None:
-    """Write the rows at some places; those whose norm is no good are looked at again."""
-    part_TF = np.zeros((len(places), len(_FILLED)))
-    part_TF[:, 0], part_TF[:, -1] = count_T, l2_T
+) -> Floats:
+    """Rows of tensors; those whose norm is no good are looked at again."""
+    rows_TF = np.full((len(tensors), WIDTH), np.nan)
+    rows_TF[:, COLUMN["count"]] = count_T
+    rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
+    rows_TF[:, COLUMN["l2"]] = l2_T
     if not good_T.all():
         for at in np.flatnonzero(~good_T).tolist():
-            part_TF[at, 1:] = _finite_part(tensors[at])
-    if len(places) == len(rows_TF):  # in order, then
-        rows_TF[:, _FILLED] = part_TF
-    else:
-        rows_TF[np.ix_(places, _FILLED)] = part_TF
+            rows_TF[at, _LOOKED_AT] = _finite_part(tensors[at])
+    return rows_TF
 
 
 def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:

@@ -12,6 +12,7 @@ Shape suffixes: N = rows, T = tensors, F = fields.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 import torch
@@ -47,20 +48,22 @@ def reduce_all(flats: Tensors, columns: frozenset[str]) -> Rows:
     Returns:
         float64 rows of shape (F,), by the keys of `flats`.
     """
-    direct = {i: flat for i, flat in flats.items() if compiled.takes(flat)}
-    rows = _direct_rows(direct, columns)
-    others = {i: flat for i, flat in flats.items() if i not in direct}
+    places_T3 = compiled.places([*flats.values()])
+    taken_T = places_T3[:, 2] >= 0
+    direct = dict(compress(flats.items(), taken_T))
+    rows = _direct_rows(direct, places_T3[taken_T], columns)
+    others = dict(compress(flats.items(), ~taken_T))
     return rows | _reduce_in_passes(others, columns) if others else rows
 
 
-def _direct_rows(flats: Tensors, columns: frozenset[str]) -> Rows:
+def _direct_rows(flats: Tensors, places_T3: compiled.Integers, columns: frozenset[str]) -> Rows:
     """Rows by the compiled part, and the exact pass for those that it could not do."""
     if not flats:
         return {}
-    rows_TF = compiled.summaries([*flats.values()])
+    rows_TF = compiled.summaries(places_T3)
     right_T = compiled.is_right(rows_TF)
     rows = dict(zip(flats, rows_TF, strict=True))
-    wrong = {i: flat for (i, flat), right in zip(flats.items(), right_T, strict=True) if not right}
+    wrong = dict(compress(flats.items(), ~right_T))
     return rows | exact_rows(wrong, columns)
 
 
