@@ -52,8 +52,8 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
         others = np.flatnonzero(~direct_T).tolist()
         quick = [i for i in others if _is_plain(tensors[i])]
         rows_TF[quick] = _quick_rows([tensors[i] for i in quick])
-        slow = sorted({*others} - {*quick})
-        rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
+        if slow := sorted({*others} - {*quick}):
+            rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
         return rows_TF
 
 
