@@ -44,7 +44,7 @@ def test_statistics_without_the_compiled_part_are_a_warning(
     monkeypatch.setattr("mothtrap.cli.doctor.find_spec", lambda _: None)
     done = doctor()
     assert done.exit_code == 0
-    assert "warning  compiled statistics: not built" in done.output
+    assert "warning  compiled part: not built" in done.output
 
 
 def test_an_unknown_rule_is_a_problem(folder: Path) -> None:

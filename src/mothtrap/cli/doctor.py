@@ -134,8 +134,8 @@ def _packages() -> Iterator[Check]:
                 f"not installed for this Python; {sys.executable} -m pip install {package}",
             )
     built = find_spec("mothtrap.statistics._arrays") is not None
-    slow = "not built: statistics take longer; install a C compiler, then mothtrap again"
-    yield Check("ok" if built else "warning", "compiled statistics", "built" if built else slow)
+    slow = "not built: capture costs more; install a C compiler, then mothtrap again"
+    yield Check("ok" if built else "warning", "compiled part", "built" if built else slow)
 
 
 def _rules(config: Config) -> Iterator[Check]:
