@@ -49,3 +49,37 @@ def test_every_setting_is_documented() -> None:
         if not re.search(rf"(^|\.){name}\b", text, re.MULTILINE)
     ]
     assert missing == []
+
+
+def options_that_no_page_names(folder: Path) -> list[str]:
+    """Options that the command's section of `cli.md`, or else a page about it, leaves out."""
+    overview = (folder / "cli.md").read_text(encoding="utf-8")
+    common = overview.partition("\n## ")[0]
+    found = re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", overview, re.MULTILINE | re.DOTALL)
+    sections = dict(found)
+    pages = [page.read_text(encoding="utf-8") for page in sorted(folder.glob("*.md"))]
+    context = click.Context(main)
+    missing = []
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        told = sections.get(name) or "".join(p for p in pages if f"mothtrap {name}" in p)
+        for option in command.params:
+            names = "|".join(re.escape(word) for word in option.opts)
+            if isinstance(option, click.Option) and not re.search(
+                rf"(?<![\w-])({names})(?![\w-])", common + told
+            ):
+                missing.append(f"{name} {option.opts[0]}")
+    return missing
+
+
+def test_every_option_is_documented() -> None:
+    assert options_that_no_page_names(ROOT / "docs") == []
+
+
+def test_the_check_of_options_sees_one_that_is_missing(tmp_path: Path) -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        changed = text.replace("--snapshot-at STEP` | keep", "--snapshots STEP` | keep")
+        (tmp_path / page.name).write_text(changed, encoding="utf-8")
+    assert options_that_no_page_names(tmp_path) == ["run --snapshot-at"]

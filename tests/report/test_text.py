@@ -70,8 +70,13 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
     assert f"  0 errors, 0 warnings in 120 steps; {counted}" in lines
     assert "  not enough data: first, second: needs 200 steps" in lines
     assert "third" not in " ".join(lines)
-    whole = text.verdict_lines(summary_of(HandMadeRun(rules=rules)), whole=True)
-    assert "  not applicable: third: no class loss was seen" in whole
+    summary = summary_of(HandMadeRun(rules=rules))
+    whole = text.verdict_lines(summary, whole=True)
+    assert "  not applicable: 1 rule (--all says why)" in whole
+    assert "third" not in " ".join(whole)
+    everything = text.verdict_lines(summary, whole=True, everything=True)
+    assert "  not applicable: third: no class loss was seen" in everything
+    assert "--all" not in " ".join(everything)
     assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
     assert "  not kept: 2 records: a queue was full, or the run at its max_run_mb" in lines
     assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"

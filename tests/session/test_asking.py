@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -20,8 +21,9 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
-from mothtrap.session.asking import ask, in_force
+from mothtrap.session.asking import ask, in_force, when
 from mothtrap.store import control as store
 from mothtrap.store import layout
 
@@ -73,26 +75,32 @@ def job(tmp_path: Path) -> Iterator[Job]:
 def first_step(answer: subprocess.CompletedProcess[str]) -> int:
     """The step at which a change came into force, as the command says."""
     assert answer.returncode == 0, answer.stderr
-    words = answer.stdout.splitlines()[0].split()
-    assert words[:5] == ["job:", "in", "force", "from", "step"]
-    return int(words[5])
+    # Its steps may be over when the answer is read.
+    said = re.match(r"job: (?:in force from step|steps) (\d+) ", answer.stdout)
+    assert said, answer.stdout
+    return int(said[1])
 
 
 def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
     assert job.opened().info is not None
     added = job.ask("--add", "gradients:0.*", "--every", "2", "--for", "20", "--raw")
     first = first_step(added)
-    (line,) = added.stdout.splitlines()[1:]
-    name, _, given = line.partition(": ")
-    assert name == "gradients:0.*"
-    assert json.loads(given)["tensors"] == ["gradients:0.*"]
+    listed_then = added.stdout.splitlines()[1:]
+    for line in listed_then:
+        name, _, given = line.partition(": ")
+        assert name == "gradients:0.*"
+        assert json.loads(given)["tensors"] == ["gradients:0.*"]
+    assert bool(listed_then) != (f"steps {first} to {first + 19}, done" in added.stdout)
+    assert added.stderr == ""
     again = job.ask("--add", "weights", "--name", "mine", "--raw", "--every", "100")
     later = first_step(again)
     assert later > first
     removed = job.ask("--remove", "mine")
     gone = first_step(removed)
     listed = job.ask("--list")
-    assert listed.stdout.splitlines() in ([], [line]), "it is listed until its 20 steps are over"
+    assert listed.stdout.splitlines() in ([], listed_then), (
+        "it is listed until its 20 steps are over"
+    )
     refused = job.ask("--remove", "mien")
     assert refused.returncode == 2
     assert "no collection 'mien' is in force" in refused.stderr
@@ -149,6 +157,35 @@ def test_what_was_asked_for_some_steps_is_not_in_force_when_they_are_over(
     went = CaptureChanged(step=5, request="", from_step=5, collections=("long",))
     log.append([record(5, observations=(went,))])
     assert list(in_force(path)) == ["long"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "for_steps", "modes", "over", "said"),
+    [
+        ((225,), None, ("train",), False, "in force from step 225 on"),
+        ((225,), 20, ("train",), False, "in force from step 225 on, until step 244"),
+        ((225,), 20, ("train",), True, "steps 225 to 244, done"),
+        ((225,), 1, ("train",), True, "step 225, done"),
+        ((225, 227), 20, ("train",), False, "in force from steps 225 to 227 on, until step 246"),
+        ((225, 227), 20, ("train",), True, "steps 225 to 246, done"),
+        ((225,), 20, ("eval",), False, "in force from step 225 on"),
+        ((225,), 20, ("train", "eval"), True, "from step 225 on, done"),
+    ],
+)
+def test_it_is_said_when_a_request_counts_and_whether_it_is_done(
+    steps: tuple[int, ...],
+    for_steps: int | None,
+    modes: tuple[Mode, ...],
+    over: bool,
+    said: str,
+) -> None:
+    added = {"mine": Collection(tensors=("gradients",), modes=modes)}
+    request = CaptureRequest(id="1", attempt=1, add=added, for_steps=for_steps)
+    answers = [
+        CaptureChanged(step=step - 1, request="1", from_step=step, collections=("mine",))
+        for step in steps
+    ]
+    assert when(request, answers, () if over else ("mine",)) == said
 
 
 def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:

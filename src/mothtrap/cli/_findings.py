@@ -40,6 +40,12 @@ baseline_option = click.option(
     help="Leave out the findings that FILE holds, unless they became worse "
     f"[FILE by default: {DEFAULT_FILE}].",
 )
+all_option = click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also say which rules do not apply to the run, and why.",
+)
 
 
 def fail_on_option(default: str | None) -> Callable[[Command], Command]:
@@ -60,8 +66,8 @@ def read(baseline: str | None) -> Baseline | None:
     return read_baseline(Path(baseline)) if baseline else None
 
 
-def show(summary: RunSummary, form: str) -> None:
-    """Print what was found in one of the formats."""
+def show(summary: RunSummary, form: str, *, everything: bool = False) -> None:
+    """Print what was found in one of the formats; `everything`: also why rules do not apply."""
     from mothtrap.core import jsonable
     from mothtrap.report import text
     from mothtrap.report.style import Style
@@ -69,8 +75,11 @@ def show(summary: RunSummary, form: str) -> None:
     if form == "json":
         click.echo(jsonable.encode(summary))
         return
-    render = text.full if form == "full" else text.concise
-    click.echo(render(summary, Style.of(sys.stdout)), color=True)
+    style = Style.of(sys.stdout)
+    if form == "full":
+        click.echo(text.full(summary, style, everything=everything), color=True)
+    else:
+        click.echo(text.concise(summary, style), color=True)
 
 
 def fails(summary: RunSummary, fail_on: str | None) -> bool:

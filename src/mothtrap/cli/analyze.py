@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._findings import (
+    all_option,
     baseline_option,
     fail_on_option,
     fails,
@@ -48,6 +49,7 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
 @fail_on_option(default="error")
 @baseline_option
 @click.option("--strict", is_flag=True, help="Exit with 2 when a rule itself failed.")
+@all_option
 @runs_dir_option
 @click.pass_context
 def command(
@@ -63,6 +65,7 @@ def command(
     fail_on: str,
     baseline: str | None,
     strict: bool,
+    everything: bool,
     runs_dir: str | None,
 ) -> None:
     """Judge a stored run again, with other thresholds or rules; without RUN, the latest.
@@ -102,7 +105,7 @@ def command(
     judged = judge_again(opened, rules, Quiet.of(config), beside if config.reference else None)
     known = explains(rule_classes(config.rule_files))
     summary = summarize(opened, known, judged=judged, baseline=read(baseline))
-    show(summary, form)
+    show(summary, form, everything=everything)
     if strict and summary.in_state(RuleState.RULE_FAILED):
         ctx.exit(USAGE_OR_OWN_ERROR)
     if fails(summary, fail_on):

@@ -48,7 +48,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
-    from mothtrap.session.asking import ask, check_running, in_force, unmatched
+    from mothtrap.session.asking import ask, check_running, in_force, unmatched, when
     from mothtrap.store.layout import find_run
     from mothtrap.store.objects import is_url
 
@@ -64,15 +64,16 @@ def command(
             raise Refusal("--list changes nothing; leave --add and --remove out")
         check_running(path)
         request = _request(path, asked)
-        steps = sorted({answer.from_step for answer in ask(path, request, timeout)})
-        when = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-        click.echo(f"{path.name}: in force from {when} on")
+        answers = ask(path, request, timeout)
+        collections = in_force(path)
+        click.echo(f"{path.name}: {when(request, answers, collections)}")
         for sentence in unmatched(path, request):
             click.echo(f"warning: {sentence}", err=True)
-    elif not lists:
+    elif lists:
+        collections = in_force(path)
+    else:
         raise Refusal("nothing was asked for; give --add TENSORS, --remove NAME or --list")
-    collections = in_force(path)
-    if not collections:
+    if not collections and not asked["add"]:
         click.echo("no collection is in force: what the rules need is captured", err=True)
     for name, collection in collections.items():
         click.echo(f"{name}: {jsonable.encode(given(collection)).decode()}")

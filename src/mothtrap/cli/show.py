@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from mothtrap.cli import _following as following
 from mothtrap.cli._findings import (
     DEFAULT_FILE,
+    all_option,
     baseline_option,
     fail_on_option,
     fails,
@@ -16,6 +18,7 @@ from mothtrap.cli._findings import (
     read,
     show,
 )
+from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
 
 
@@ -32,6 +35,12 @@ from mothtrap.cli._options import runs_dir_option
     help="Keep all findings as known ones in FILE, and show nothing "
     f"[FILE by default: {DEFAULT_FILE}].",
 )
+@all_option
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Print the verdict so far, each new finding as it comes, and the verdict at the end.",
+)
 @runs_dir_option
 @click.pass_context
 def command(
@@ -41,6 +50,8 @@ def command(
     fail_on: str | None,
     baseline: str | None,
     save_baseline: str | None,
+    everything: bool,
+    follow: bool,
     runs_dir: str | None,
 ) -> None:
     """Show what was found in a run; without RUN, in the latest.
@@ -49,6 +60,7 @@ def command(
     going on can be shown too.
 
     \b
+    mothtrap show RUN --follow                  until the job ends
     mothtrap show RUN --save-baseline           what is known from now on
     mothtrap show RUN --baseline --fail-on error   only what is new, or worse than it was
     """
@@ -58,6 +70,8 @@ def command(
     from mothtrap.report.baseline import write_baseline
     from mothtrap.report.summary import summarize
 
+    if follow and (save_baseline or form != "full"):
+        raise Refusal("--follow prints lines as they come; leave --format and --save-baseline out")
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     opened = open_run(run, config.runs_dir)
@@ -66,7 +80,13 @@ def command(
         click.echo(f"{save_baseline}: {count} known finding{'' if count == 1 else 's'}", err=True)
         return
     known = explains(rule_classes(config.rule_files))
-    summary = summarize(opened, known, baseline=read(baseline))
-    show(summary, form)
+    if follow:
+        try:
+            summary = following.follow(opened, known, read(baseline))
+        except KeyboardInterrupt:
+            ctx.exit(following.INTERRUPTED)
+    else:
+        summary = summarize(opened, known, baseline=read(baseline))
+        show(summary, form, everything=everything)
     if fails(summary, fail_on):
         ctx.exit(1)

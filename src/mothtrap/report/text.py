@@ -37,10 +37,14 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
     return " ".join(parts) + f": {style.safe(finding.message)}{where}"
 
 
-def full(summary: RunSummary, style: Style = PLAIN) -> str:
-    """Every finding with evidence and help, causes before what follows, then the verdict."""
+def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False) -> str:
+    """Every finding with evidence and help, causes before what follows, then the verdict.
+
+    `everything`: also why which rules do not apply.
+    """
     blocks = [_block(finding, style) for finding in _in_story_order(summary)]
-    return "\n\n".join([*blocks, "\n".join(verdict_lines(summary, style, whole=True))])
+    lines = verdict_lines(summary, style, whole=True, everything=everything)
+    return "\n\n".join([*blocks, "\n".join(lines)])
 
 
 def concise(summary: RunSummary, style: Style = PLAIN) -> str:
@@ -60,8 +64,14 @@ def verdict(summary: RunSummary, style: Style = PLAIN) -> str:
     return "\n".join(verdict_lines(summary, style))
 
 
-def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = False) -> list[str]:
-    """The lines of `verdict`, the sentence first; `whole`: also why which rules do not apply."""
+def verdict_lines(
+    summary: RunSummary, style: Style = PLAIN, *, whole: bool = False, everything: bool = False
+) -> list[str]:
+    """The lines of `verdict`, the sentence first.
+
+    `whole`: with all reasons for which rules could not judge; `everything`: and with those for
+    which they do not apply.
+    """
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     colour = SEVERITY_COLOURS[severity] if severity else "bold"
     lines = [style.paint(style.safe(summary.verdict), colour)]
@@ -73,8 +83,11 @@ def verdict_lines(summary: RunSummary, style: Style = PLAIN, *, whole: bool = Fa
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)
-    if whole:
+    other = summary.in_state(RuleState.NOT_APPLICABLE)
+    if everything:
         lines += _unjudged(summary, style, RuleState.NOT_APPLICABLE)
+    elif whole and other:
+        lines.append(f"  not applicable: {count_of(len(other), 'rule')} (--all says why)")
     lines += _not_seen(summary, style)
     lines += _own_failures(summary, style)
     if summary.run.steps:

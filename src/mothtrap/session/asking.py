@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from mothtrap.core.collections import Collection, kinds
 from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged, SnapshotKept
+from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import control as store
 
@@ -92,6 +94,30 @@ def in_force(path: Path) -> dict[str, Collection]:
             known |= asked.add
     names = changes[-1].collections if changes else tuple(known)
     return {name: known[name] for name in names if name in known}
+
+
+def when(
+    request: CaptureRequest, answers: Sequence[CaptureChanged], in_force: Container[str]
+) -> str:
+    """Say from which step on a request counts, and whether its steps are over.
+
+    Args:
+        request: that was carried out.
+        answers: of the workers; at least one.
+        in_force: names of the collections in force by now.
+    """
+    steps = sorted({answer.from_step for answer in answers})
+    begin = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+    if request.for_steps is None or not request.add:
+        return f"in force from {begin} on"
+    over = not any(name in in_force for name in request.add)
+    if any(set(added.modes) != {Mode.TRAIN} for added in request.add.values()):
+        # Steps of other modes are their forwards: which they are, nobody knows before.
+        return f"from {begin} on, done" if over else f"in force from {begin} on"
+    last = steps[-1] + request.for_steps - 1
+    if over:
+        return f"step {last}, done" if last == steps[0] else f"steps {steps[0]} to {last}, done"
+    return f"in force from {begin} on, until step {last}"
 
 
 def unmatched(path: Path, request: CaptureRequest) -> list[str]:

@@ -1,0 +1,67 @@
+"""Following a job from a shell: what was found so far, each new finding, and the verdict."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mothtrap.core.findings import Finding, Severity
+    from mothtrap.reader.run import Run
+    from mothtrap.report.baseline import Baseline
+    from mothtrap.report.summary import RunSummary
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells count: 128 and the number of SIGINT."""
+POLL_S = 0.2
+"""Pause between two looks; chosen by hand: what a person takes for at once."""
+
+
+def follow(
+    run: Run, explains: Mapping[str, frozenset[str]], baseline: Baseline | None
+) -> RunSummary:
+    """Print the verdict so far, each new finding as it comes, and the verdict at the end.
+
+    Of a run that has ended the verdict is printed once.
+
+    Args:
+        run: opened just before.
+        explains: by rule code, the codes whose findings that rule's finding causes.
+        baseline: findings that are known and not to be told again.
+
+    Returns:
+        The run as it ended.
+    """
+    from mothtrap.report import text
+    from mothtrap.report.style import Style
+    from mothtrap.report.summary import summarize
+
+    style = Style.of(sys.stdout)
+    summary = summarize(run, explains, baseline=baseline)
+    click.echo(text.verdict(summary, style), color=True)
+    if summary.run.state != "running":
+        return summary
+    told = {finding.fingerprint: finding.severity for finding in run.findings}
+    running = True
+    while running:
+        time.sleep(POLL_S)
+        run.refresh()
+        running = run.state == "running"  # seen before what is read: nothing is missed
+        for finding in run.findings:
+            if _is_news(finding, told) and not (baseline and baseline.holds(finding)):
+                told[finding.fingerprint] = finding.severity
+                click.echo(text.live_line(finding, style), color=True)
+    summary = summarize(run, explains, baseline=baseline)
+    click.echo(f"\n{text.verdict(summary, style)}", color=True)
+    return summary
+
+
+def _is_news(finding: Finding, told: Mapping[str, Severity]) -> bool:
+    """Whether a finding was not told yet, or is more severe than it was."""
+    before = told.get(finding.fingerprint)
+    return before is None or finding.severity.rank < before.rank
