@@ -161,6 +161,7 @@ def test_windows_equal_a_naive_model(
             assert str(got) == str(values[-keep:])
             assert series.total == len(values)
             assert str(series.first) == str(values[0][1])
+            assert str(series.early_S.tolist()) == str([value for _, value in values[:10]])
 
 
 @given(jobs(), st.integers(0, 12))
@@ -182,6 +183,8 @@ def test_a_rewound_builder_is_as_if_the_steps_had_not_been(
     assert {(s.name, s.mode): s.total for s in a.series if s.total} == {
         (s.name, s.mode): s.total for s in b.series
     }
+    early = [{(s.name, s.mode): str(s.early_S) for s in w.series if s.total} for w in (a, b)]
+    assert early[0] == early[1]
 
 
 def test_inactive_units_have_rows_only_where_they_were_sampled() -> None:

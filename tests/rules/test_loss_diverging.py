@@ -6,8 +6,12 @@ from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.records import Scalar, StepRecord
+from mothtrap.core.steps import StepKey
 from mothtrap.core.window import Series
+from mothtrap.monitor.monitor import Monitor
 from mothtrap.rules.loss_diverging import LossDiverging
+from mothtrap.statistics.summary import WIDTH
 
 N = 300
 FALLING = 2.3 * np.exp(-np.arange(N) / 40) + 0.1 + noise(N, scale=0.02)
@@ -95,3 +99,58 @@ def test_does_not_apply_to_a_critic_without_bounds() -> None:
 def test_cannot_judge_a_few_steps() -> None:
     with pytest.raises(NotEnoughData):
         check(loss([1.0, 2.0, 3.0]))
+
+
+BUMPY = np.concatenate([np.geomspace(0.03, 0.0017, 400), 0.038 + noise(100, scale=0.01)])
+
+
+def test_a_rise_that_is_tiny_beside_what_was_gained_is_none() -> None:
+    whole = np.concatenate([np.geomspace(1.57, 0.0017, 200), 0.038 + noise(100, scale=0.01)])
+    assert check(loss(whole)) == []
+    assert check(loss(BUMPY, total=1254, early=[1.57] * 10)) == []
+
+
+def test_the_same_rise_is_one_where_it_is_all_that_was_gained() -> None:
+    assert check(loss(BUMPY, total=1254, early=[0.03] * 10)) != []
+
+
+def judged(values: np.ndarray) -> Finding:
+    """What a monitor that sees the losses come, and some windows of them, has to say."""
+    monitor = Monitor([LossDiverging()], every=20, clock=lambda: 0.0)
+    for step, value in enumerate(values):
+        monitor.feed(
+            StepRecord(
+                key=StepKey(step=step, mode_step=step),
+                wall_s=float(step),
+                tensor_T=np.empty(0, np.uint32),
+                summary_TF=np.empty((0, WIDTH)),
+                scalars=(Scalar("loss", LOSS, float(value)),),
+            )
+        )
+    monitor.finish()
+    [finding] = monitor.findings
+    return finding
+
+
+RISEN = np.concatenate([FALLING[:200], 2.4 + noise(150, scale=0.1)])
+
+
+def test_has_passed_when_the_loss_came_back() -> None:
+    finding = judged(np.concatenate([RISEN, 2.3 * np.exp(-np.arange(300) / 40) + 0.1]))
+    assert finding.severity is Severity.INFO
+    assert "this had passed by step" in finding.message
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.8])
+def test_has_not_passed_when_it_left_the_window(scale: float) -> None:
+    finding = judged(np.concatenate([RISEN, np.abs(2.4 + noise(900, scale=scale))]))
+    assert finding.severity is Severity.ERROR
+    assert abs(finding.step - 200) <= 5
+
+
+def test_has_not_passed_when_another_loss_is_low() -> None:
+    both = loss(RISEN[:280]), loss(np.full(280, 0.1), of="other.py:1")
+    assert check(*both) != []
+    falling = np.concatenate([RISEN, np.linspace(2.4, 1.4, 50)])
+    with pytest.raises(NotEnoughData, match="too early"):
+        check(loss(falling), loss(np.full(400, 0.1), of="other.py:1"))

@@ -25,6 +25,7 @@ def series(
     location: str | None = None,
     optimizers: tuple[str, ...] = (),
     total: int | None = None,
+    early: Sequence[float] = (),
 ) -> Series:
     """A scalar; by default one value for each step from 0."""
     values_S = np.asarray(values, dtype=np.float64)
@@ -37,6 +38,7 @@ def series(
         location=location,
         optimizers=optimizers,
         total=len(values_S) if total is None else total,
+        early_S=np.asarray(early, dtype=np.float64),
     )
 
 
@@ -48,6 +50,7 @@ def loss(
     steps: Sequence[int] | np.ndarray | None = None,
     mode: Mode = Mode.TRAIN,
     total: int | None = None,
+    early: Sequence[float] = (),
 ) -> Series:
     """A loss series, located where its label says."""
     return series(
@@ -59,6 +62,7 @@ def loss(
         location=of,
         optimizers=optimizers,
         total=total,
+        early=early,
     )
 
 

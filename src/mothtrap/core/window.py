@@ -23,13 +23,17 @@ Bools = npt.NDArray[np.bool_]
 ObservationT = TypeVar("ObservationT", bound=Observation)
 T = TypeVar("T")
 
+EARLY_VALUES = 10
+"""Values from the start of the run that a series shows for good: a level needs several."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Series:
     """One scalar over steps: `values_S` may hold NaN and Inf, as they were captured.
 
     `total` counts the values since the start of the run, also those that have left
-    the window. `first` is the first value of the run.
+    the window. `first` is the first value of the run, `early_S` are its first values, at
+    most `EARLY_VALUES`; NaN and empty where the beginning is not known.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Series:
     optimizers: tuple[str, ...] = ()
     total: int = 0
     first: float = math.nan
+    early_S: Floats = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return len(self.steps_S)

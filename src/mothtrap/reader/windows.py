@@ -20,7 +20,7 @@ from mothtrap.core.observations import (
 )
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.core.window import Matrix, Series, Window
+from mothtrap.core.window import EARLY_VALUES, Matrix, Series, Window
 from mothtrap.reader.columns import Column
 from mothtrap.reader.matrices import Group, groups
 
@@ -164,7 +164,8 @@ class WindowBuilder:
             location=about.location if about else None,
             optimizers=about.optimizers if about else (),
             total=buffer.total,
-            first=buffer.first,
+            first=buffer.early[0] if buffer.early else math.nan,
+            early_S=np.array(buffer.early),
         )
 
     def _matrices(self) -> list[Matrix]:
@@ -183,17 +184,17 @@ def is_step(
 
 
 class _SeriesBuffer:
-    __slots__ = ("first", "steps", "total", "values")
+    __slots__ = ("early", "steps", "total", "values")
 
     def __init__(self, keep: int) -> None:
         self.steps = Column(keep, np.int64)
         self.values = Column(keep, np.float64)
         self.total = 0
-        self.first = math.nan
+        self.early: list[float] = []
 
     def append(self, step: int, value: float) -> None:
-        if not self.total:
-            self.first = value
+        if self.total < EARLY_VALUES:
+            self.early.append(value)
         self.steps.append(step)
         self.values.append(value)
         self.total += 1
@@ -201,6 +202,7 @@ class _SeriesBuffer:
     def rewind(self, step: int) -> None:
         before = int(np.count_nonzero(self.steps.view() < step))
         self.total -= len(self.steps.view()) - before
+        del self.early[self.total :]
         self.steps.forget(before)
         self.values.forget(before)
 

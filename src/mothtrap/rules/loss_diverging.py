@@ -17,6 +17,7 @@ from mothtrap.rules._losses import (
     finite_part,
     has_players,
     judge_series,
+    loss_series,
     require_scale,
 )
 from mothtrap.rules._onset import rise_begins
@@ -46,8 +47,10 @@ class LossDiverging(Rule):
 
     Stays quiet:
         Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
-        a change of data after which the loss falls again. Losses that are negative or
-        change sign (WGAN, policy gradients). Losses of a GAN get at most a warning.
+        a rise that is small beside what the run has gained since its first steps, a change
+        of data after which the loss falls again. Losses that are negative or change sign
+        (WGAN, policy gradients). Losses of a GAN get at most a warning. It passes when the
+        loss comes back later.
 
     What to do:
         - Lower the learning rate, e.g. by 10, or warm it up.
@@ -74,6 +77,7 @@ class LossDiverging(Rule):
         "loss_spike",
         "overtraining",
     )
+    passes = True
 
     runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")
     runaway_steps: int = threshold(5, unit="steps running", source="chosen by hand")
@@ -86,7 +90,11 @@ class LossDiverging(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Judge every loss series."""
         game = has_players(window)
-        return judge_series(self, window, lambda series: self._judge(series, game))
+        found = judge_series(self, window, lambda series: self._judge(series, game))
+        if not found:
+            for series in loss_series(window):
+                self._require_low(series)
+        return found
 
     def _judge(self, series: Series, game: bool) -> Judgement | None:
         _, loss_S = finite_part(series)
@@ -94,7 +102,7 @@ class LossDiverging(Rule):
         broke = len(loss_S) < len(series) and not np.isfinite(series.values_S[-1])
         if len(loss_S) < 3 or (len(loss_S) < START_STEPS and not broke):
             raise NotEnoughData(f"{len(loss_S)} losses were seen, {START_STEPS} are needed")
-        start = _start_level(loss_S)
+        start = _start_level(series, loss_S)
         if start <= 0:
             return None  # multiples of 0 mean nothing
         return (
@@ -146,6 +154,25 @@ class LossDiverging(Rule):
         severity = Severity.ERROR if lost >= self.lost_share else Severity.WARNING
         return self._judgement(series, loss_S, best, best + 0.25 * gained, game, severity)
 
+    def _require_low(self, series: Series) -> None:
+        """Raise NotEnoughData where a loss is so high that an earlier finding may still hold."""
+        _, loss_S = finite_part(series)
+        if len(loss_S) and loss_S.min() < 0:
+            return  # a loss without a scale was never judged
+        if not np.isfinite(series.values_S[-1]):
+            raise NotEnoughData("the newest loss is not finite")
+        start = _start_level(series, loss_S)
+        level = float(np.quantile(loss_S[-self.lasting_steps :], 0.25))
+        if series.total > len(series):
+            # What the best was may have left the window: half of the start is above it.
+            high = 0.5 * start
+        else:
+            best = float(block_medians(loss_S, 20).min(initial=start))
+            gained = start - best
+            high = best + 0.5 * gained if gained >= 0.3 * start else 1.5 * start
+        if level > high > 0:
+            raise NotEnoughData(f"the loss is at {level:.4g}: it is too early to say more")
+
     def _judgement(
         self,
         series: Series,
@@ -169,7 +196,7 @@ class LossDiverging(Rule):
             count=len(loss_S) - onset,
             message=(
                 f"the loss has risen to {value:.4g} from {level:.4g} "
-                f"({value / level:.3g}x) and does not come back"
+                f"({value / level:.3g}x) and had not come back by step {steps_S[-1]}"
             ),
             evidence={
                 "value": value,
@@ -180,11 +207,19 @@ class LossDiverging(Rule):
         )
 
 
-def _start_level(loss_S: Floats) -> float:
-    """Return the level of the beginning; early growth must not raise it."""
+def _start_level(series: Series, loss_S: Floats) -> float:
+    """Return the level of the beginning: of the run, or of the window if that is higher."""
     count = START_STEPS if len(loss_S) >= 3 * START_STEPS else 3
-    first = loss_S[:count]
-    return float(min(np.median(first), max(loss_S[0], np.min(first))))
+    level = _beginning(loss_S[:count])
+    early_S = series.early_S[np.isfinite(series.early_S)]
+    if series.total > len(series) and len(early_S):
+        level = max(level, _beginning(early_S))
+    return level
+
+
+def _beginning(first_S: Floats) -> float:
+    """Return the level of the first losses; growth among them must not raise it."""
+    return float(min(np.median(first_S), max(first_S[0], np.min(first_S))))
 
 
 def _smooth(loss_S: Floats) -> Floats:
