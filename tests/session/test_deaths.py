@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
+import select
 import socket
+import threading
 
 import pytest
 from tests.session.children import reading_children, wait_until
@@ -56,3 +59,22 @@ def test_workers_of_other_hosts_and_those_gone_are_not_watched() -> None:
     deaths.expect(started(0, child.pid))
     assert not deaths._rank_of
     deaths.close()
+
+
+def test_where_the_system_refuses_nobody_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError(28, "no space left")
+
+    handles = len(os.listdir("/proc/self/fd"))
+    for owner, name in ((os, "pipe"), (threading.Thread, "start"), (select, "epoll")):
+        deaths = Deaths()
+        with monkeypatch.context() as patched, reading_children(1) as (child,):
+            patched.setattr(owner, name, refuses)
+            deaths.expect(started(0, child.pid))
+            patched.undo()
+            assert deaths.order(0) == deaths.order(1) == 0
+            deaths.forget()
+            deaths.close()
+            deaths.close()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= handles

@@ -31,8 +31,12 @@ class Deaths:
             return
         with suppress(OSError), self._lock:  # it has ended already, or the kernel is too old
             handle = os.pidfd_open(started.pid)
+            try:
+                self._watching().register(handle, select.EPOLLIN)
+            except BaseException:
+                os.close(handle)
+                raise
             self._rank_of[handle] = started.rank
-            self._watching().register(handle, select.EPOLLIN)
 
     def order(self, rank: int) -> int:
         """The place of a worker among the dead; one whose end nobody saw comes last."""
@@ -47,42 +51,52 @@ class Deaths:
 
     def close(self) -> None:
         """Watch nobody any more; the order seen stays."""
-        if self._thread is None:
-            return
-        os.write(self._waker, b".")
-        self._thread.join()
-        self._let_all_go()
-        self._watching().close()
-        os.close(self._wake)
-        os.close(self._waker)
+        thread, self._thread = self._thread, None
+        if thread is not None and self._poll is not None:
+            os.write(self._waker, b".")
+            thread.join()
+            self._let_all_go()
+            self._poll.close()
+            os.close(self._wake)
+            os.close(self._waker)
 
     def _watching(self) -> select.epoll:
+        """What is waited at; raises OSError where none can be had."""
         if self._poll is None:
-            self._poll = select.epoll()
-            self._wake, self._waker = os.pipe()
-            self._poll.register(self._wake, select.EPOLLIN)
-            self._thread = threading.Thread(target=self._watch, name="mothtrap deaths", daemon=True)
-            self._thread.start()
+            poll = select.epoll()
+            wake, waker = os.pipe()
+            name = "mothtrap deaths"
+            thread = threading.Thread(target=self._watch, args=(poll, wake), name=name, daemon=True)
+            try:
+                poll.register(wake, select.EPOLLIN)
+                thread.start()
+            except (OSError, RuntimeError) as err:  # no more threads
+                os.close(wake)
+                os.close(waker)
+                raise OSError(str(err)) from err
+            self._poll, self._thread, self._wake, self._waker = poll, thread, wake, waker
         return self._poll
 
-    def _watch(self) -> None:
-        poll = self._watching()
-        while True:
-            found = [handle for handle, _ in poll.poll()]
+    def _watch(self, poll: select.epoll, wake: int) -> None:
+        ended = False
+        while not ended:
+            poll.poll()
             with self._lock:
+                # Asked again: a number that was free meanwhile may be that of another worker.
+                found = [handle for handle, _ in poll.poll(0)]
                 place = len(self._order)  # the same for all that are found dead together
                 for handle in found:
                     if handle in self._rank_of:
                         self._order.setdefault(self._rank_of[handle], place)
-                        self._let_go(handle)
-            if self._wake in found:
-                return
+                        self._let_go(poll, handle)
+            ended = wake in found
 
     def _let_all_go(self) -> None:
         for handle in list(self._rank_of):
-            self._let_go(handle)
+            if self._poll is not None:
+                self._let_go(self._poll, handle)
 
-    def _let_go(self, handle: int) -> None:
-        self._watching().unregister(handle)
+    def _let_go(self, poll: select.epoll, handle: int) -> None:
+        poll.unregister(handle)
         del self._rank_of[handle]
         os.close(handle)

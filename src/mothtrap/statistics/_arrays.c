@@ -26,8 +26,9 @@
 #define SQUARE_LANES 64
 #define LANES 16 /* of each of the seven columns: more do not fit into registers */
 #define BLOCK 2048 /* elements whose magnitudes are added in float32: 128 a lane */
-#define HELD_BYTES (1 << 26) /* a shorter look, some milliseconds, keeps the interpreter, as an
-operation of a framework does: who gives it up may wait longer to have it back */
+/* A shorter look, some milliseconds, keeps the interpreter, as an operation of a framework
+ * does: who gives it up may wait longer to have it back. */
+#define UNSHARED_BYTES (1 << 26)
 
 enum kind { FLOAT32 = 0, BFLOAT16 = 1, KINDS };
 static const int64_t element_bytes[KINDS] = {4, 2};
@@ -170,7 +171,7 @@ static PyObject *reduce(PyObject *args, int whole)
     }
     if (!good) {
         PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
-    } else if (bytes < HELD_BYTES) {
+    } else if (bytes < UNSHARED_BYTES) {
         look(array, many, rows.buf, whole);
     } else {
         Py_BEGIN_ALLOW_THREADS
@@ -194,7 +195,7 @@ static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *ta
         PyErr_SetString(PyExc_ValueError, "the target has another number of bytes");
         return NULL;
     }
-    if (size < HELD_BYTES) {
+    if (size < UNSHARED_BYTES) {
         memcpy(target->buf, source, size);
     } else {
         Py_BEGIN_ALLOW_THREADS

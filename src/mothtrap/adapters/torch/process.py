@@ -68,16 +68,20 @@ class ProcessWitness:
         `_call_impl` that it finds in place when it is loaded.
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
-        straight = self.tracer.forwards.straight
+        straight = self.tracer.forwards.straight_way()
         is_compiling = torch.compiler.is_compiling
 
         def observe(original: Function) -> Function:
-            @unseen
-            def observed(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                told = entered(self, args, kwargs)
-                output = None
+            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(self, *args, **kwargs)
+                told, output = False, None
                 try:
-                    output = original(self, *args, **kwargs)
+                    if straight is not None and straight.passes(self):
+                        output = straight(original, self, *args, **kwargs)
+                    else:
+                        told = entered(self, args, kwargs)
+                        output = original(self, *args, **kwargs)
                 except BaseException as err:
                     drop_own_frame(err)
                     raise
@@ -85,17 +89,6 @@ class ProcessWitness:
                     if told:
                         left(self, output)
                 return output
-
-            straight_or_observed = straight.before(original, observed)
-
-            def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
-                    return original(self, *args, **kwargs)
-                try:
-                    return straight_or_observed(self, *args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
 
             return call
 
@@ -166,7 +159,7 @@ class ProcessWitness:
 
     def _hook_backward(self) -> None:
         tracer = self.tracer
-        observe_all = tracer.forwards.straight.close  # it may run modules again
+        observe_all = tracer.forwards.observe_all  # a backward may run modules again
 
         def backward(original: Function) -> Function:
             def backward(*args: Any, **kwargs: Any) -> Any:

@@ -18,11 +18,11 @@ import torch
 
 from mothtrap.statistics import built
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+from mothtrap.statistics.torch.in_place import PLAIN
 
 Integers = npt.NDArray[np.int64]
 
 _KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
-_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _COLUMNS: Final = [
     COLUMN[name] for name in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
 ]
@@ -42,13 +42,14 @@ def places(tensors: Sequence[torch.Tensor]) -> Integers:
     """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
 
     Args:
-        tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
-            lies; all of them, where the compiled part was not built.
+        tensors: of any type, without a lazy sign where more than the norm is asked for. The
+            kind is -1 of one that is empty or cannot be read where it lies, and of all where
+            the compiled part was not built.
     """
     places_T3 = np.full((len(tensors), 3), -1)
     if built.arrays is not None:
         dtypes = tuple(_KINDS)
-        built.arrays.places([*tensors], _PLAIN, dtypes, torch.strided, places_T3)
+        built.arrays.places([*tensors], PLAIN, dtypes, torch.strided, places_T3)
     return places_T3
 
 

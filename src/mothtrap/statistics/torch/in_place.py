@@ -13,7 +13,8 @@ Bytes = npt.NDArray[np.uint8]
 
 GLIMPSES: Final = 32
 """Places of a tensor that are looked at to see whether it was written to. Chosen by hand."""
-_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+"""Types whose tensors have no ways of their own."""
 
 
 def lies_in_place(tensor: torch.Tensor) -> bool:
@@ -22,7 +23,7 @@ def lies_in_place(tensor: torch.Tensor) -> bool:
     Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
     """
     return (
-        type(tensor) in _PLAIN
+        type(tensor) in PLAIN
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.is_contiguous()

@@ -1,126 +1,171 @@
 /* The way of a module's call through us where nobody wants more than to have its output.
  *
  * A model calls hundreds of modules in a step, each when its code has left the caches: what
- * Python does around a call costs tens of microseconds there, and this one or two.
+ * Python does around a call costs tens of microseconds there, and this a few.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
+#define MOST (1 << 16) /* outputs that are noted of one forward */
+
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *original, *observed, *odd;
-    PyObject *tensor, *strided, *transforms;
-    PyObject *passed; /* list of (weak reference to a module, output or weak reference to it) */
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing;
+    PyObject *noted; /* list of (reference to a module, reference to its output, values) */
+    PyObject *last; /* weak reference to the output that came last, or None */
+    PyObject *root; /* borrowed, and only compared */
     unsigned long thread; /* of which calls pass; 0 = none do */
+    unsigned long opening; /* counts openings and closings */
     int keeps;
-    Py_ssize_t left_bytes;
+    Py_ssize_t room;
 } Passage;
 
-static PyObject *layout_name, *nbytes_name;
+static PyObject *layout_name, *nbytes_name, *is_nested_name, *modules_name;
 
-/* A new reference, or NULL without an exception where there is no such attribute. */
-static PyObject *attribute(PyObject *owner, PyObject *name)
+/* After a failed call: 0 where it is of no consequence, -1 where the user is to have it. */
+static int let_go(void)
 {
-    PyObject *found = PyObject_GetAttr(owner, name);
-    if (found == NULL)
-        PyErr_Clear();
-    return found;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyErr_Clear();
+    return 0;
 }
 
-static int refers_to(PyObject *kept, PyObject *output)
+/* Whether a call or attribute, whose new reference is given, was a certain object. */
+static int was(PyObject *found, PyObject *expected)
 {
-    if (kept == output)
-        return 1;
-    if (!PyWeakref_Check(kept))
+    Py_XDECREF(found);
+    return found == NULL ? let_go() : found == expected;
+}
+
+static int refers_to(PyObject *reference, PyObject *output)
+{
+    if (reference == NULL || !PyWeakref_Check(reference))
         return 0;
 #if PY_VERSION_HEX >= 0x030D0000
     PyObject *found = NULL;
-    if (PyWeakref_GetRef(kept, &found) < 0)
-        PyErr_Clear();
+    if (PyWeakref_GetRef(reference, &found) < 0)
+        return let_go();
     Py_XDECREF(found);
     return found == output;
 #else
-    return PyWeakref_GetObject(kept) == output;
+    return PyWeakref_GetObject(reference) == output;
 #endif
+}
+
+/* Whether a container merely returns what its last child returned. */
+static int is_handed_on(Passage *self, PyObject *module, PyObject *output)
+{
+    int same = refers_to(self->last, output);
+    if (same <= 0)
+        return same;
+    PyObject *parts = PyObject_GetAttr(module, modules_name);
+    int has_parts = parts == NULL ? let_go() : PyObject_IsTrue(parts);
+    Py_XDECREF(parts);
+    return has_parts;
 }
 
 /* Whether there is room for the values of a tensor, and they can be kept. */
 static int is_kept(Passage *self, PyObject *output)
 {
-    PyObject *layout = attribute(output, layout_name);
-    Py_XDECREF(layout);
-    if (layout != self->strided)
-        return 0;
-    PyObject *size = attribute(output, nbytes_name);
+    int plain = was(PyObject_GetAttr(output, layout_name), self->strided);
+    if (plain <= 0)
+        return plain;
+    PyObject *size = PyObject_GetAttr(output, nbytes_name);
     Py_ssize_t nbytes = size == NULL ? -1 : PyLong_AsSsize_t(size);
     Py_XDECREF(size);
     if (nbytes < 0)
-        PyErr_Clear();
-    if (nbytes < 0 || nbytes > self->left_bytes)
+        return let_go();
+    if (nbytes > self->room)
         return 0;
-    PyObject *transform = PyObject_CallNoArgs(self->transforms);
-    if (transform == NULL)
-        PyErr_Clear();
-    Py_XDECREF(transform);
-    if (transform != Py_None)
-        return 0;
-    self->left_bytes -= nbytes;
-    return 1;
+    plain = was(PyObject_GetAttr(output, is_nested_name), Py_False);
+    if (plain > 0)
+        plain = was(PyObject_CallNoArgs(self->transforms), Py_None);
+    if (plain > 0)
+        self->room -= nbytes;
+    return plain;
 }
 
-/* Note an output; what goes wrong in that is no failure of the call. */
-static void note(Passage *self, PyObject *module, PyObject *output)
+/* Note an output: 0, or -1 with an exception that is the user's. */
+static int note(Passage *self, PyObject *module, PyObject *output)
 {
-    Py_ssize_t count = PyList_GET_SIZE(self->passed);
-    PyObject *last = count ? PyTuple_GET_ITEM(PyList_GET_ITEM(self->passed, count - 1), 1) : NULL;
-    PyObject *kept;
-    if (last != NULL && refers_to(last, output))
-        kept = Py_NewRef(last);
-    else
-        kept = is_kept(self, output) ? Py_NewRef(output) : PyWeakref_NewRef(output, NULL);
-    PyObject *reference = kept == NULL ? NULL : PyWeakref_NewRef(module, NULL);
-    PyObject *entry = reference == NULL ? NULL : PyTuple_Pack(2, reference, kept);
-    if (entry == NULL || PyList_Append(self->passed, entry) < 0)
-        PyErr_Clear();
+    if (PyList_GET_SIZE(self->noted) >= MOST)
+        return 0;
+    int handed_on = is_handed_on(self, module, output);
+    if (handed_on)
+        return handed_on < 0 ? -1 : 0;
+    int kept = is_kept(self, output);
+    if (kept < 0)
+        return -1;
+    /* Now, and without its graph: later the caller may be traced or transformed. */
+    PyObject *values = kept ? PyObject_CallOneArg(self->detach, output) : Py_NewRef(Py_None);
+    PyObject *of = values == NULL ? NULL : PyWeakref_NewRef(module, NULL);
+    PyObject *reference = of == NULL ? NULL : PyWeakref_NewRef(output, NULL);
+    PyObject *entry = reference == NULL ? NULL : PyTuple_Pack(3, of, reference, values);
+    int done = entry == NULL ? -1 : PyList_Append(self->noted, entry);
+    if (done == 0)
+        Py_XSETREF(self->last, Py_NewRef(reference));
     Py_XDECREF(entry);
     Py_XDECREF(reference);
-    Py_XDECREF(kept);
+    Py_XDECREF(of);
+    Py_XDECREF(values);
+    return done < 0 ? let_go() : 0;
 }
 
-static PyObject *call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
+/* What came back from a part: note it, or tell of it; -1 with an exception of the user's. */
+static int take_in(Passage *self, PyObject *module, PyObject *output, unsigned long opening)
+{
+    int untraced = was(PyObject_CallNoArgs(self->tracing), Py_None);
+    if (untraced <= 0)
+        return untraced;
+    if (self->opening == opening && (PyObject *)Py_TYPE(output) == self->tensor)
+        return note(self, module, output);
+    PyObject *told = PyObject_CallFunctionObjArgs(self->tell, module, output, NULL);
+    Py_XDECREF(told);
+    return told == NULL ? -1 : 0;
+}
+
+static PyObject *pass(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     Passage *self = (Passage *)callable;
-    if (self->thread == 0 || self->thread != PyThread_get_thread_ident())
-        return PyObject_Vectorcall(self->observed, args, nargsf, names);
-    PyObject *output = PyObject_Vectorcall(self->original, args, nargsf, names);
-    if (output == NULL || !self->keeps || PyVectorcall_NARGS(nargsf) < 1)
-        return output;
-    if (self->thread == 0) /* observation has begun meanwhile */
-        return output;
-    if ((PyObject *)Py_TYPE(output) == self->tensor) {
-        note(self, args[0], output);
-        return output;
-    }
-    PyObject *told = PyObject_CallFunctionObjArgs(self->odd, args[0], output, NULL);
-    if (told == NULL) {
-        Py_DECREF(output);
+    Py_ssize_t many = PyVectorcall_NARGS(nargsf);
+    if (many < 2) {
+        PyErr_SetString(PyExc_TypeError, "a method and its module are needed");
         return NULL;
     }
-    Py_DECREF(told);
+    unsigned long opening = self->opening;
+    int keeps = self->keeps;
+    PyObject *output = PyObject_Vectorcall(args[0], args + 1, many - 1, names);
+    if (output != NULL && keeps && take_in(self, args[1], output, opening) < 0)
+        Py_CLEAR(output);
     return output;
 }
 
-static PyObject *begin(Passage *self, PyObject *args)
+static PyObject *passes(Passage *self, PyObject *module)
 {
+    int open = self->thread != 0 && self->thread == PyThread_get_thread_ident();
+    return PyBool_FromLong(open && module != self->root);
+}
+
+static PyObject *open_way(Passage *self, PyObject *args)
+{
+    PyObject *root, *last;
     int keeps;
     Py_ssize_t room;
-    if (!PyArg_ParseTuple(args, "pn", &keeps, &room))
+    if (!PyArg_ParseTuple(args, "OpnO", &root, &keeps, &room, &last))
         return NULL;
+    PyObject *empty = PyList_New(0);
+    if (empty == NULL)
+        return NULL;
+    Py_XSETREF(self->noted, empty);
+    Py_XSETREF(self->last, Py_NewRef(last));
+    self->root = root;
     self->keeps = keeps;
-    self->left_bytes = room;
+    self->room = room;
+    self->opening++;
     self->thread = PyThread_get_thread_ident();
     Py_RETURN_NONE;
 }
@@ -130,94 +175,103 @@ static PyObject *take(Passage *self, PyObject *Py_UNUSED(args))
     PyObject *empty = PyList_New(0);
     if (empty == NULL)
         return NULL;
-    PyObject *passed = self->passed;
-    self->passed = empty;
-    return passed;
+    PyObject *noted = self->noted;
+    self->noted = empty;
+    return noted;
 }
 
-static PyObject *end(Passage *self, PyObject *Py_UNUSED(args))
+static PyObject *close_way(Passage *self, PyObject *Py_UNUSED(args))
 {
+    if (self->thread != 0)
+        self->opening++;
     self->thread = 0;
     return take(self, NULL);
 }
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-    PyObject *original, *observed, *odd, *tensor, *strided, *transforms;
-    static char *words[] = {"original", "observed", "odd", "tensor", "strided", "transforms", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOO", words, &original, &observed, &odd,
-                                     &tensor, &strided, &transforms))
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing;
+    static char *words[] = {"tell", "tensor", "strided", "detach", "transforms", "tracing", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOO", words, &tell, &tensor, &strided,
+                                     &detach, &transforms, &tracing))
         return NULL;
-    Passage *self = (Passage *)type->tp_alloc(type, 0);
-    if (self == NULL)
-        return NULL;
-    self->vectorcall = call;
-    self->original = Py_NewRef(original);
-    self->observed = Py_NewRef(observed);
-    self->odd = Py_NewRef(odd);
-    self->tensor = Py_NewRef(tensor);
-    self->strided = Py_NewRef(strided);
-    self->transforms = Py_NewRef(transforms);
-    self->passed = PyList_New(0);
-    if (self->passed == NULL) {
-        Py_DECREF(self);
+    PyObject *noted = PyList_New(0);
+    Passage *self = noted == NULL ? NULL : (Passage *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_XDECREF(noted);
         return NULL;
     }
+    self->vectorcall = pass;
+    self->tell = Py_NewRef(tell);
+    self->tensor = Py_NewRef(tensor);
+    self->strided = Py_NewRef(strided);
+    self->detach = Py_NewRef(detach);
+    self->transforms = Py_NewRef(transforms);
+    self->tracing = Py_NewRef(tracing);
+    self->noted = noted;
     return (PyObject *)self;
 }
 
 static int traverse(Passage *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(self->original);
-    Py_VISIT(self->observed);
-    Py_VISIT(self->odd);
+    Py_VISIT(self->tell);
     Py_VISIT(self->tensor);
     Py_VISIT(self->strided);
+    Py_VISIT(self->detach);
     Py_VISIT(self->transforms);
-    Py_VISIT(self->passed);
+    Py_VISIT(self->tracing);
+    Py_VISIT(self->noted);
+    Py_VISIT(self->last);
     return 0;
 }
 
 static int clear(Passage *self)
 {
-    Py_CLEAR(self->original);
-    Py_CLEAR(self->observed);
-    Py_CLEAR(self->odd);
+    Py_CLEAR(self->tell);
     Py_CLEAR(self->tensor);
     Py_CLEAR(self->strided);
+    Py_CLEAR(self->detach);
     Py_CLEAR(self->transforms);
-    Py_CLEAR(self->passed);
+    Py_CLEAR(self->tracing);
+    Py_CLEAR(self->noted);
+    Py_CLEAR(self->last);
     return 0;
 }
 
 static void dealloc(Passage *self)
 {
+    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     clear(self);
-    PyTypeObject *type = Py_TYPE(self);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);
 }
 
 static PyMethodDef methods[] = {
-    {"begin", (PyCFunction)begin, METH_VARARGS,
-     "begin(keeps, room): let calls of this thread pass; note their outputs if keeps,\n"
-     "and hold as many bytes of values as there is room for."},
+    {"passes", (PyCFunction)passes, METH_O,
+     "passes(module): whether a call of it, now and in this thread, goes straight."},
+    {"open", (PyCFunction)open_way, METH_VARARGS,
+     "open(root, keeps, room, last): let calls of this thread pass, but for those of root.\n\n"
+     "keeps: outputs are noted. room: bytes of values that are held. last: weak reference to\n"
+     "the output that came last, or None."},
     {"take", (PyCFunction)take, METH_NOARGS, "take(): return what was noted, and forget it."},
-    {"end", (PyCFunction)end, METH_NOARGS, "end(): observe calls again; returns take()."},
+    {"close", (PyCFunction)close_way, METH_NOARGS, "close(): observe calls again; see take()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Passage, vectorcall), READONLY, NULL},
+    {"room", T_PYSSIZET, offsetof(Passage, room), 0, "Bytes of values that are still held."},
+    {"last", T_OBJECT, offsetof(Passage, last), 0, "Weak reference to the last output."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,
-     "Calls `original` with what passes, and `observed` with all else.\n\n"
-     "An output that is no `tensor` is told to `odd(module, output)`."},
+     "passage(method, module, ...) calls a method of a module, and notes what it returns.\n\n"
+     "What is no `tensor`, or comes back after the way was closed, is told by\n"
+     "`tell(module, output)`."},
     {Py_tp_new, make},
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},
@@ -242,11 +296,14 @@ PyMODINIT_FUNC PyInit__passage(void)
 {
     layout_name = PyUnicode_InternFromString("layout");
     nbytes_name = PyUnicode_InternFromString("nbytes");
+    is_nested_name = PyUnicode_InternFromString("is_nested");
+    modules_name = PyUnicode_InternFromString("_modules");
+    if (!layout_name || !nbytes_name || !is_nested_name || !modules_name)
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
-    PyObject *type = PyType_FromSpec(&spec);
-    if (layout_name == NULL || nbytes_name == NULL || module == NULL || type == NULL)
-        return NULL;
-    if (PyModule_AddObject(module, "Passage", type) < 0)
-        return NULL;
+    PyObject *type = module == NULL ? NULL : PyType_FromSpec(&spec);
+    if (type == NULL || PyModule_AddObjectRef(module, "Passage", type) < 0)
+        Py_CLEAR(module);
+    Py_XDECREF(type);
     return module;
 }

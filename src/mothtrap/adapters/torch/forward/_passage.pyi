@@ -5,21 +5,26 @@ from typing import Any
 import torch
 from torch import nn
 
+_Entry = tuple[weakref.ref[nn.Module], weakref.ref[torch.Tensor], torch.Tensor | None]
+
 class Passage:
+    room: int
+    last: weakref.ref[torch.Tensor] | None
     def __init__(
         self,
-        original: Callable[..., Any],
-        observed: Callable[..., Any],
-        odd: Callable[[nn.Module, Any], None],
+        tell: Callable[[nn.Module, Any], None],
         tensor: type,
         strided: torch.layout,
+        detach: Callable[[torch.Tensor], torch.Tensor],
         transforms: Callable[[], object],
+        tracing: Callable[[], object],
     ) -> None: ...
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def begin(self, keeps: bool, room: int) -> None: ...
-    def take(
-        self,
-    ) -> list[tuple[weakref.ref[nn.Module], torch.Tensor | weakref.ref[torch.Tensor]]]: ...
-    def end(
-        self,
-    ) -> list[tuple[weakref.ref[nn.Module], torch.Tensor | weakref.ref[torch.Tensor]]]: ...
+    def __call__(
+        self, method: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any
+    ) -> Any: ...
+    def passes(self, module: nn.Module) -> bool: ...
+    def open(
+        self, root: nn.Module, keeps: bool, room: int, last: weakref.ref[torch.Tensor] | None
+    ) -> None: ...
+    def take(self) -> list[_Entry]: ...
+    def close(self) -> list[_Entry]: ...

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
-from mothtrap.adapters.torch.forward.passage import Passed, StraightWay
+from mothtrap.adapters.torch.forward.passage import Noted, passage
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
@@ -36,6 +36,7 @@ from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward._passage import Passage
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 
@@ -55,7 +56,6 @@ class ForwardWatch:
         narrow: outputs and gradients in half precision.
         looks: looks at whole forwards now and then.
         held: outputs of the latest train forward.
-        straight: the way of calls of which only the outputs are wanted.
         inputs: looks at what models are called with, and at loaders.
         recording: keeps what the steps are fed with.
         attributes: of modules, as they were before the forwards of a step.
@@ -84,7 +84,7 @@ class ForwardWatch:
         self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
-        self.straight = StraightWay(self._hand_on, self._odd)
+        self._straight: Passage | None = None
         self.inputs = InputWatch(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
         self.attributes = Attributes(KnownObjects(job.book, optimizers))
@@ -94,7 +94,7 @@ class ForwardWatch:
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        self.straight.close()
+        self.observe_all()
         self.calls.new_step()
         self.attributes.new_step()
         self._look_up_calls()
@@ -145,7 +145,7 @@ class ForwardWatch:
 
     def left(self, module: nn.Module, output: Any) -> None:
         """A forward returned; None while its exception is on its way."""
-        self.straight.close()
+        self.observe_all()
         running, number = self._running, id(module)
         if running and running[-1] == number:
             running.pop()
@@ -174,14 +174,29 @@ class ForwardWatch:
         if module._parameters:
             self._before_it = weakref.ref(module)
 
-    def _hand_on(self, passed: Passed) -> None:
-        if passed:
-            self._job.contain(self.held.extend, passed)
-            latest = passed[-1][1]
-            self._last_output = latest if isinstance(latest, weakref.ref) else weakref.ref(latest)
+    def straight_way(self) -> Passage | None:
+        """Return what the calls may take of which only the outputs are wanted, None if there
+        is no such way. It is closed but in forwards that nobody looks into."""
+        self._straight = passage(self._returned_late)
+        return self._straight
 
-    def _odd(self, module: nn.Module, output: Any) -> None:
+    def observe_all(self) -> None:
+        """Let no call go the straight way any more, and take in what was noted on it."""
+        if self._straight is not None and threading.get_ident() == self._thread:
+            self._take_noted(self._straight.close())
+
+    def _take_noted(self, noted: Noted) -> None:
+        if noted:
+            self._job.contain(self.held.extend, noted)
+            self._last_output = noted[-1][1]
+
+    def _returned_late(self, module: nn.Module, output: Any) -> None:
+        """A part whose call went straight has returned what is no tensor, or after it closed."""
+        if self._straight is None or torch.compiler.is_compiling():
+            return
+        self._take_noted(self._straight.take())
         self._job.contain(self._returned, module, output)
+        self._straight.room, self._straight.last = self.held.room, self._last_output
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
@@ -216,6 +231,7 @@ class ForwardWatch:
         self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
 
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
+        self.observe_all()  # of a root that was interrupted
         self._in_root = self._is_quiet = False
         self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
         if module in self._rootless:
@@ -256,8 +272,8 @@ class ForwardWatch:
         self._before_it = None
         looking = self.narrow.looks or self.reach.looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
-        if self._is_quiet and not self._takes_inputs:
-            self.straight.open(keeps=self._trains, room=self.held.room)
+        if self._straight is not None and self._is_quiet and not self._takes_inputs:
+            self._straight.open(module, self._trains, self.held.room, self._last_output)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forward.passage import Passed
+from mothtrap.adapters.torch.forward.passage import Noted
 from mothtrap.adapters.torch.readable import has_own_values, is_readable
 
 HELD_BYTES = 64 * 2**20
@@ -64,25 +64,11 @@ class HeldOutputs:
         """Bytes of values that can still be kept."""
         return HELD_BYTES - self._bytes
 
-    def extend(self, passed: Passed) -> None:
-        """Keep outputs that were noted without being looked at; their values are alive.
-
-        What a container merely returns is its last child's.
-        """
-        before: object = None
-        for owner, kept in passed:
-            if kept is before:  # the same tensor, of which a child has told
-                if (module := owner()) is not None and not module._modules:
-                    self._entries.append((owner, self._entries[-1][1]))
-                continue
-            before = kept
-            if isinstance(kept, weakref.ref):
-                self._entries.append((owner, kept))
-            elif has_own_values(kept):
-                self._bytes += kept.nbytes
-                self._entries.append((owner, kept.detach()))
-            else:
-                self._entries.append((owner, weakref.ref(kept)))
+    def extend(self, noted: Noted) -> None:
+        """Keep outputs that were noted, as `add` does."""
+        for owner, output, values in noted:
+            self._bytes += values.nbytes if values is not None else 0
+            self._entries.append((owner, output if values is None else values))
 
     def let_go(self) -> None:
         """The loss is finite: nobody will ask for values, and the backward needs their memory.
