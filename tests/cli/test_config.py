@@ -84,3 +84,23 @@ def test_a_bad_file_is_named(folder: Path) -> None:
     outcome = CliRunner().invoke(main, ["config"])
     assert outcome.exit_code == 2
     assert "collections.gradients.every must be 1 step or more" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('ignore = ["STR799"]', "ignore holds 'STR799', which no rule code begins with"),
+        ("[rules.STR799]\nx = 1", "[rules.STR799] names no rule"),
+        ("[rules.STR701]\nx = 1", "[rules.STR701] has no 'x'"),
+        ('select = ["softmax_before_cross_entropy"]', "; STR701 is the code of that rule;"),
+        ("[rules.softmax-before-cross-entropy]\ncalls = 3", "; STR701 is the code of that rule;"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_with_its_file(
+    folder: Path, text: str, message: str
+) -> None:
+    (folder / "mothtrap.toml").write_text(text)
+    outcome = CliRunner().invoke(main, ["config"])
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+    assert str(folder / "mothtrap.toml") in outcome.stderr

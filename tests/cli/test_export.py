@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.cli.stored_run import store_run
 from tests.exports.stored import store
 from tests.plugins import install
 
@@ -47,6 +48,11 @@ def test_steps_and_tensors_are_chosen(run_path: Path, tmp_path: Path) -> None:
     ("args", "message"),
     [
         (("--to", "tensorbord", "-o", "out"), "did you mean 'tensorboard'?"),
+        (
+            ("--to", "csv", "-o", "out"),
+            "there is no format 'csv'; the formats are: chrome-trace, p",
+        ),
+        (("--to", "chrome_trce", "-o", "out"), "did you mean 'chrome-trace'?"),
         (("--to", "parquet", "-o", "out", "--steps", "5"), "expected A:B, e.g. 100:200"),
         (("--to", "parquet", "-o", "runs"), "cannot export to runs: it exists"),
         (("--to", "chrome-trace", "-o", "out", "--steps", "99:"), "no steps or findings"),
@@ -76,6 +82,20 @@ def test_a_format_of_another_distribution_can_be_used(
     done = export("--to", "just-name", "-o", "out.txt")
     assert done.stdout == "out.txt: 1 names\n"
     assert (tmp_path / "out.txt").read_text() == "digits"
+
+
+def test_a_run_without_values_says_how_to_keep_them(tmp_path: Path) -> None:
+    store_run(tmp_path / "bare")
+    done = export(str(tmp_path / "bare"), "--to", "safetensors", "-o", str(tmp_path / "out"))
+    assert done.exit_code == 2
+    assert "no values of any tensor were kept" in done.stderr
+    assert "a collection that has raw = true" in done.stderr
+
+
+def test_a_choice_that_matches_nothing_is_not_taken_for_missing_values(run_path: Path) -> None:
+    done = export("--to", "safetensors", "-o", "out", "--tensors", "nothing.*")
+    assert done.exit_code == 2
+    assert "were kept" not in done.stderr
 
 
 @pytest.mark.parametrize("steps", ["5:3", "5:5"])

@@ -13,8 +13,10 @@ from mothtrap.monitor.catalogue import rule_classes
 
 
 def test_rules_lists_every_rule_on_one_line() -> None:
-    lines = CliRunner().invoke(main, ["rules"]).output.splitlines()
+    listed = CliRunner().invoke(main, ["rules"])
+    lines = listed.stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [[r.code, r.name()] for r in rule_classes()]
+    assert "in brackets: the statistics that a rule needs" in listed.stderr
 
 
 def test_rules_as_json_can_be_read_by_a_program() -> None:

@@ -81,6 +81,9 @@ def test_the_guilty_sample_is_ranked_first(path: Path) -> None:
 def test_with_few_bad_steps_nothing_is_claimed(path: Path) -> None:
     done = samples(path, "--rank", "--step", "3")
     assert "no sample stands out" in done.output
+    assert done.output.splitlines()[2:] == ["4 samples sit in bad steps: --format json lists all"]
+    ranked = json.loads(samples(path, "--rank", "--step", "3", "--format", "json").output)["ranked"]
+    assert len(ranked) == 4
 
 
 def test_steps_without_known_samples_are_said(path: Path) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import struct
+import subprocess
+import sys
+import termios
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +20,8 @@ from tests.report.sick_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.findings import Severity
+from mothtrap.core.runs import RunEnd
+from mothtrap.store import layout
 
 
 @pytest.fixture
@@ -92,6 +102,41 @@ def test_ls_lists_the_latest_last_with_counts_and_verdict(runs: Path) -> None:
     assert "12 steps  1 error, 0 warnings" in lines[1]
     assert "Nothing wrong was found" in lines[0]
     assert mothtrap("ls", str(runs)).stdout.splitlines() == lines
+
+
+def test_ls_says_when_and_how_a_run_ended(runs: Path) -> None:
+    end = RunEnd(exit_code=7, ended_s=3.0)
+    layout.write_end(runs / "sick" / "1", end)
+    lines = mothtrap("ls").stdout.splitlines()
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(1.0))
+    assert lines[0].split("  ")[:3] == ["clean", when, "finished"]
+    assert "  exit code 7  " in lines[1]
+
+
+def test_ls_ends_lines_with_the_terminal_and_not_in_a_pipe(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = mothtrap("ls").stdout.splitlines()
+    assert max(map(len, whole)) > 100
+    shown = on_terminal([sys.executable, "-m", "mothtrap", "ls"], columns=100)
+    assert [len(line) for line in shown] == [100, 100]
+    assert [line[:90] for line in shown] == [line[:90] for line in whole]
+
+
+def on_terminal(command: list[str], columns: int) -> list[str]:
+    """What a command prints on a terminal of some width."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+    variables = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(command, stdout=theirs, env=variables) as process:
+        os.close(theirs)
+        said = b""
+        with suppress(OSError):  # a terminal that nobody writes to any more
+            while part := os.read(ours, 1 << 16):
+                said += part
+    os.close(ours)
+    assert process.returncode == 0
+    return said.decode().splitlines()
 
 
 def test_ls_json_is_for_programs(runs: Path) -> None:

@@ -16,17 +16,24 @@ from mothtrap.cli._options import format_option
 def command(as_schema: bool, form: str) -> None:
     """Show the settings in force and where each comes from, or the schema of the file.
 
-    Editors check and complete mothtrap.toml with the schema:
+    What `mothtrap run` would refuse is refused here, too. Editors check and complete
+    mothtrap.toml with the schema:
     mothtrap config --schema > mothtrap.schema.json
     """
     from mothtrap.core import jsonable
-    from mothtrap.core.config import given, load_config, origins, plain, schema
+    from mothtrap.core.config import given, load_config, located, origins, plain, schema
+    from mothtrap.core.errors import ConfigError
+    from mothtrap.monitor.catalogue import load_rules
 
     if as_schema:
         click.echo(jsonable.encode(schema()))
         return
     config, warnings = load_config(start=Path.cwd(), environ=os.environ)
     sources = origins(start=Path.cwd(), environ=os.environ)
+    try:
+        load_rules(config)  # raises where the settings name rules or thresholds that are none
+    except ConfigError as err:
+        raise located(err, start=Path.cwd(), environ=os.environ) from err
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     values = plain(config)

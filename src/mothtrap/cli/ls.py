@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -15,14 +17,18 @@ from mothtrap.cli._options import format_option
 if TYPE_CHECKING:
     from mothtrap.report.summary import RunSummary
 
+DATE = "%Y-%m-%d %H:%M"
+"""When the latest attempt of a run was started, in the time of this machine."""
+
 
 @click.command(name="ls")
 @click.argument("runs_dir", required=False, metavar="[DIR]")
 @format_option
 def command(runs_dir: str | None, form: str) -> None:
-    """List the runs, the latest last.
+    """List the runs, the latest last: when each was started, how it ended, and its verdict.
 
-    DIR is where they are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+    On a terminal a line ends with it; in a pipe and as JSON the verdict is whole. DIR is
+    where they are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
@@ -39,45 +45,64 @@ def command(runs_dir: str | None, form: str) -> None:
             f"the folder {runs_dir} does not exist in {Path.cwd()}; "
             "give the folder where runs are kept"
         )
-    summaries = _summaries(config.runs_dir)
+    listed = _listed(config.runs_dir)
     if form == "json":
-        click.echo(jsonable.encode([{"run": s.run, "verdict": s.verdict} for s in summaries]))
+        rows = [{"run": each.summary.run, "verdict": each.summary.verdict} for each in listed]
+        click.echo(jsonable.encode(rows))
         return
-    if not summaries:
+    if not listed:
         click.echo(f"no runs in {config.runs_dir}; make one with: mothtrap run train.py", err=True)
-    for line in _rows(summaries):
+    for line in _rows(listed):
         click.echo(line)
 
 
-def _summaries(runs_dir: str) -> list[RunSummary]:
+class _Listed(NamedTuple):
+    """A run of the list; `started_s` is Unix time, None where it is not known."""
+
+    summary: RunSummary
+    started_s: float | None
+    ending: str
+
+
+def _listed(runs_dir: str) -> list[_Listed]:
     from mothtrap.core.errors import MothtrapError
     from mothtrap.monitor.catalogue import explains
     from mothtrap.reader.run import open_run
+    from mothtrap.report.ending import ending_word
     from mothtrap.report.summary import summarize
     from mothtrap.store.places import list_runs
 
     found = []
     for path in reversed(list_runs(runs_dir)):
         try:
-            found.append(summarize(open_run(path), explains()))
+            run = open_run(path)
+            started_s = run.info.created_s if run.info else None
+            found.append(_Listed(summarize(run, explains()), started_s, ending_word(run)))
         except (MothtrapError, OSError) as err:
             click.echo(f"warning: {path.name} cannot be opened: {err}", err=True)
     return found
 
 
-def _rows(summaries: list[RunSummary]) -> list[str]:
+def _rows(listed: list[_Listed]) -> list[str]:
     from mothtrap.core.findings import Severity
-    from mothtrap.report.style import Style
+    from mothtrap.report.style import Style, count_of
 
     style = Style.of(sys.stdout)
-    width = max((len(s.run.id) for s in summaries), default=0)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    names = max((len(each.summary.run.id) for each in listed), default=0)
+    endings = max((len(each.ending) for each in listed), default=0)
     rows = []
-    for s in summaries:
-        errors, warnings = s.count(Severity.ERROR), s.count(Severity.WARNING)
-        counts = f"{errors} error{'' if errors == 1 else 's'}, "
-        counts += f"{warnings} warning{'' if warnings == 1 else 's'}"
-        rows.append(
-            f"{style.safe(s.run.id):<{width}}  {s.run.state:<8}  {s.run.steps:>8,} steps  "
-            f"{counts:<23}  {style.safe(s.verdict)}"
+    for summary, started_s, ending in listed:
+        date = time.strftime(DATE, time.localtime(started_s)) if started_s is not None else "-"
+        errors, warnings = summary.count(Severity.ERROR), summary.count(Severity.WARNING)
+        counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
+        row = (
+            f"{style.safe(summary.run.id):<{names}}  {date:<16}  {ending:<{endings}}  "
+            f"{summary.run.steps:>8,} steps  {counts:<23}  {style.safe(summary.verdict)}"
         )
+        rows.append(row if columns is None else _cut(row, columns, "…" if style.glyphs else "..."))
     return rows
+
+
+def _cut(text: str, columns: int, sign: str) -> str:
+    return text if len(text) <= columns else text[: max(0, columns - len(sign))] + sign

@@ -13,6 +13,8 @@ from mothtrap.cli._options import format_option
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
 
+LEGEND = "in brackets: the statistics that a rule needs; `mothtrap rule CODE` explains a rule"
+
 
 @click.command(name="rules")
 @format_option
@@ -52,6 +54,7 @@ def command(form: str, files: tuple[str, ...]) -> None:
         summary = rule.doc().summary.partition("\n")[0]
         needs = f"  [{', '.join(_needs(rule))}]" if rule.needs else ""
         click.echo(f"{rule.code}  {rule.name():<{width}}  {summary}{needs}")
+    click.echo(f"\n{LEGEND}", err=True)
 
 
 def _needs(rule: type[Rule]) -> list[str]:

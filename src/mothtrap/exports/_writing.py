@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mothtrap.core import registry
-from mothtrap.core.errors import OutputExistsError, UnknownNameError
+from mothtrap.core.errors import OutputExistsError, UnknownNameError, nearest
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.reader.run import Run
 
@@ -41,6 +41,10 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
         OSError: the disk refused.
     """
     target, chosen = Path(path), choice or Choice()
+    if to not in (known := formats()) and to.replace("_", "-") not in known:
+        raise UnknownNameError(
+            f"there is no format {to!r}{nearest(to, known)}; the formats are: {', '.join(known)}"
+        )
     form: Any = registry.load(PACKAGE, to.replace("-", "_"))
     if os.path.lexists(target):
         raise OutputExistsError(

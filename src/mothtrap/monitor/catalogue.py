@@ -76,11 +76,11 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
             a file of rules or of invariants that cannot be used.
     """
     classes = rule_classes(config.rule_files)
-    codes = [rule.code for rule in classes]
+    codes = {rule.code: rule.name() for rule in classes}
     for code in config.rules:
         if code not in codes:
             raise ConfigError(
-                f"configuration: [rules.{code}] names no rule{nearest(code, codes)}; "
+                f"configuration: [rules.{code}] names no rule{_meant(code, codes)}; "
                 "rules are set by code, and `mothtrap rules` lists them"
             )
     _check_prefixes("select", config.select, codes)
@@ -163,14 +163,27 @@ def _rule_in(module: ModuleType) -> type[Rule]:
     return classes[0]
 
 
-def _check_prefixes(key: str, prefixes: Iterable[str], codes: list[str]) -> None:
+def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str]) -> None:
     families = sorted({code.rstrip("0123456789") for code in codes})
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in codes):
             raise ConfigError(
                 f"configuration: {key} holds {prefix!r}, which no rule code begins with"
-                f"{nearest(prefix, [*codes, *families])}; families are: {', '.join(families)}"
+                f"{_meant(prefix, codes, families)}; families are: {', '.join(families)}"
             )
+
+
+def _meant(word: str, codes: Mapping[str, str], families: Iterable[str] = ()) -> str:
+    """A hint at what was meant: the code of a rule that is called so, or what is spelled alike.
+
+    Args:
+        word: what was found in place of a code.
+        codes: of all rules, with their names.
+        families: what may stand there, too.
+    """
+    name = word.replace("-", "_").lower()
+    named = [code for code, called in codes.items() if called == name]
+    return f"; {named[0]} is the code of that rule" if named else nearest(word, [*codes, *families])
 
 
 def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:

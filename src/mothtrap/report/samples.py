@@ -123,10 +123,14 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
             "no sample stands out: chance puts some of so many samples into bad steps as often "
             "as this; more passes over the data, or more bad steps, would tell them apart"
         )
-    lines += [_suspect(suspect, style) for suspect in (out or found.ranked)[:limit]]
-    rest = len(found.ranked) - min(limit, len(out or found.ranked))
-    if rest:
-        lines.append(f"{rest:,} more sit in bad steps{' no more often than by chance' * bool(out)}")
+        sit = "sits" if len(found.ranked) == 1 else "sit"
+        held = f"{count_of(len(found.ranked), 'sample')} {sit} in bad steps"
+        return "\n".join([*lines, f"{held}: --format json lists all"])
+    lines += [_suspect(suspect, style) for suspect in out[:limit]]
+    if len(out) > limit:
+        lines.append(f"and {len(out) - limit:,} more that stand out: --limit {len(out)}")
+    if rest := len(found.ranked) - len(out):
+        lines.append(f"{rest:,} more sit in bad steps no more often than by chance")
     return "\n".join(lines)
 
 

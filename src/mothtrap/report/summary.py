@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ import msgspec
 from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
 from mothtrap.core.diagnosis import verdict as sick_verdict
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import ScriptFailed, WorkerEnded
+from mothtrap.core.observations import ScriptFailed
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
+from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 NO_LOSS = "the loss"
 """What is not seen, in words, when nobody said what the loss is."""
-MAX_ERROR = 160
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
@@ -131,12 +130,12 @@ def summarize(
 def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> str:
     if any(story.severity != Severity.INFO for story in diagnosis.stories):
         text = sick_verdict(diagnosis, steps=run.steps)
-        return f"{text} The job {_ending(run)}." if _failed(run) else text
+        return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
     if run.steps == 0:
         return f"Nothing was observed: {_why_nothing(run)}."
     text = _judgement(run, diagnosis, rules)
     if _failed(run):
-        text = f"The job {_ending(run)}; {text[0].lower()}{text[1:]}"
+        text = f"The job {how_it_ended(run)}; {text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
     if run.state == "running":
@@ -182,9 +181,9 @@ def _why_nothing(run: Run) -> str:
         return f"mothtrap failed in {error.part} ({error.error})"
     stepped = bool(run.workers or run.rules)  # a monitor, too, opens at the first step
     if run.observations(ScriptFailed):
-        return f"the job {_ending(run)} before its first optimizer step"
+        return f"the job {how_it_ended(run)} before its first optimizer step"
     if run.end is not None and run.end.exit_code != 0 and not stepped:
-        return f"the job {_ending(run)} before its first optimizer step"
+        return f"the job {how_it_ended(run)} before its first optimizer step"
     if run.blind:
         return run.blind[0].reason.rstrip(".")
     if run.damage:
@@ -197,7 +196,7 @@ def _why_nothing(run: Run) -> str:
             "mothtrap could not write there, or was ended before it did"
         )
     if run.state == "crashed":
-        return f"the job {_ending(run)} before its first optimizer step"
+        return f"the job {how_it_ended(run)} before its first optimizer step"
     return "no process of the job made an optimizer step of a framework that mothtrap knows"
 
 
@@ -209,48 +208,3 @@ def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"
-
-
-def _ending(run: Run) -> str:
-    return _how_it_ended(run) + _lost(run)
-
-
-def _ending_place(run: Run) -> str:
-    """The line of the user's own code at which an exception ended the script, if known."""
-    ends = [end for end in run.observations(WorkerEnded) if end.exception]
-    return f" at {ends[0].location}" if ends and ends[0].location else ""
-
-
-def _lost(run: Run) -> str:
-    """Say which worker was lost first, in a job of several."""
-    lost = run.end.lost if run.end else ()
-    if not lost:
-        return ""
-    return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
-
-
-def _first_line(error: str) -> str:
-    """An exception without what follows its first line; long ones are cut."""
-    line = (error.splitlines() or [""])[0].rstrip(". ")
-    return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + "…"
-
-
-def _how_it_ended(run: Run) -> str:
-    code = run.end.exit_code if run.end else None
-    exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
-    after = f" after {run.steps:,} step{'' if run.steps == 1 else 's'}" if run.steps else ""
-    if code == -signal.SIGINT or any(e.startswith("KeyboardInterrupt") for e in exceptions):
-        return f"was interrupted (Ctrl-C){after}"
-    if code is not None and code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = str(-code)
-        return f"was killed by signal {name}{after}"
-    if run.stopped_at is not None:
-        return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
-    if exceptions:
-        return f"ended with {_first_line(exceptions[0])}{_ending_place(run)}"
-    if code:
-        return f"ended with exit code {code}"
-    return "stopped without closing its run"
