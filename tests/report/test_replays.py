@@ -9,8 +9,8 @@ import pytest
 
 from mothtrap.core import jsonable
 from mothtrap.core.replays import Difference, ReplayResult
-from mothtrap.core.snapshots import RecordedStep, Snapshot
-from mothtrap.report.replays import all_match, as_json, as_text, worst
+from mothtrap.core.snapshots import RecordedStep, Snapshot, Truth
+from mothtrap.report.replays import all_match, as_json, as_text, is_mended, worst
 
 SNAPSHOT = Snapshot(
     run="seen",
@@ -74,10 +74,57 @@ def test_a_match_says_operation_place_and_rows() -> None:
 
 def test_a_difference_is_named_with_what_may_be_the_reason() -> None:
     difference = Difference(kind="gradient", name="w", found="1", expected="2")
-    other = ReplayResult(reached=True, match=False, difference=difference, losses=(1.0,))
-    text = as_text(SNAPSHOT, [other], "seen", warnings=["train.py was changed"])
+    bad = ReplayResult(reached=True, match=False, difference=difference, nonfinite=True)
+    text = as_text(SNAPSHOT, [bad], "seen", warnings=["train.py was changed"])
     assert "not the same: the gradient of w differs first" in text
     assert "  = note: train.py was changed" in text
+
+
+def test_what_went_bad_in_the_run_and_is_in_order_here_is_said_first() -> None:
+    difference = Difference(kind="loss", name="train.py:30", found="1", expected="2")
+    mended = ReplayResult(reached=True, match=False, difference=difference, losses=(0.5633141,))
+    text = as_text(SNAPSHOT, [mended], "seen", warnings=["train.py was changed"])
+    assert text.splitlines() == [
+        "step 4771 of seen, done again: in order here, unlike in the run",
+        "  loss: nan in the run, 0.563314 here; it and all gradients are finite",
+        "  = note: train.py was changed",
+    ]
+    found = as_json(SNAPSHOT, [mended])
+    assert (found["match"], found["mended"]) == (False, True)
+    assert math.isnan(found["losses_in_run"][0])
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ReplayResult(reached=True, match=None),
+        ReplayResult(reached=True, match=False, nonfinite=True),
+        ReplayResult(reached=True, match=False, exception="ValueError: other"),
+    ],
+)
+def test_what_is_not_compared_or_bad_here_is_not_mended(result: ReplayResult) -> None:
+    assert not is_mended(SNAPSHOT, [result])
+
+
+def test_a_sound_step_that_differs_is_not_mended() -> None:
+    steps = (RecordedStep(step=4771, events=(), losses=(1.0,)),)
+    sound = msgspec.structs.replace(SNAPSHOT, reason="step", steps=steps)
+    assert not is_mended(sound, [ReplayResult(reached=True, match=False)])
+
+
+def test_an_exception_that_is_not_raised_any_more_is_named() -> None:
+    raised = msgspec.structs.replace(
+        SNAPSHOT,
+        reason="exception",
+        truth=Truth(exception="IndexError: index 9 is out of bounds"),
+        steps=(RecordedStep(step=4771, events=()),),
+    )
+    mended = ReplayResult(reached=True, match=False, losses=(0.5,))
+    text = as_text(raised, [mended], "seen")
+    assert text.splitlines()[1:] == [
+        "  loss: 0.5 here; it and all gradients are finite",
+        "  raised: nothing; in the run IndexError: index 9 is out of bounds",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -90,3 +90,20 @@ def test_a_script_that_is_younger_than_the_run_is_told_of(tmp_path: Path) -> Non
     assert changed_sources(tmp_path / "run", one) == ["train.py"]
     told = list(differences_here(tmp_path / "run", one))
     assert told == ["train.py was changed after the run began", "the run used Python 2.7.18"]
+
+
+def test_files_are_looked_at_in_the_folder_in_which_the_script_is_started(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    home.mkdir()
+    copy.mkdir()
+    (copy / "train.py").write_text("pass")
+    one = snapshot(3, cwd=str(home))
+    assert changed_sources(tmp_path / "run", one) == []
+    assert changed_sources(tmp_path / "run", one, str(copy)) == ["train.py"]
+
+
+def test_a_step_that_is_not_found_is_told_with_what_was_changed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("pass")
+    keep(tmp_path, snapshot(3, cwd=str(tmp_path)))
+    with pytest.raises(ReplayError, match=r"never came to step 3(.|\n)*train.py was changed after"):
+        replay(tmp_path, Wish(step=3, command=("true",)))

@@ -50,7 +50,10 @@ def snapshot(step: int = 3, **changes: Any) -> Snapshot:
         "framework": "torch",
         "versions": {"torch": "2"},
         "steps": (recorded(step, float("nan"), 1.5, float("-inf")),),
-        "truth": Truth(losses={"train.py:10": "ab"}, gradients={"w": "cd"}),
+        "truth": Truth(
+            losses={"train.py:10": "ab"}, gradients={"w": "cd"}, values=(float("inf"), -1.5)
+        ),
+        "lines": {"train.py": (7, 0)},
         "state": {"dict": [["w", {"tensor": "weight:w"}]]},
     }
     return Snapshot(**(values | changes))

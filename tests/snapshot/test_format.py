@@ -36,6 +36,7 @@ def test_what_was_written_is_read(folder: Path) -> None:
     assert loaded.snapshot.state == samples.snapshot().state
     assert loaded.snapshot.steps[0].events == samples.snapshot().steps[0].events
     assert loaded.snapshot.truth == samples.snapshot().truth
+    assert loaded.snapshot.lines == {"train.py": (7, 0)}
     assert list(loaded.state) == ["weight:w"]
     np.testing.assert_array_equal(values_of(loaded.steps["3/0"]), [1, 2, 3])
     assert sorted(p.name for p in folder.parent.iterdir()) == ["w0"]

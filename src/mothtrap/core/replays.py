@@ -27,7 +27,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     a test of the failure is written. `watch`: the process itself is watched, operation by
     operation, where no copy of it can be. `rows`: the step is done with these rows of its
     batch alone; with `repeat` they are repeated until the batch has its own size. Where a step
-    has several, they are those of `micro_batch`.
+    has several, they are those of `micro_batch`. `moved`: recorded places whose lines lie elsewhere
+    since the script was changed, with the first and the last line at which they may.
     """
 
     step: int
@@ -45,6 +46,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[int, ...] = ()
     repeat: bool = False
     micro_batch: int | None = None
+    moved: dict[str, tuple[int, int]] = {}
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

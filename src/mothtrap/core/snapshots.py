@@ -73,6 +73,10 @@ class Array:
     data: npt.NDArray[np.uint8]
 
 
+LineDigests = tuple[int, ...]
+"""CRC-32 of each line of a source file, without its indentation."""
+
+
 class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """A loader gave a batch to the user's code.
 
@@ -156,12 +160,13 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 
     `losses` goes by the site (`file:line`) of the backward, from its second call on with
     `#2`, `#3` ... behind; `gradients` by parameter. `exception`: the uncaught one that ended
-    the step, as `Type: text`.
+    the step, as `Type: text`. `values` are the losses themselves, in their order.
     """
 
     losses: dict[str, str] = {}
     gradients: dict[str, str] = {}
     exception: str | None = None
+    values: tuple[float, ...] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +177,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     later than the step, which `note` then says. `reason` says why it was taken:
     `unsound step: WHY`, `finding CODE`, `step`, `request`, `exception` or `base`.
     `framework` names the adapter, `versions` are those of packages. `command` and `cwd` start
-    the script again.
+    the script again. `lines` are by file, as places name it: of the files with places of the
+    steps, as they were when the script began; a file that is not in it may have been changed.
     """
 
     run: str
@@ -190,4 +196,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     steps: tuple[RecordedStep, ...]
     truth: Truth | None = None
+    lines: dict[str, LineDigests] = {}
     state: Tree

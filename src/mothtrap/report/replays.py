@@ -22,8 +22,10 @@ def as_json(
     return {
         "step": snapshot.step,
         "match": all_match(results),
+        "mended": is_mended(snapshot, results),
         "loss": shown.losses[-1] if shown.losses else None,
         "losses": list(shown.losses),
+        "losses_in_run": list(_losses_in_run(snapshot)),
         "module": shown.module,
         "operation": shown.operation,
         "location": shown.location,
@@ -63,11 +65,16 @@ def as_text(
         style: what the stream can show.
     """
     shown = worst(results)
+    mended = is_mended(snapshot, results) and not converted
     how = f"in {converted}" if converted else _verdict(results, style)
+    if mended:
+        how = style.paint("in order here, unlike in the run", "green")
     head = f"step {snapshot.step} of {style.safe(name)}, done again: {how}"
     lines = [style.paint(head, "bold")]
-    if shown.losses:
-        lines.append(f"  loss: {', '.join(f'{loss:.6g}' for loss in shown.losses)}")
+    if mended:
+        lines += _mended_lines(snapshot, shown, style)
+    elif shown.losses:
+        lines.append(f"  loss: {_numbers(shown.losses)}")
     if shown.nonfinite_gradients:
         more = len(shown.nonfinite_gradients) - MAX_GRADIENTS
         names = ", ".join(map(style.safe, shown.nonfinite_gradients[:MAX_GRADIENTS]))
@@ -115,6 +122,46 @@ def all_match(results: Sequence[ReplayResult]) -> bool | None:
     return True if all(result.match for result in results) else None
 
 
+def is_mended(snapshot: Snapshot, results: Sequence[ReplayResult]) -> bool:
+    """Whether a step that went bad in the run is in order here: as after a repair."""
+    bad_here = any(result.nonfinite or result.exception for result in results)
+    return all_match(results) is False and not bad_here and _was_bad(snapshot)
+
+
+def _was_bad(snapshot: Snapshot) -> bool:
+    """Whether the step was not finite in the run, or raised."""
+    raised = snapshot.truth is not None and snapshot.truth.exception is not None
+    return raised or _was_unsound(snapshot)
+
+
+def _was_unsound(snapshot: Snapshot) -> bool:
+    finite = all(map(math.isfinite, _losses_in_run(snapshot)))
+    return snapshot.reason.startswith("unsound") or not finite
+
+
+def _losses_in_run(snapshot: Snapshot) -> tuple[float, ...]:
+    if snapshot.truth is not None and snapshot.truth.values:
+        return snapshot.truth.values
+    return tuple(loss for step in snapshot.steps[-1:] for loss in step.losses)
+
+
+def _mended_lines(snapshot: Snapshot, shown: ReplayResult, style: Style) -> list[str]:
+    """What the step came to in the run, and here."""
+    lines, losses = [], _losses_in_run(snapshot)
+    then = f"{_numbers(losses)} in the run, " if losses else ""
+    here = f"{_numbers(shown.losses)} here; " if shown.losses else ""
+    lines.append(f"  loss: {then}{here}it and all gradients are finite")
+    exception = snapshot.truth.exception if snapshot.truth is not None else None
+    if exception is not None:
+        first = (exception.splitlines() or [""])[0]
+        lines.append(f"  raised: nothing; in the run {style.safe(first)}")
+    return lines
+
+
+def _numbers(losses: Sequence[float]) -> str:
+    return ", ".join(f"{loss:.6g}" for loss in losses)
+
+
 def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
     match = all_match(results)
     if match is None:
@@ -154,10 +201,7 @@ def _compared(results: Sequence[ReplayResult]) -> str:
 
 def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
     """Whether what was wrong in the run is wrong here, too."""
-    was_bad = snapshot.reason.startswith("unsound") or not all(
-        math.isfinite(loss) for step in snapshot.steps[-1:] for loss in step.losses
-    )
-    if not was_bad:
+    if not _was_unsound(snapshot):
         return f"computed in {converted}"
     if shown.nonfinite:
         return f"still not finite in {converted}: the mathematics is to blame, not the precision"

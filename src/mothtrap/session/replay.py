@@ -30,8 +30,9 @@ from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
 from mothtrap.session.replay_start import Start, folder_of, start_of
 from mothtrap.session.replayed_workers import compared_alone
-from mothtrap.session.sameness import differences_here
+from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot.format import Stored, load, stored
+from mothtrap.snapshot.places import Moved, Places, moved_since
 
 URGENT = ("unsound", "exception")
 """Reasons of snapshots that are meant first where no step is given."""
@@ -116,6 +117,7 @@ def replay(
     else:
         wish = _allowed(run, snapshot, wish, starting)
     warnings = _warnings(run, snapshot, wish)
+    moved = _moved(run, [one.snapshot for one in loaded.values()], wish)
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         plan = ReplayPlan(
             step=snapshot.step,
@@ -128,11 +130,12 @@ def replay(
             through=wish.through,
             build=wish.build,
             test_file=str(Path(wish.test_file).absolute()) if wish.test_file else None,
+            moved=moved,
         )
         if wish.debug and not snapshot.reason.startswith("exception"):
             place = _place_to_stop(plan, snapshot, wish)
             plan = msgspec.structs.replace(plan, stop_at=place)
-        results, output = _play(plan, snapshot, wish)
+        results, output = _play(plan, snapshot, wish, warnings)
         results = compared_alone(plan, results)
         results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
         results = with_samples(run, snapshot, results)
@@ -190,7 +193,7 @@ def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[Re
 
 def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
     """What may keep the step from being the same here."""
-    found = list(differences_here(run, snapshot))
+    found = list(differences_here(run, snapshot, _folder(wish, snapshot)))
     if snapshot.note:
         found.append(snapshot.note)
     converted = [name for name in (wish.device, wish.dtype) if name]
@@ -199,13 +202,30 @@ def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _folder(wish: Wish, snapshot: Snapshot) -> str | None:
+    """The folder with the sources that are executed, where that is not the one of the run."""
+    here = wish.cwd
+    return here if here and Path(here).resolve() != Path(snapshot.cwd).resolve() else None
+
+
+def _moved(run: Path, snapshots: Sequence[Snapshot], wish: Wish) -> Moved:
+    """Where the places of the snapshots lie in the script as it is."""
+    found = Moved()
+    for one in snapshots:
+        folder = _folder(wish, one)
+        changed = changed_sources(run, one, folder)
+        found |= moved_since(one, Path(folder or one.cwd), changed)
+    return found
+
+
 def _place_to_stop(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> str | None:
     """Where the debugger is to open: before the first bad operation, else where the step begins."""
     first = msgspec.structs.replace(plan, narrow=wish.narrow, debug=False)
     results, _ = _play(first, snapshot, dataclasses.replace(wish, debug=False))
     _clear(Path(plan.scratch))
     sites = [event.site for event in snapshot.steps[-1].events]
-    return next((r.location for r in results if r.location), sites[0] if sites else None)
+    begins = Places(plan.moved).now(sites[0]) if sites else None
+    return next((r.location for r in results if r.location), begins)
 
 
 def _clear(scratch: Path) -> None:
@@ -213,8 +233,10 @@ def _clear(scratch: Path) -> None:
         path.unlink()
 
 
-def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[ReplayResult, ...], str]:
-    """Start the script, wait for it, read what its processes say."""
+def _play(
+    plan: ReplayPlan, snapshot: Snapshot, wish: Wish, warnings: Sequence[str] = ()
+) -> tuple[tuple[ReplayResult, ...], str]:
+    """Start the script, wait for it, read what its processes say; `warnings` go with an error."""
     scratch = Path(plan.scratch)
     (scratch / PLAN_FILE).write_bytes(msgspec.json.encode(plan))
     log = scratch / "output"
@@ -225,7 +247,7 @@ def _play(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> tuple[tuple[Repla
     results = [result for result in results if result.reached]
     if not results:
         unreached = [_read(p) for p in sorted(scratch.glob("*.json")) if p.name != PLAN_FILE]
-        raise _never_reached(snapshot, wish, unreached, ended, text)
+        raise _never_reached(snapshot, wish, unreached, ended, text, warnings)
     return tuple(sorted(results, key=lambda result: result.rank)), text
 
 
@@ -316,6 +338,7 @@ def _never_reached(
     unreached: Sequence[ReplayResult],
     ended: str,
     output: str,
+    warnings: Sequence[str],
 ) -> ReplayError:
     what = wish.build or " ".join(wish.command)
     lines = [f"`{what}` never came to step {snapshot.step}: {ended}"]
@@ -328,6 +351,7 @@ def _never_reached(
         lines.append(f"reached instead: {'; '.join(instead)}")
     if not unreached:
         lines.append("no process of it loaded the framework and ended by itself")
+    lines += [f"note: {warning}" for warning in warnings]
     own = [line for line in output.splitlines() if line.startswith("mothtrap: ")]
     lines += [line.removeprefix("mothtrap: ") for line in own[:3]]
     tail = output.strip().splitlines()[-SHOWN_LINES:]

@@ -16,14 +16,15 @@ SHOWN = 3
 """Files that are named."""
 
 
-def differences_here(run: Path, snapshot: Snapshot) -> Iterator[str]:
+def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -> Iterator[str]:
     """Yield, in words, what is not as it was in the run: sources, versions.
 
     Args:
         run: folder of the run.
         snapshot: of it.
+        folder: in which the script is started; None = that of the run.
     """
-    changed = changed_sources(run, snapshot)
+    changed = changed_sources(run, snapshot, folder)
     if changed:
         more = f" and {len(changed) - SHOWN} more files" if len(changed) > SHOWN else ""
         were = "was" if len(changed) == 1 else "were"
@@ -36,20 +37,26 @@ def differences_here(run: Path, snapshot: Snapshot) -> Iterator[str]:
             yield f"the run used {name} {version}, here it is {here[name] or 'not installed'}"
 
 
-def changed_sources(run: Path, snapshot: Snapshot) -> list[str]:
-    """Files of the script that are not as they were, by the ledger, else by their times."""
+def changed_sources(run: Path, snapshot: Snapshot, folder: str | None = None) -> list[str]:
+    """Files of the script that are not as they were, by the ledger, else by their times.
+
+    Args:
+        run: folder of the run.
+        snapshot: of it.
+        folder: in which they are looked for; None = that of the run.
+    """
     attempt = layout.attempt_folder(run, snapshot.attempt)
     ledger = _ledger(layout.worker_folder(attempt, snapshot.worker))
-    folder = Path(snapshot.cwd)
     if ledger is not None and "sources" in ledger.facts:
         then = ledger.facts["sources"]
-        now = digests_of(then, Path(ledger.cwd))
+        now = digests_of(then, Path(folder or ledger.cwd))
         return [name for name, digest in then.items() if now.get(name, digest) != digest]
     info = layout.read_info(attempt)
     began_s = info.created_s if info is not None else snapshot.created_s
     scripts = [word for word in snapshot.command if word.endswith(".py")]
-    there = [word for word in scripts if (folder / word).is_file()]
-    return [word for word in there if (folder / word).stat().st_mtime > began_s]
+    here = Path(folder or snapshot.cwd)
+    there = [word for word in scripts if (here / word).is_file()]
+    return [word for word in there if (here / word).stat().st_mtime > began_s]
 
 
 def _ledger(worker: Path) -> Ledger | None:

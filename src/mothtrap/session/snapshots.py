@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from mothtrap.core.config import Config
@@ -23,9 +24,10 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshot_observations import SnapshotKept
-from mothtrap.core.snapshots import BASE, BUILD, Array, Snapshot, Tree
+from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
+from mothtrap.snapshot.places import files_of, line_digests, sites_of
 from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
 from mothtrap.store.layout import read_info
@@ -177,6 +179,7 @@ class SnapshotWriter:
         self._complained, self._said_of = False, -1
         self._bases: tuple[int, ...] = ()
         self._there: dict[Path, Kept] | None = None
+        self._lines: dict[str, LineDigests] = {}
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mothtrap-snapshots", daemon=True)
@@ -289,7 +292,7 @@ class SnapshotWriter:
             missing = (*taken.state.missing, *missing)
         not_kept = (f"not kept: {what}" for what in (*missing, *_not_fed(taken)))
         notes = dict.fromkeys((taken.note, *of_base.split("; "), *not_kept))
-        return Snapshot(
+        snapshot = Snapshot(
             run=self._run.name,
             attempt=int(self._attempt.name),
             worker=self._worker,
@@ -307,6 +310,16 @@ class SnapshotWriter:
             truth=taken.truth,
             state=state,
         )
+        return msgspec.structs.replace(snapshot, lines=self._lines_of(snapshot, info))
+
+    def _lines_of(self, snapshot: Snapshot, info: RunInfo | None) -> dict[str, LineDigests]:
+        """Digests of the lines of the sources that are named; read once, as the run began."""
+        named = files_of(sites_of(snapshot))
+        for file in named if info is not None else ():
+            if info is not None and file not in self._lines:
+                path = Path(info.cwd) / file
+                self._lines[file] = line_digests(path) if _lay_there(path, info) else ()
+        return {file: lines for file in named if (lines := self._lines.get(file))}
 
     def _info(self) -> RunInfo | None:
         try:
@@ -357,6 +370,14 @@ class SnapshotWriter:
     def _speak(self, line: str) -> None:
         if self._say is not None:
             self._say(f"mothtrap: {line}")
+
+
+def _lay_there(path: Path, info: RunInfo) -> bool:
+    """Whether a file is the one that lay there when the run began."""
+    try:
+        return path.stat().st_mtime <= info.created_s
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return False
 
 
 def _limits(taken: Taken) -> str:

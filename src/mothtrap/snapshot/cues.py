@@ -18,6 +18,7 @@ from mothtrap.core.snapshots import (
     RecordedStep,
     Tree,
 )
+from mothtrap.snapshot.places import Places
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
@@ -27,15 +28,19 @@ MAX_REACHED = 8
 class Cues:
     """A cursor over the events of recorded steps.
 
+    Args:
+        steps: in order; at least one.
+        places: tells where they lie in a script that was changed since.
+
     Attributes:
         begun: an event has been matched.
         reached: what the script did before that had no counterpart, the first few.
     """
 
-    def __init__(self, steps: Sequence[RecordedStep]) -> None:
+    def __init__(self, steps: Sequence[RecordedStep], places: Places | None = None) -> None:
         if not steps:
             raise ValueError("a replay needs at least one recorded step; the snapshot has none")
-        self._steps = tuple(steps)
+        self._steps, self._places = tuple(steps), places or Places()
         self._at = 0
         self._next = 0
         self._matched = 0
@@ -77,7 +82,7 @@ class Cues:
         """What a loader gave at a place; None where that is to give its own."""
         found = self._find(
             BatchHanded,
-            lambda e: e.site == site and (e.loader == loader or self.begun),
+            lambda e: self._places.fits(e.site, site) and (e.loader == loader or self.begun),
             lambda e: e.loader == loader,
         )
         if found is None:
@@ -87,7 +92,8 @@ class Cues:
     def forward(self, root: str, site: str, *, trains: bool) -> ForwardCalled | None:
         """What a module was called with at a place."""
         found = self._find(
-            ForwardCalled, lambda e: e.root == root and e.site == site and e.trains == trains
+            ForwardCalled,
+            lambda e: e.root == root and self._places.fits(e.site, site) and e.trains == trains,
         )
         if found is None:
             self._note(f"a call of {root} at {site}" + ("" if trains else " without autograd"))
@@ -101,7 +107,8 @@ class Cues:
             if (
                 isinstance(event, LossCalled)
                 and number not in self._told
-                and (event.function, event.site) == (function, site)
+                and event.function == function
+                and self._places.fits(event.site, site)
             ):
                 self._told.add(number)
                 return event

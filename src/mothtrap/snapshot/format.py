@@ -323,10 +323,11 @@ def _with_numbers(snapshot: dict[str, Any]) -> dict[str, Any]:
     """Make numbers of the losses that JSON cannot hold."""
     words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     steps = snapshot.get("steps")
-    for step in steps if isinstance(steps, list) else ():
-        if isinstance(step, dict) and isinstance(step.get("losses"), list):
-            step["losses"] = [
-                words.get(loss, loss) if isinstance(loss, str) else loss for loss in step["losses"]
+    holding = [(step, "losses") for step in (steps if isinstance(steps, list) else ())]
+    for holder, name in (*holding, (snapshot.get("truth"), "values")):
+        if isinstance(holder, dict) and isinstance(holder.get(name), list):
+            holder[name] = [
+                words.get(loss, loss) if isinstance(loss, str) else loss for loss in holder[name]
             ]
     return snapshot
 

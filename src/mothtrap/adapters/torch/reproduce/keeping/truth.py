@@ -85,7 +85,8 @@ class StepTruth:
                     name = self._optimizers.name_of(parameter)[0]
                     gradients[name] = _hex(parameter.grad)
         losses = {site: _hex(root) for site, root in self._losses.items()}
-        return Truth(losses=losses, gradients=gradients, exception=exception)
+        values = tuple(float(root) for root in self._losses.values() if not root.is_complex())
+        return Truth(losses=losses, gradients=gradients, exception=exception, values=values)
 
 
 def _hex(tensor: torch.Tensor) -> str:

@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, para
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import Truth
+from mothtrap.snapshot.places import Places
 
 MAX_GRADIENTS = 32
 """Parameters named whose gradients are not finite."""
@@ -30,10 +31,18 @@ class Comparison:
         step: tells what the step in progress comes to.
         optimizers: know the parameters.
         expected: None where the run does not say.
+        places: tells where its losses lie in a script that was changed since.
     """
 
-    def __init__(self, step: StepTruth, optimizers: OptimizerWatch, expected: Truth | None) -> None:
+    def __init__(
+        self,
+        step: StepTruth,
+        optimizers: OptimizerWatch,
+        expected: Truth | None,
+        places: Places | None = None,
+    ) -> None:
         self._step, self._optimizers, self._expected = step, optimizers, expected
+        self._places = places or Places()
 
     def result(self, *, error: BaseException | None = None) -> ReplayResult:
         """What the step came to, up to here; `error` is what ended it."""
@@ -42,10 +51,18 @@ class Comparison:
         found = self._step.tell(every, exception=text)
         losses = tuple(float(loss) for loss in self._step.losses().values())
         bad = self._nonfinite_gradients(every)
-        result = compared(found, self._expected, losses, bad)
+        result = compared(found, self._expected_of(found), losses, bad)
         if error is None:
             return result
         return msgspec.structs.replace(result, raised_at=raised_at(error))
+
+    def _expected_of(self, found: Truth) -> Truth | None:
+        """What is expected, its losses by the places at which the script has them."""
+        expected = self._expected
+        if expected is None:
+            return None
+        losses = self._places.renamed(expected.losses, found.losses)
+        return msgspec.structs.replace(expected, losses=losses)
 
     def expects_nothing(self) -> None:
         """What the run says is of another worker."""

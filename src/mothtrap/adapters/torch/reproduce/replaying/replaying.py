@@ -41,6 +41,7 @@ from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
+from mothtrap.snapshot.places import Places
 
 T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -66,9 +67,10 @@ class Replaying:
         outcome: Outcome,
     ) -> None:
         self.plan, self.loaded, self.tracer, self.outcome = plan, loaded, tracer, outcome
-        self.cues = Cues(loaded.snapshot.steps)
+        self._places = Places(plan.moved)
+        self.cues = Cues(loaded.snapshot.steps, self._places)
         self.values = Conversion(loaded.steps, plan)
-        self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth)
+        self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth, self._places)
         self._truth = truth
         self.narrowing = Narrowing(
             plan,
@@ -98,7 +100,7 @@ class Replaying:
 
     def _expected_place(self) -> str | None:
         event = self.cues.expected()
-        return event.site if event is not None else None
+        return self._places.now(event.site) if event is not None else None
 
     def _statement_begins(self, frame: FrameType) -> None:
         event = self.cues.expected()
