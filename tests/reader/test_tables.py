@@ -28,6 +28,7 @@ def a_run(folder: Path) -> Run:
     for name, values in (("count", (4, 4, 4)), ("nan", (0, 4, 0)), ("inf", (0, 0, 0))):
         summary_TF[:, COLUMN[name]] = values
     summary_TF[0, COLUMN["mean"]] = 0.5
+    summary_TF[1, COLUMN["l2"]] = 0.0  # what is stored is a sum, and nothing was finite
     write_worker(
         attempt,
         record(0, summary_TF=summary_TF, observations=(started(1),)),
@@ -62,6 +63,7 @@ def test_statistics_tell_nan_from_what_was_not_captured(tmp_path: Path) -> None:
     assert (first[0]["mode"], first[0]["kind"], first[0]["count"]) == ("train", "gradient", 4.0)
     assert first[0]["mean"] == 0.5
     assert math.isnan(first[1]["mean"])  # no finite value
+    assert math.isnan(first[1]["l2"])
     assert first[2]["mean"] is None  # not captured
     assert first[0]["l2"] is None
     assert table.column("mode").to_pylist().count("eval") == 1

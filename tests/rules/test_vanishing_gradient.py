@@ -156,3 +156,10 @@ def test_the_threshold_of_sagemaker_debugger_can_be_given() -> None:
     means = layers(np.full(8, 1e-5), statistic="abs_mean")
     assert check(means, loss(LEVEL), mean_limit=1e-4) != []
     assert check(means, loss(LEVEL), mean_limit=1e-6) == []
+
+
+def test_a_step_whose_gradient_is_all_nan_has_no_part_in_it() -> None:
+    matrix = layers(falling_by(0.1))
+    matrix.values_ST[STEPS // 2, :4] = np.nan
+    [finding] = check(matrix, loss(LEVEL))
+    assert (finding.severity, finding.count) == (Severity.ERROR, STEPS - 1)

@@ -103,9 +103,14 @@ def test_what_was_not_captured_is_nan(statistic):
 
 def test_no_finite_element_gives_nan_and_no_warning():
     row = expected(np.array([np.nan, np.inf]))[None]
-    for statistic in ("min", "max", "mean", "std", "abs_mean", "abs_max"):
+    for statistic in ("min", "max", "mean", "std", "abs_mean", "abs_max", "l2"):
         assert np.isnan(derive(row, statistic)[0])
-    assert derive(row, "l2")[0] == 0.0
+    assert row[0, COLUMN["l2"]] == 0.0  # what is stored still adds up
+
+
+def test_the_norm_is_of_the_finite_elements_and_0_where_there_is_nothing():
+    rows = rows_of([[3.0, np.nan, 4.0], [0.0, 0.0], [], [np.inf]])
+    np.testing.assert_array_equal(derive(rows, "l2"), [5.0, 0.0, 0.0, np.nan])
 
 
 def test_an_unknown_statistic_names_the_nearest():

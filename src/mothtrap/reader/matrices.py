@@ -171,6 +171,9 @@ def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:
         statistic: an id.
         value_T: what `derive` makes of them.
     """
+    if statistic == "l2":
+        # Captured, it is a number in the row also where no element was finite.
+        return ~np.isnan(summary_TF[:, COLUMN["l2"]])
     missing_T = np.isnan(value_T)
     if statistic in _OF_FINITE and missing_T.any():
         missing_T &= _finite(summary_TF) != 0

@@ -57,6 +57,8 @@ def _layers(
     parts: dict[str, list[int]] = {}
     for column in np.flatnonzero(pattern_T).tolist():
         parts.setdefault(norms.tensors[column].module, []).append(column)
+    known_S = ~np.isnan(rms_ST[:, pattern_T]).any(axis=1)  # of NaN alone: it has no size
+    rows, rms_ST = rows[known_S], rms_ST[known_S]
     modules, tensors, columns_L = [], [], []
     for module, columns in parts.items():
         weights = [c for c in columns if len(norms.tensors[c].shape) > 1]
@@ -68,7 +70,7 @@ def _layers(
         biases = [c for c in columns if _is_bias(norms.tensors[c])]
         bias_S = rms_ST[:, biases].max(axis=1) if biases else np.zeros(len(rows))
         columns_L.append(np.where(bias_S >= CANCELLED_RATIO * weight_S, bias_S, weight_S))
-    if not modules:
+    if not modules or not len(rows):
         return None
     return LayerGradients(
         modules=tuple(modules),

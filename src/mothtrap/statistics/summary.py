@@ -94,8 +94,9 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
         statistic: one of `STATISTICS`; `std` is the population's.
 
     Returns:
-        float64, shape (T,). NaN where the statistic was not captured or where the tensor
-        has no finite element. Only `abs_mean`, `l2` and `std` can be infinite, when they
+        float64, shape (T,), of the finite elements alone: `l2` of a tensor with some NaN is
+        the norm of the rest. NaN where the statistic was not captured or where the tensor
+        has no finite element; `l2` of a tensor without any element is 0. Only `abs_mean`, `l2` and `std` can be infinite, when they
         are beyond float64.
 
     Raises:
@@ -103,6 +104,8 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
     """
     _needed(statistic)
     column = {name: summary_TF[:, index] for name, index in COLUMN.items()}
+    if statistic == "l2":
+        return _norms(summary_TF)
     if statistic in column:
         return column[statistic].copy()
     if statistic == "abs_max":
@@ -207,6 +210,15 @@ def _needed(statistic: str) -> tuple[str, ...]:
             f"known statistics: {', '.join(STATISTICS)}"
         )
     return _NEEDED[statistic]
+
+
+def _norms(summary_TF: Floats) -> Floats:
+    """Return the norms; the sum over no finite element is 0 in a row, but no norm."""
+    norm_T: Floats = summary_TF[:, COLUMN["l2"]].copy()
+    if (norm_T == 0).any():
+        hollow_T = (_finite_count(summary_TF) == 0) & (summary_TF[:, COLUMN["count"]] > 0)
+        norm_T[hollow_T] = np.nan
+    return norm_T
 
 
 def _finite_count(rows_NF: Floats) -> Floats:
