@@ -96,8 +96,8 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
     Returns:
         float64, shape (T,), of the finite elements alone: `l2` of a tensor with some NaN is
         the norm of the rest. NaN where the statistic was not captured or where the tensor
-        has no finite element; `l2` of a tensor without any element is 0. Only `abs_mean`, `l2` and `std` can be infinite, when they
-        are beyond float64.
+        has no finite element; `l2` of a tensor without any element is 0. Only `abs_mean`,
+        `l2` and `std` can be infinite, when they are beyond float64.
 
     Raises:
         UnknownNameError: there is no such statistic; names the nearest.
