@@ -249,7 +249,8 @@ static int is_true(PyObject *found)
 }
 
 static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
-    *data_ptr_name, *untyped_storage_name, *nbytes_name;
+    *data_ptr_name, *untyped_storage_name, *nbytes_name,
+    *is_neg_name;
 
 /* The kind of a tensor that can be read where it lies, and has an element; -1 of others. */
 static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObject *strided,
@@ -268,7 +269,8 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
     Py_XDECREF(layout);
     PyErr_Clear();
     if (layout != strided || !is_true(PyObject_GetAttr(tensor, is_cpu_name)) ||
-        !is_true(PyObject_CallMethodNoArgs(tensor, is_contiguous_name)))
+        !is_true(PyObject_CallMethodNoArgs(tensor, is_contiguous_name)) ||
+        is_true(PyObject_CallMethodNoArgs(tensor, is_neg_name)))
         return -1;
     *count = number(PyObject_CallMethodNoArgs(tensor, numel_name));
     *address = number(PyObject_CallMethodNoArgs(tensor, data_ptr_name));
@@ -338,7 +340,7 @@ PyMODINIT_FUNC PyInit__arrays(void)
         {&is_cpu_name, "is_cpu"}, {&layout_name, "layout"}, {&dtype_name, "dtype"},
         {&is_contiguous_name, "is_contiguous"}, {&numel_name, "numel"},
         {&data_ptr_name, "data_ptr"}, {&untyped_storage_name, "untyped_storage"},
-        {&nbytes_name, "nbytes"},
+        {&nbytes_name, "nbytes"}, {&is_neg_name, "is_neg"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)

@@ -23,9 +23,8 @@ from mothtrap.statistics.torch.in_place import PLAIN
 Integers = npt.NDArray[np.int64]
 
 _KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
-_COLUMNS: Final = [
-    COLUMN[name] for name in ("zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
-]
+_COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
+"""Zero, min, max, mean, deviation_l2, abs_sum, l2: a test pins them."""
 
 
 def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
@@ -42,9 +41,8 @@ def places(tensors: Sequence[torch.Tensor]) -> Integers:
     """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
 
     Args:
-        tensors: of any type, without a lazy sign where more than the norm is asked for. The
-            kind is -1 of one that is empty or cannot be read where it lies, and of all where
-            the compiled part was not built.
+        tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
+            lies, and of all where the compiled part was not built.
     """
     places_T3 = np.full((len(tensors), 3), -1)
     if built.arrays is not None:
@@ -64,26 +62,21 @@ def norms(places_T3: Integers) -> Floats:
     return l2_T
 
 
-def summaries(places_T3: Integers) -> Floats:
-    """Return all columns of values, float64, shape (T, F).
+def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return all columns of values, float64, shape (T, F), and which rows hold, shape (T,).
 
     Args:
         places_T3: as for `norms`.
 
     Returns:
-        Rows as described in `summary`, in which some column is not finite wherever an
-        element is not, or where float32 and float64 did not do: no other is right then.
+        Rows as described in `summary`. One does not hold where an element is not finite, or
+        where float32 and float64 did not do.
     """
-    rows = np.empty((len(places_T3), len(_COLUMNS)))
+    rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
     built.arrays.summaries(places_T3, rows)
     rows_TF = np.full((len(places_T3), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
     rows_TF[:, COLUMN["count"]] = places_T3[:, 1]
-    rows_TF[:, [COLUMN["nan"], COLUMN["inf"]]] = 0.0
-    return rows_TF
-
-
-def is_right(rows_TF: Floats) -> npt.NDArray[np.bool_]:
-    """Return, shape (T,), which rows of `summaries` hold."""
-    right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows_TF[:, _COLUMNS]), axis=1)
-    return right_T
+    rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
+    right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows), axis=1)
+    return rows_TF, right_T

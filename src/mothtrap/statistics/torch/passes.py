@@ -60,8 +60,7 @@ def _direct_rows(flats: Tensors, places_T3: compiled.Integers, columns: frozense
     """Rows by the compiled part, and the exact pass for those that it could not do."""
     if not flats:
         return {}
-    rows_TF = compiled.summaries(places_T3)
-    right_T = compiled.is_right(rows_TF)
+    rows_TF, right_T = compiled.summaries(places_T3)
     rows = dict(zip(flats, rows_TF, strict=True))
     wrong = dict(compress(flats.items(), ~right_T))
     return rows | exact_rows(wrong, columns)
