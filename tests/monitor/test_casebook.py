@@ -116,3 +116,21 @@ def test_only_the_rule_that_looked_again_says_so() -> None:
     book.add(found(3, 9), window(steps=10))
     book.passed("LOS407", 40)
     assert book.findings[0].severity is ERROR
+
+
+def test_what_becomes_worse_at_a_later_onset_says_since_when_it_was_milder() -> None:
+    book = Casebook()
+    book.add(found(23, 23, severity=Severity.INFO), window(steps=24))
+    book.add(found(183, 190), window(steps=191))
+    [case] = book.findings
+    assert (case.step, case.message) == (23, "until 190; from step 23 on it was a note")
+
+
+def test_what_comes_again_says_that_it_had_passed() -> None:
+    book = Casebook()
+    book.add(found(3, 9), window(steps=10))
+    book.passed("GRD101", 40)
+    book.add(found(60, 70), window(steps=71))
+    [case] = book.findings
+    assert case.severity is ERROR
+    assert case.message == "until 70; what began at step 3 had passed by step 40"

@@ -36,6 +36,21 @@ def test_fires_when_the_norm_leaves_its_history_and_the_loss_rises() -> None:
     assert finding.evidence["ratio"] >= 100
 
 
+def test_says_the_step_of_its_number() -> None:
+    norms, losses = late_explosion()
+    [finding] = check(norm(norms), loss(losses))
+    told = next(step for step, value in enumerate(norms) if value == finding.evidence["value"])
+    assert f"gradient norm {norms[told]:.3g} at step {told} is" in finding.message
+    assert told > finding.step
+
+
+def test_a_norm_that_falls_first_explodes_from_its_lowest_on() -> None:
+    norms = np.concatenate([np.geomspace(1.36, 0.03, 12), 0.03 * 3.0 ** np.arange(1, 9)])
+    losses = np.concatenate([np.geomspace(2.3, 1.0, 12), 3.0 ** np.arange(1, 9)])
+    [finding] = check(norm(norms), loss(losses))
+    assert abs(finding.step - 12) <= 1
+
+
 def test_names_the_layers_that_grew_most_and_their_line() -> None:
     norms, losses = late_explosion()
     still, wild = np.ones(N), norms

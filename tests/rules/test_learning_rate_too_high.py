@@ -35,7 +35,15 @@ def test_fires_when_the_loss_jumps_and_comes_back_to_where_it_began() -> None:
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert finding.location == MADE
     assert finding.layers[0] == "2.weight"
-    assert finding.fixes[0] == "Lower the learning rate from 0.3 to 1e-04."
+    assert finding.fixes[0] == "Lower the learning rate from 0.3 to 0.0001."
+
+
+def test_says_how_long_after_its_jump_the_loss_is_where_it_is() -> None:
+    [finding] = check(loss(JUMPED), ratios(ADAM_1), facts(rate=0.3))
+    assert " steps later" in finding.message
+    rising = [2.3, 5.0, 9.0, 14.0, 28.0, 40.0, 48.0]
+    [finding] = check(loss(rising), ratios([1.5] * 4), steps=7)
+    assert finding.message.endswith("the loss went up to 17.4x its start")
 
 
 def test_fires_when_the_loss_runs_away_to_nan() -> None:

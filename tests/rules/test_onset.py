@@ -31,3 +31,11 @@ def test_two_values_have_no_bend() -> None:
 
 def test_looks_back_a_bounded_number_of_steps() -> None:
     assert rise_begins(np.exp(np.arange(1000) / 100), 999) >= 799
+
+
+@pytest.mark.parametrize("fall", [3, 12, 40])
+@pytest.mark.parametrize("factor", [1.5, 3.0, 10.0])
+def test_what_falls_before_it_rises_begins_to_rise_at_its_lowest(fall: int, factor: float) -> None:
+    falling = 1.36 * (0.03 / 1.36) ** (np.arange(fall) / fall)
+    values = np.concatenate([falling, 0.03 * factor ** np.arange(7.0)])
+    assert abs(rise_begins(values, len(values) - 1) - (fall + 1)) <= 1

@@ -13,7 +13,7 @@ class Casebook:
 
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
     falls only when it is said to have passed; message and evidence are those of the first
-    window that was as bad.
+    window that was as bad. A message that is of a later onset says since when it was milder.
     """
 
     def __init__(self) -> None:
@@ -81,13 +81,23 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
         workers=tuple(sorted({*old.workers, *new.workers})),
         count=_count(old, new, window),
         last_step=max(old.last_step, new.last_step),
-        message=text.message,
+        message=_message(old, text),
         evidence=text.evidence,
         fixes=text.fixes,
         confidence=text.confidence,
         location=text.location or old.location,
         detected_step=text.detected_step,
     )
+
+
+def _message(old: Finding, text: Finding) -> str:
+    if text.step <= old.step:
+        return text.message
+    passed = old.evidence.get("passed_at_step")
+    if passed is not None:
+        return f"{text.message}; what began at step {old.step} had passed by step {passed}"
+    milder = "a note" if old.severity is Severity.INFO else f"a {old.severity.value}"
+    return f"{text.message}; from step {old.step} on it was {milder}"
 
 
 def _count(old: Finding, new: Finding, window: Window) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.window import Floats
 
@@ -13,14 +14,16 @@ MAX_STEPS = 200
 def rise_begins(values_S: Floats, seen: int) -> int:
     """Return the index of the first value that belongs to a rise.
 
-    The logarithms of the values up to `seen` are taken to be level and then to rise in
-    a straight line; the bend that leaves the smallest squared error is where it began.
+    The logarithms of the values from the lowest one up to `seen` are taken to be level
+    and then to rise in a straight line; the bend that leaves the smallest squared error is
+    where it began. What comes before the lowest one (by medians of 3) was still falling.
 
     Args:
         values_S: shape (S,), positive and finite.
         seen: index at which the rise is certain.
     """
     first = max(0, seen - MAX_STEPS)
+    first += _lowest(values_S[first : seen + 1])
     log_S = np.log(values_S[first : seen + 1])
     count = len(log_S)
     if count < 3:
@@ -30,5 +33,12 @@ def rise_begins(values_S: Floats, seen: int) -> int:
     x_BS = np.maximum(0.0, place_S[None, :] - place_S[: count - 1, None])
     x_BS -= x_BS.mean(axis=1, keepdims=True)
     y_S = log_S - log_S.mean()
-    explained_B = (x_BS @ y_S) ** 2 / (x_BS**2).sum(axis=1)
-    return first + int(np.argmax(explained_B)) + 1
+    rising_B = np.maximum(x_BS @ y_S, 0.0)  # a line that falls explains no rise
+    return first + int(np.argmax(rising_B**2 / (x_BS**2).sum(axis=1))) + 1
+
+
+def _lowest(values_S: Floats) -> int:
+    if len(values_S) < 3:
+        return 0
+    medians_S = np.median(sliding_window_view(values_S, 3), axis=1)
+    return 1 + int(np.argmin(medians_S)) if medians_S.min() < values_S[0] else 0

@@ -258,7 +258,8 @@ class ExplodingGradient(Rule):
         against: str = "",
     ) -> Finding:
         after_S = norm_S[explosion.onset :]
-        value = float(after_S[: explosion.last - explosion.onset + 1].max())
+        peak = int(np.argmax(after_S[: explosion.last - explosion.onset + 1]))
+        value, seen = float(after_S[peak]), int(steps_S[explosion.onset + peak])
         ratio = value / explosion.reference
         held_S = after_S >= explosion.reference * min(self.ratio_limit, ratio)
         since, until = int(steps_S[explosion.onset]), int(steps_S[explosion.last])
@@ -279,7 +280,7 @@ class ExplodingGradient(Rule):
             last_step=int(steps_S[explosion.onset + np.flatnonzero(held_S)[-1]]),
             count=int(held_S.sum()),
             layers=tuple(layer.name for layer in layers),
-            message=f"gradient norm {value:.3g} is {against}",
+            message=f"gradient norm {value:.3g} at step {seen} is {against}",
             evidence={
                 "value": value,
                 "reference": explosion.reference,

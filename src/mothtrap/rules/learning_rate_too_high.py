@@ -215,12 +215,18 @@ class LearningRateTooHigh(Rule):
             severity = Severity.WARNING
         if severity is None:
             return None
-        came = f"the loss went up to {jump:.3g}x its start and " if jump > 1.2 else "the loss "
+        seen = len(course.loss_S) - course.place - 1
+        what = f"the loss is at {level:.2g}x its start after {seen} steps"
+        if jump > 1.2:
+            what = f"the loss went up to {jump:.3g}x its start"
+            what += (
+                f" and is at {level:.2g}x {since} step{'s' * (since > 1)} later" if since else ""
+            )
         return _Trouble(
             severity=severity,
             sampled=int(high[0]),
             ratio=float(high[1]),
-            what=f"{came}is at {level:.2g}x after {since} steps",
+            what=what,
             count=since,
         )
 
@@ -263,7 +269,7 @@ class LearningRateTooHigh(Rule):
                 f"{100 * trouble.ratio:.3g} % (step {trouble.sampled}); {trouble.what}"
             ),
             evidence=evidence,
-            fixes=(f"Lower the learning rate from {course.rate:.3g} to {better:.0e}.", *fixes[1:]),
+            fixes=(f"Lower the learning rate from {course.rate:.3g} to {better:g}.", *fixes[1:]),
             location=optimizer_location(window, optimizer),
         )
 
