@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,14 @@ def test_joins_a_chain_under_its_root() -> None:
     assert told["GRD101"].caused_by == ()
     assert set(told["NUM001"].caused_by) == {"GRD101", "LOS402"}
     assert told["GRD101"].causes == ("LOS402", "NUM001")
+
+
+def test_what_is_not_finite_in_evaluation_is_told_as_such() -> None:
+    later = msgspec.structs.replace(found("NUM001", 75), name="nonfinite_loss", mode="eval")
+    overfit = msgspec.structs.replace(found("GRD101", 10), name="overfit", mode="eval")
+    [story] = diagnose([overfit, later], EXPLAINS).stories
+    assert story.sentence.startswith("Overfit from step 10")
+    assert "non-finite loss of evaluation (step 75)" in story.sentence
 
 
 def test_in_one_step_the_loss_breaks_the_gradient_and_not_the_reverse() -> None:

@@ -8,6 +8,7 @@ from tests.rules.windows import loss, noise, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.evaluation_observations import Evaluation
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
 from mothtrap.rules.overfit import Overfit
 
 N = 20
@@ -82,6 +83,10 @@ def test_does_not_apply_to_a_gan() -> None:
 def test_cannot_judge_without_evaluations_or_training() -> None:
     with pytest.raises(NotEnoughData, match="no evaluation was seen"):
         check([])
+    with pytest.raises(NotEnoughData, match="no evaluation with a finite loss"):
+        check(evaluations([np.nan, np.inf], [1.0, 1.0]))
+    with pytest.raises(NotEnoughData, match="no evaluation with a finite loss"):
+        Overfit().check(window(loss(FALLING), loss([np.nan], steps=[2], mode=Mode.EVAL)))
     with pytest.raises(NotEnoughData, match="4 times"):
         check(evaluations(VALID[:3], FALLING[:3]))
     with pytest.raises(NotEnoughData, match="no loss of training"):

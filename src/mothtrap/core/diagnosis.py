@@ -183,4 +183,7 @@ def _sentence(root: Finding, effects: Sequence[Finding]) -> str:
 
 
 def _words(finding: Finding) -> str:
-    return finding.name.replace("nonfinite", "non-finite").replace("_", " ")
+    name = finding.name.replace("nonfinite", "non-finite").replace("_", " ")
+    # Elsewhere the mode is part of the illness: overfit, train mode in evaluation.
+    apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"
+    return f"{name} of evaluation" if apart else name

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints, Window
 
 COMPARABLE_RATIO = 10.0
@@ -45,13 +46,16 @@ def evaluated(window: Window) -> list[Evaluated]:
     """Return the evaluations by call site.
 
     Raises:
-        NotEnoughData: no evaluation computed a loss that was seen.
+        NotEnoughData: no evaluation computed a loss that was seen, or none that is finite.
     """
     by_site: dict[str, list[Evaluation]] = {}
     for evaluation in window.seen(Evaluation):
         if np.isfinite(evaluation.value):
             by_site.setdefault(evaluation.site, []).append(evaluation)
     if not by_site:
+        losses = any(len(series) for series in window.scalars("loss", Mode.EVAL))
+        if losses or any(window.seen(Evaluation)):
+            raise NotEnoughData("no evaluation with a finite loss was seen")
         raise NotEnoughData("no evaluation was seen that computes a loss")
     return [_of_site(evaluations) for evaluations in by_site.values()]
 

@@ -34,8 +34,8 @@ class NonfiniteLoss(Rule):
 
     What to do:
         - Guard the operation that broke: log of 0, division by 0, square root of 0, exp
-          of a large number. It is in the module that NUM004 names, if it names one, else
-          in the computation of the loss or in the inputs of this step.
+          of a large number. Look for it in the computation of the loss and in the inputs
+          of this step; a module that broke is named by a finding of its own.
         - Use the numerically safe form of the loss: logits with
           `cross_entropy` or `binary_cross_entropy_with_logits`.
         - Lower the learning rate, or clip gradients, when the loss grew before it broke.
