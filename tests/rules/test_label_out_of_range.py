@@ -45,6 +45,14 @@ def test_a_call_that_failed_is_told() -> None:
     assert "1 to 3" in finding.message
 
 
+def test_a_call_that_failed_is_of_the_step_that_never_ended() -> None:
+    failed = FailedLoss(
+        step=5, operation="cross_entropy", error="IndexError: ...", classes=3, least=0, greatest=3
+    )
+    [finding] = LabelOutOfRange().check(window(failed, call(), steps=5))
+    assert (finding.step, finding.detected_step) == (5, 5)
+
+
 @pytest.mark.parametrize(
     "failed",
     [

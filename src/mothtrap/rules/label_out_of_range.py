@@ -115,7 +115,7 @@ class LabelOutOfRange(Rule):
         return self.finding(
             window,
             severity=Severity.ERROR,
-            step=min(call.step, max(0, window.last_step)),  # the step itself never ended
+            step=call.step,
             message=(
                 f"{call.operation} failed: its targets go from {least:g} to {greatest:g}, but it "
                 f"takes 0 to {limit} ({call.error})"

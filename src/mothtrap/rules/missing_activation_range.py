@@ -120,7 +120,7 @@ class MissingActivationRange(Rule):
             yield self.finding(
                 window,
                 severity=Severity.ERROR,
-                step=min(call.step, max(0, window.last_step)),  # the step itself never ended
+                step=call.step,
                 message=(
                     f"{call.operation} failed: its predictions go from {least:.4g} to "
                     f"{greatest:.4g}, but it takes 0 to 1: a sigmoid is missing"

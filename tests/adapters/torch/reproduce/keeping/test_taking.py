@@ -377,6 +377,17 @@ def test_an_uncaught_exception_keeps_its_step() -> None:
     assert digest_of(taken) == digest(loop.model[1][0].weight)  # type: ignore[index, arg-type]
 
 
+def test_a_finding_on_the_step_that_an_exception_ended_asks_for_nothing_more() -> None:
+    with taking() as (own, sink):
+        loop = Loop()
+        loop.run(2)
+        loop.model(batch()[0])
+        own.ended(RuntimeError("x"))
+        own.wish(Wish(reason="finding DAT505", step=2))
+    assert [taken.step for taken in sink.taken] == [2]
+    assert sink.why == []
+
+
 def test_a_snapshot_restores() -> None:
     with watched() as seen:
         sink = Sink()
