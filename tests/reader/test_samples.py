@@ -115,3 +115,13 @@ def test_a_damaged_text_costs_that_step_alone(tmp_path: Path) -> None:
     view._samples[1] = view._samples[1][:-3]
     assert [step.step for step in run.samples.steps()] == [1]
     assert any("samples of 1 steps are damaged" in text for text in view.damage(ended=True))
+
+
+def test_what_is_printed_of_samples_is_short(path: Path) -> None:
+    samples = open_run(path).samples
+    [step] = samples.at(0)
+    many = repr(step)
+    assert many.startswith("<StepSamples step 0, worker 1, ")
+    assert len(many) < 120
+    assert repr(step.batches[0]).startswith("<BatchOfSamples of ")
+    assert repr(samples.seen("0008.png")).startswith("((<StepSamples step 0, worker 1, ")

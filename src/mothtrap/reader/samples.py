@@ -18,6 +18,8 @@ from mothtrap.reader.parts import Part, Span
 
 HEX_DIGITS = 16
 """Of a row's digest, as it is printed."""
+SHOWN = 4
+"""Samples of a batch that are printed of it."""
 _Wants = Callable[[int], bool]
 
 
@@ -51,6 +53,9 @@ class BatchOfSamples:
     samples: tuple[Sample, ...]
     data: tuple[DataSeen, ...]
 
+    def __repr__(self) -> str:
+        return f"<BatchOfSamples of {self.told.rows} rows{_shown(self.samples)}>"
+
     @property
     def missing(self) -> int:
         """Rows that are not told."""
@@ -66,6 +71,12 @@ class StepSamples:
     attempt: int
     batches: tuple[BatchOfSamples, ...]
     left_out: int = 0
+
+    def __repr__(self) -> str:
+        samples = tuple(sample for batch in self.batches for sample in batch.samples)
+        batches = f" in {len(self.batches)} batches" if len(self.batches) > 1 else ""
+        count = f"{len(samples)} sample{'' if len(samples) == 1 else 's'}{batches}"
+        return f"<StepSamples step {self.step}, worker {self.worker}, {count}{_shown(samples)}>"
 
 
 class Samples:
@@ -101,12 +112,15 @@ class Samples:
         }
         return tuple(found[number] for number in sorted(found))
 
-    def seen(self, wanted: str) -> Iterator[tuple[StepSamples, tuple[Sample, ...]]]:
-        """Yield the steps that trained on a sample, and as what.
+    def seen(self, wanted: str) -> tuple[tuple[StepSamples, tuple[Sample, ...]], ...]:
+        """Return the steps that trained on a sample, and as what.
 
         Args:
             wanted: a name, the end of one from a separator on, an index, or a digest.
         """
+        return tuple(self._seen(wanted))
+
+    def _seen(self, wanted: str) -> Iterator[tuple[StepSamples, tuple[Sample, ...]]]:
         for worker in self._span.workers:
             for part in self._span.parts(worker):
                 reader = _PartReader(worker, part)
@@ -229,3 +243,10 @@ def _is_wanted(sample: Sample, wanted: str, data: Mapping[int, DataSeen]) -> boo
         if wanted in (sample.name, whole) or whole.endswith(os.sep + wanted.lstrip(os.sep)):
             return True
     return wanted in (str(sample.index), sample.digest) and wanted not in ("", "-1")
+
+
+def _shown(samples: tuple[Sample, ...]) -> str:
+    """The first samples, behind a colon."""
+    names = [str(sample) for sample in samples[:SHOWN]]
+    names += ["..."] if len(samples) > SHOWN else []
+    return ": " + ", ".join(names) if names else ""
