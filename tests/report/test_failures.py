@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.report.sick_run import HandMadeRun
 
-from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.observations import ScriptFailed, SnapshotKept
 from mothtrap.core.runs import RunEnd
 from mothtrap.report import text
 from mothtrap.report.failures import failures
@@ -77,3 +78,14 @@ def test_a_script_that_fails_before_its_first_step_is_no_riddle() -> None:
 def test_other_runs_have_no_block() -> None:
     assert summary_of().failures == ()
     assert "= batch" not in text.verdict(summary_of())
+
+
+def test_a_run_that_its_id_does_not_find_goes_by_its_path(tmp_path: Path) -> None:
+    kept = SnapshotKept(step=40_000, reason="exception", folder=".", state_step=40_000)
+    run: Any = HandMadeRun(observed=(failed(), kept), path=tmp_path)
+    found = summarize(run, {}, called="own/x")
+    shown = text.verdict(found)
+    assert "= replay: mothtrap replay own/x --step 40000 --pdb" in shown
+    assert "can be done again: step 40000: mothtrap replay own/x --step 40000" in shown
+    assert found.called == "own/x"
+    assert summarize(run, {}, called=run.id).called == ""

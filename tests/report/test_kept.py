@@ -34,6 +34,21 @@ def test_the_step_of_the_root_is_offered_if_it_is_kept(
     assert line.endswith(f": mothtrap replay x --step {step}")
 
 
+def test_a_step_that_went_bad_is_offered_before_one_that_was_asked_for() -> None:
+    snapshots = (kept(640, "request"), kept(1254, "finding LSS101"), kept(1300, "unsound step: x"))
+    [line] = kept_lines("x", snapshots[:2], Style())
+    assert line == "  can be done again: steps 640, 1254: mothtrap replay x --step 1254"
+    [line] = kept_lines("x", snapshots, Style(), exploding(step=640))
+    assert line.endswith(" --step 1300")
+
+
+def test_steps_with_nothing_to_compare_with_are_left_out_beside_others() -> None:
+    snapshots = (kept(0, "finding LSS501", exact=False), kept(27, "unsound step: x"))
+    assert kept_lines("x", snapshots, Style()) == [
+        "  can be done again: step 27: mothtrap replay x --step 27"
+    ]
+
+
 def test_without_a_finding_the_first_is_offered() -> None:
     assert kept_lines("x", SNAPSHOTS, Style()) == [
         "  can be done again: steps 0, 1, 71: mothtrap replay x --step 0"

@@ -40,9 +40,10 @@ def follow(
     from mothtrap.report import text
     from mothtrap.report.style import Style
     from mothtrap.report.summary import summarize
+    from mothtrap.store.naming import name_here
 
     style = Style.of(sys.stdout)
-    summary = summarize(run, explains, baseline=baseline)
+    summary = summarize(run, explains, baseline=baseline, called=name_here(run.path))
     click.echo(text.verdict(summary, style), color=True)
     if summary.run.state != "running":
         return summary
@@ -56,7 +57,7 @@ def follow(
             if _is_news(finding, told) and not (baseline and baseline.holds(finding)):
                 told[finding.fingerprint] = finding.severity
                 click.echo(text.live_line(finding, style), color=True)
-    summary = summarize(run, explains, baseline=baseline)
+    summary = summarize(run, explains, baseline=baseline, called=name_here(run.path))
     click.echo(f"\n{text.verdict(summary, style)}", color=True)
     return summary
 

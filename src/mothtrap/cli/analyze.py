@@ -38,7 +38,7 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
     "settings",
     multiple=True,
     metavar="CODE.THRESHOLD=VALUE",
-    help="Another threshold, e.g. GRD101.ratio=50; may be given several times.",
+    help="Another threshold, e.g. GRD101.ratio_limit=50; may be given several times.",
 )
 @rule_files_option
 @click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
@@ -74,7 +74,7 @@ def command(
     captured: what a rule needs beyond that is not there. Nothing is written.
 
     \b
-    mothtrap analyze RUN --set GRD101.ratio=50
+    mothtrap analyze RUN --set GRD101.ratio_limit=50
     mothtrap analyze RUN --rules my_rules.py --select ZZZ --format json
     """
     from mothtrap.core.config import load_config
@@ -85,6 +85,7 @@ def command(
     from mothtrap.monitor.reference import Reference, open_reference
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
+    from mothtrap.store.naming import name_here
 
     overrides = {
         "runs_dir": runs_dir,
@@ -104,7 +105,9 @@ def command(
 
     judged = judge_again(opened, rules, Quiet.of(config), beside if config.reference else None)
     known = explains(rule_classes(config.rule_files))
-    summary = summarize(opened, known, judged=judged, baseline=read(baseline))
+    summary = summarize(
+        opened, known, judged=judged, baseline=read(baseline), called=name_here(opened.path)
+    )
     show(summary, form, everything=everything)
     if strict and summary.in_state(RuleState.RULE_FAILED):
         ctx.exit(USAGE_OR_OWN_ERROR)
@@ -140,7 +143,7 @@ def _thresholds(settings: Iterable[str]) -> Thresholds:
         if not (equals and dot and code and name):
             raise Refusal(
                 f"--set {setting!r} sets nothing; expected CODE.THRESHOLD=VALUE, "
-                "e.g. --set GRD101.ratio=50"
+                "e.g. --set GRD101.ratio_limit=50"
             )
         found.setdefault(code.upper(), {})[name] = _value(value.strip())
     return found

@@ -69,6 +69,7 @@ def command(
     from mothtrap.reader.run import open_run
     from mothtrap.report.baseline import write_baseline
     from mothtrap.report.summary import summarize
+    from mothtrap.store.naming import name_here
 
     if follow and (save_baseline or form != "full"):
         raise Refusal("--follow prints lines as they come; leave --format and --save-baseline out")
@@ -86,7 +87,7 @@ def command(
         except KeyboardInterrupt:
             ctx.exit(following.INTERRUPTED)
     else:
-        summary = summarize(opened, known, baseline=read(baseline))
+        summary = summarize(opened, known, baseline=read(baseline), called=name_here(opened.path))
         show(summary, form, everything=everything)
     if fails(summary, fail_on):
         ctx.exit(1)

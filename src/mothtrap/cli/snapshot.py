@@ -77,6 +77,7 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
     from mothtrap.core.runs import has_script
     from mothtrap.core.snapshots import BUILD
     from mothtrap.report.style import Style
+    from mothtrap.store.naming import name_here
 
     style = Style.of(sys.stdout)
     for each in found:
@@ -89,7 +90,7 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
         click.echo(
             f"step {each.step}, worker {each.worker}: {style.safe(about.reason)}{exact}, "
             f"{each.size_bytes / 2**20:.1f} MB: "
-            f"mothtrap replay {style.safe(path.name)} --step {each.step}{build}"
+            f"mothtrap replay {style.safe(name_here(path))} --step {each.step}{build}"
         )
         if about.note:
             click.echo(f"  {style.safe(about.note)}")

@@ -49,7 +49,8 @@ def failure_lines(summary: RunSummary, style: Style) -> list[str]:
         lines += _block(failure, style)
         kept = next((kept for kept in summary.snapshots if kept.step == failure.step), None)
         if kept is not None:
-            replay = f"mothtrap replay {style.safe(summary.run.id)} --step {failure.step} --pdb"
+            called = style.safe(summary.called or summary.run.id)
+            replay = f"mothtrap replay {called} --step {failure.step} --pdb"
             lines.append(f"    = replay: {replay}{'' if kept.scripted else BUILD}")
     more = len(summary.failures) - MAX_FAILURES
     return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])

@@ -10,6 +10,7 @@ from mothtrap.core.observations import SnapshotKept
 from mothtrap.core.runs import has_script
 from mothtrap.core.snapshots import BASE, BUILD
 from mothtrap.report.style import Style
+from mothtrap.snapshot.choosing import Rank, rank
 
 if TYPE_CHECKING:
     from mothtrap.core.findings import Finding
@@ -46,22 +47,34 @@ def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
 
 
 def kept_lines(
-    run_id: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
+    called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
 ) -> list[str]:
-    """One line that names them, and the command for that of `root`, else for the first one."""
+    """One line that names them, and the command for the one that tells most.
+
+    Args:
+        called: what finds the run in a command.
+        kept: all that lie there; where some are exact, only these are named.
+        style: what the stream can show.
+        root: the finding with which the diagnosis opens.
+    """
     if not kept:
         return []
+    kept = tuple(snapshot for snapshot in kept if snapshot.exact) or kept
     steps = ", ".join(str(snapshot.step) for snapshot in kept[:NAMED])
     steps += ", ..." if len(kept) > NAMED else ""
 
-    def rank(snapshot: KeptSnapshot) -> tuple[bool, bool, bool]:
-        at_root = root is not None and snapshot.step == root.step
-        for_root = root is not None and snapshot.reason == f"finding {root.code}"
-        return not snapshot.exact, not at_root, not for_root
+    def place(snapshot: KeptSnapshot) -> Rank:
+        return rank(
+            step=snapshot.step,
+            reason=snapshot.reason,
+            exact=snapshot.exact,
+            root_step=root.step if root is not None else None,
+            root_code=root.code if root is not None else "",
+        )
 
-    chosen = min(kept, key=rank)  # the first of equals
+    chosen = min(kept, key=place)
     word = "step" if len(kept) == 1 else "steps"
-    command = f"mothtrap replay {style.safe(run_id)} --step {chosen.step}"
+    command = f"mothtrap replay {style.safe(called)} --step {chosen.step}"
     if not chosen.scripted:
         command += BUILD
     if not chosen.exact:

@@ -57,7 +57,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `dropped` counts captured records that were given up: a queue was full, or the run;
     `damage` names the stored parts that could not be read; `known` counts the findings
     that a baseline holds, which are left out; `failures` are what ended the script;
-    `snapshots` are the steps that can be done again.
+    `snapshots` are the steps that can be done again; `called` is the path that finds the run in a
+    command, where its id does not.
     """
 
     run: RunFacts
@@ -74,6 +75,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     guarded: tuple[Guarded, ...] = ()
     failures: tuple[Failure, ...] = ()
     snapshots: tuple[KeptSnapshot, ...] = ()
+    called: str = ""
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -90,6 +92,7 @@ def summarize(
     *,
     judged: Judged | None = None,
     baseline: Baseline | None = None,
+    called: str = "",
 ) -> RunSummary:
     """Sum up a run; verdict and diagnosis are derived from the findings.
 
@@ -98,6 +101,7 @@ def summarize(
         explains: by rule code, the codes whose findings that rule's finding causes.
         judged: what rules say of it; None: what they said when it was made.
         baseline: findings that are known and not to be told again.
+        called: what finds the run in a command; empty: its id does.
     """
     judged = judged or Judged(findings=run.findings, rules=run.rules)
     told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
@@ -124,6 +128,7 @@ def summarize(
         guarded=guarded(run),
         failures=failures(run),
         snapshots=kept_snapshots(run),
+        called=called if called != run.id else "",
     )
 
 

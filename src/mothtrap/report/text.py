@@ -79,7 +79,7 @@ def verdict_lines(
         lines.append(f"  {_counts(summary)}")
     lines += failure_lines(summary, style)
     lines += guarded_lines(summary.guarded, style)
-    lines += kept_lines(summary.run.id, summary.snapshots, style, _root(summary))
+    lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, _root(summary))
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)

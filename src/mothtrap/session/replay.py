@@ -31,11 +31,10 @@ from mothtrap.session.narrowing import narrowed
 from mothtrap.session.replay_start import Start, folder_of, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
+from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.format import Stored, load, stored
 from mothtrap.snapshot.places import Moved, Places, moved_since
 
-URGENT = ("unsound", "exception")
-"""Reasons of snapshots that are meant first where no step is given."""
 SHOWN_LINES = 20
 """Lines of the script's output that are shown where the replay failed."""
 
@@ -158,7 +157,8 @@ def _allowed(run: Path, snapshot: Snapshot, wish: Wish, starting: Callable[[Star
 def choose(run: Path, step: int | None) -> list[Stored]:
     """The snapshots, one for each worker, of a step; of the one that matters most for None.
 
-    That is the first step that was not finite or ended in an exception, else the last one.
+    That is the first step that was not finite or ended in an exception, else the first of a
+    finding, else the last one; see `snapshot.choosing`.
 
     Raises:
         StepUnavailableError: there is none.
@@ -172,14 +172,19 @@ def choose(run: Path, step: int | None) -> list[Stored]:
         )
     if step is None:
         usable = [one for one in every if one.snapshot is not None] or every
-        urgent = [one for one in usable if one.snapshot and one.snapshot.reason.startswith(URGENT)]
-        plain = [one for one in usable if one.snapshot and one.snapshot.reason != "base"]
-        step = urgent[0].step if urgent else (plain or usable)[-1].step
+        step = min(usable, key=_rank).step
     found = [one for one in every if one.step == step]
     if not found:
         known = ", ".join(str(number) for number in sorted({one.step for one in every}))
         raise StepUnavailableError(f"{run.name} has no snapshot of step {step}; there are: {known}")
     return found
+
+
+def _rank(one: Stored) -> Rank:
+    about = one.snapshot
+    if about is None:
+        return rank(step=one.step, reason="", exact=False)
+    return rank(step=one.step, reason=about.reason, exact=about.state_step <= one.step)
 
 
 def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[ReplayResult]:

@@ -1,0 +1,38 @@
+"""Which of the snapshots of a run tells most when its step is done again."""
+
+from __future__ import annotations
+
+from mothtrap.core.snapshots import BASE
+from mothtrap.snapshot.retention import is_onset
+
+Rank = tuple[int, bool, bool, int]
+"""Sorts snapshots: the one that tells most comes first."""
+
+
+def rank(
+    *, step: int, reason: str, exact: bool, root_step: int | None = None, root_code: str = ""
+) -> Rank:
+    """Return the place of a snapshot among those of its run.
+
+    The first step that was not finite or raised, then the first with a finding, then the last
+    that somebody asked for. A state that is later than the step leaves nothing to compare with.
+
+    Args:
+        step: which it is of.
+        reason: why it was taken, see `core.snapshots.Snapshot`.
+        exact: its state is that of the step.
+        root_step: of the finding with which the diagnosis opens.
+        root_code: of that finding.
+    """
+    at_root = step == root_step
+    of_finding = reason.startswith("finding") or at_root
+    if reason == BASE:
+        level = 4
+    elif not exact:
+        level = 3
+    elif is_onset(reason):
+        level = 0
+    else:
+        level = 1 if of_finding else 2
+    for_root = bool(root_code) and reason == f"finding {root_code}"
+    return level, not at_root, not for_root, step if level != 2 else -step

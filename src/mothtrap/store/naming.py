@@ -1,0 +1,26 @@
+"""What a run is called in a command that is told to people."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mothtrap.core.config import load_config
+from mothtrap.core.errors import ConfigError
+
+
+def name_here(run: Path) -> str:
+    """Return what finds a run from the working directory, without any option.
+
+    Returns:
+        Its name where it lies in the folder in which runs are looked for, else its path: relative
+        where it lies below the working directory.
+    """
+    try:
+        config, _ = load_config(start=Path.cwd(), environ=os.environ)
+        if run.parent.resolve() == Path(config.runs_dir).resolve():
+            return run.name
+    except (ConfigError, OSError):  # where nothing is found by name, a path is right, too
+        pass
+    inside = os.path.relpath(run)
+    return str(run.absolute()) if inside.startswith("..") else inside

@@ -1,0 +1,39 @@
+"""The commands with which a job ends can be typed as they stand."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.harness.running import MOTHTRAP, PYTHON, observed, run
+from tests.replay.test_bad_steps import FOLDER
+
+COMMANDS = {
+    "replay": r"can be done again: step 157: mothtrap (replay \S+ --step 157)$",
+    "show": r"more: mothtrap (show \S+)$",
+    "live": r"step 157 kept: mothtrap (replay \S+ --step 157)$",
+}
+
+
+@pytest.mark.parametrize("folder", ["own", "runs"])
+def test_what_is_told_at_the_end_finds_the_run(folder: str, tmp_path: Path) -> None:
+    for name in ("log_of_zero.py", "telling.py"):
+        shutil.copy(FOLDER / name, tmp_path)
+    words = observed(["--", *PYTHON, "log_of_zero.py"], runs_dir=Path(folder), name="seen")
+    ended = run(words, cwd=tmp_path)
+    told = {}
+    for name, pattern in COMMANDS.items():
+        found = re.search(pattern, ended.stderr, re.MULTILINE)
+        assert found, ended.stderr
+        told[name] = found[1].split()
+    called = "seen" if folder == "runs" else "own/seen"
+    assert (told["replay"][1], told["show"][1]) == (called, called)
+    shown = run([*MOTHTRAP, *told["show"]], cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert f"mothtrap {' '.join(told['replay'])}" in shown.stdout
+    again = run([*MOTHTRAP, *told["replay"], "--no-narrow"], cwd=tmp_path)
+    assert "done again: the same to the last bit" in again.stdout, again.stderr
+    listed = run([*MOTHTRAP, "snapshot", "seen", "--list", "--runs-dir", folder], cwd=tmp_path)
+    assert f"mothtrap replay {called} --step 157" in listed.stdout, listed.stderr

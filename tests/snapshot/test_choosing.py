@@ -1,0 +1,39 @@
+"""Of the snapshots of a run the one that tells most comes first."""
+
+from __future__ import annotations
+
+import pytest
+
+from mothtrap.snapshot.choosing import rank
+
+BAD = "unsound step: the loss is NaN"
+
+
+@pytest.mark.parametrize(
+    ("every", "first"),
+    [
+        ([(640, "request", True), (1254, "finding GRD101", True)], 1254),
+        ([(640, "request", True), (1254, BAD, True), (1300, BAD, True)], 1254),
+        ([(3, "finding LSS101", True), (27, BAD, True)], 27),
+        ([(3, "step", True), (9, "request", True)], 9),
+        ([(0, "finding LSS501", False), (9, "request", True)], 9),
+        ([(0, "finding LSS501", False), (4, "base", True)], 0),
+        ([(7, "exception", True), (5, "finding GRD101", True)], 7),
+        ([(5, "finding GRD101", True), (8, "finding LSS101", True)], 5),
+    ],
+)
+def test_what_went_bad_comes_before_what_was_asked_for(
+    every: list[tuple[int, str, bool]], first: int
+) -> None:
+    chosen = min(every, key=lambda one: rank(step=one[0], reason=one[1], exact=one[2]))
+    assert chosen[0] == first
+
+
+def test_of_findings_that_of_the_diagnosis_comes_first() -> None:
+    def place(step: int, code: str) -> object:
+        return rank(
+            step=step, reason=f"finding {code}", exact=True, root_step=7, root_code="GRD101"
+        )
+
+    assert place(9, "GRD101") < place(5, "LSS101")  # type: ignore[operator]
+    assert place(7, "LSS101") < place(9, "GRD101")  # type: ignore[operator]
