@@ -41,9 +41,12 @@ def test_a_written_test_fails_until_the_fault_is_mended(
     outcome = run([*MOTHTRAP, *again], cwd=tmp_path)
     assert f"test_step.py shows it with {subject} alone" in outcome.stdout, outcome
 
+    of_operation = "torch." in subject
+    assert ("it does not guard a repair of" in outcome.stdout) is of_operation, outcome
+
     failed = checked(test)
     assert failed.returncode == 1, failed.stdout
-    faulty = script if "torch." not in subject else test
+    faulty = test if of_operation else script
     text = faulty.read_text(encoding="utf-8")
     assert text.count(fault) == 1
     faulty.write_text(text.replace(fault, mended), encoding="utf-8")

@@ -37,9 +37,9 @@ def test_only_a_test_that_fails_stays(
 ) -> None:
     monkeypatch.setattr(as_test, "_fails", lambda *_: fails)
     said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
-    assert said.endswith(
-        "pytest {} (needs test_x.npz beside it)".format(tmp_path / "test_x.py")
-    ) is (fails)
+    limit = "it does not guard a repair of train.py:3"
+    written = f"pytest {tmp_path / 'test_x.py'} (needs test_x.npz beside it); {limit}"
+    assert said.endswith(written) is fails
     assert sorted(path.name for path in tmp_path.iterdir()) == (
         ["test_x.npz", "test_x.py"] if fails else []
     )
@@ -47,3 +47,6 @@ def test_only_a_test_that_fails_stays(
         told = (tmp_path / "test_x.py").read_text()
         assert "In it torch.log gets what it got" in told
         assert ".npz beside this file" in told
+        assert "the test shows the operation alone" in told
+        assert "It does not guard a repair of\ntrain.py:3;" in told
+        assert "passes once `operation` below is mended" in told

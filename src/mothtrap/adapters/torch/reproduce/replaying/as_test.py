@@ -30,8 +30,7 @@ TEST = "test_the_result_is_finite"
 _HEAD = '''"""{title}
 
 Written by `mothtrap replay --as-test`. In it {what} gets what it got in that step, from the
-.npz beside this file. The test fails as long as the step would go wrong, and passes once
-{mended} is mended.
+.npz beside this file. {until}
 """
 
 {imports}
@@ -111,13 +110,18 @@ def tensors(value):
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is tested: source that defines it, that names it, that makes its arguments."""
+    """What is tested: source that defines it, that names it, that makes its arguments.
+
+    `until` says when the test passes; `unguarded` is the line of the user's whose repair it does
+    not see, where it calls nothing of theirs.
+    """
 
     words: str
-    mended: str
+    until: str
     define: str
     call: str
     given: str
+    unguarded: str = ""
 
 
 def write(path: Path, found: Narrowed, title: str) -> str:
@@ -156,9 +160,10 @@ def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
             for suffix in (".npz", ".py"):
                 with path.with_suffix(suffix).open("xb") as file:  # never over another one
                     file.write(draft.with_suffix(suffix).read_bytes())
+            limit = f"; it does not guard a repair of {subject.unguarded}" * bool(subject.unguarded)
             return (
                 f"{path.name} shows it with {subject.words} alone: pytest {path} "
-                f"(needs {path.stem}.npz beside it)"
+                f"(needs {path.stem}.npz beside it){limit}"
             )
         why = f"{subject.words} alone does not go wrong"
     return f"no test was written: {why}"
@@ -182,7 +187,7 @@ def _function(call: FunctionCall, retelling: Retelling) -> _Subject:
     name = retelling.named(call.function)
     return _Subject(
         words=f"`{call.function.__name__}`",
-        mended="it",
+        until=_until("it"),
         define="",
         call=name,
         given=f"((), {retelling.of(dict(call.arguments))})",
@@ -193,7 +198,7 @@ def _module(call: ModuleCall, retelling: Retelling) -> _Subject:
     made = retelling.module(call.module)
     return _Subject(
         words=f"module `{call.path}` ({type(call.module).__name__})",
-        mended="its forward",
+        until=_until("its forward"),
         define=f'def module():\n    """Module {call.path} before the step."""\n    return {made}',
         call="module()",
         given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
@@ -201,14 +206,26 @@ def _module(call: ModuleCall, retelling: Retelling) -> _Subject:
 
 
 def _operation(call: UserCall, retelling: Retelling) -> _Subject:
+    line = call.stack[0] if call.stack else "the script"
     lines = "".join(f"    # {place}\n" for place in call.stack[:1])
     body = f"{lines}    return {call.function}(*args, **kwargs)"
     return _Subject(
         words=call.function,
-        mended="`operation`",
+        until=(
+            "No function or module of the script could be called\nwith it: the test shows the "
+            f"operation alone. It does not guard a repair of\n{line}; it passes once `operation` "
+            "below is mended in the same way."
+        ),
+        unguarded=line,
         define=f'def operation(*args, **kwargs):\n    """What went wrong, to be mended."""\n{body}',
         call="operation",
         given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
+    )
+
+
+def _until(mended: str) -> str:
+    return (
+        f"The test fails as long as the step would go wrong, and passes once\n{mended} is mended."
     )
 
 
@@ -221,7 +238,7 @@ def _source(subject: _Subject, retelling: Retelling, found: Narrowed, title: str
     head = _HEAD.format(
         title=title,
         what=subject.words,
-        mended=subject.mended,
+        until=subject.until,
         imports="\n".join(lines),
     )
     if retelling.script is not None:
