@@ -370,22 +370,12 @@ def test_an_uncaught_exception_keeps_its_step() -> None:
         with pytest.raises(RuntimeError) as caught:
             loop.model(x[:, :5])
         own.ended(caught.value)
+        own.wish(Wish(reason="finding DAT505", step=2))  # it is kept: nothing more is asked for
     (taken,) = sink.taken
-    assert (taken.step, taken.wish.reason) == (2, "exception")
+    assert (taken.step, taken.wish.reason, sink.why) == (2, "exception", [])
     assert taken.truth is not None
     assert taken.truth.exception == f"RuntimeError: {caught.value}"
     assert digest_of(taken) == digest(loop.model[1][0].weight)  # type: ignore[index, arg-type]
-
-
-def test_a_finding_on_the_step_that_an_exception_ended_asks_for_nothing_more() -> None:
-    with taking() as (own, sink):
-        loop = Loop()
-        loop.run(2)
-        loop.model(batch()[0])
-        own.ended(RuntimeError("x"))
-        own.wish(Wish(reason="finding DAT505", step=2))
-    assert [taken.step for taken in sink.taken] == [2]
-    assert sink.why == []
 
 
 def test_a_snapshot_restores() -> None:
