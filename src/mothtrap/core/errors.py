@@ -164,8 +164,22 @@ class NotApplicable(CannotJudge):
     """The rule does not apply to this training."""
 
 
+SLIP = 0.8
+"""Likeness, as `difflib` has it, of a word and one with a slip in it; chosen by hand."""
+LEAST_PART = 3
+"""Letters that are enough to be a part of a name rather than a chance; chosen by hand."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the other known word closest to `name`, or ''."""
+    """Return a hint that names the other known word closest to `name`, or ''.
+
+    What differs in a letter or two is a slip; else a word that begins with `name` is nearer
+    than one that ends with it, and that nearer than one that is only spelled alike.
+    """
     others = [word for word in known if word != name]
-    close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, others, n=1, cutoff=SLIP)
+    if not close and len(name) >= LEAST_PART:
+        begin = [word for word in others if word.startswith(name)]
+        close = begin or [word for word in others if word.endswith(name)]
+    close = close or difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else ""
