@@ -33,6 +33,22 @@ FAILURES = {
         fix="write no batch size into the code",
         batch="gave 17 rows, fewer than its batch size 32; samples 64 to 80 of its data",
     ),
+    "targets_of_a_whole_batch": Expected(
+        kind="shape",
+        step=2,
+        line=10,
+        says=("`model(x) - torch.ones(32, 1)` (targets_of_a_whole_batch.py:10): the size of ten",),
+        fix="torch.ones(32, 1) has the size of a whole batch: write x.shape[0] in place of 32",
+        batch="gave 6 rows, fewer than its batch size 32",
+    ),
+    "rows_of_a_whole_batch": Expected(
+        kind="shape",
+        step=2,
+        line=11,
+        says=("ones is float32 (32, 1)",),
+        fix="a tensor here may be of a whole batch (32 rows): made with a size that stands in",
+        batch="gave 6 rows, fewer than its batch size 32",
+    ),
     "wide_pooling": Expected(
         kind="shape",
         step=0,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.explaining.names import NOTHING, value_of
+from mothtrap.adapters.torch.reproduce.explaining.names import NOTHING, made_with, value_of
 
 OUTSIDE = 5
 
@@ -51,3 +51,21 @@ def test_what_only_code_can_answer_stays_unknown(name: str) -> None:
     assert owner is not None
     text = f"owner.{name}"
     assert value_of(ast.parse(text, mode="eval").body, sys._getframe()) is NOTHING
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("model(x) - torch.ones(32, 1)", "torch.ones(32, 1)"),
+        ("a + zeros((32, 4))", "zeros((32, 4))"),
+        ("a + x.new_full([32], 1.0)", "x.new_full([32], 1.0)"),
+        ("a + torch.full(size=(32,), fill_value=0)", "torch.full(size=(32,), fill_value=0)"),
+        ("a + torch.ones(16, 1)", None),
+        ("a + one_hot(y, 32)", None),
+        ("a + ones", None),
+        ("a[32] - b", None),
+        ("w -= (", None),
+    ],
+)
+def test_a_size_that_is_written_in_an_expression_is_found(code: str, made: str | None) -> None:
+    assert made_with(code, 32) == made

@@ -148,6 +148,11 @@ LOSSES: dict[str, tuple[Callable[[], object], str, str]] = {
         "they must be the same",
         "target.squeeze(-1)",
     ),
+    "squares of other rows": (
+        lambda: functional.mse_loss(randn(6, 1), randn(32, 1)),
+        "they have 6 and 32 rows",
+        "write no batch size into the code",
+    ),
     "squares": (
         lambda: functional.mse_loss(randn(4, 3), randn(4, 2)),
         "mse_loss (",

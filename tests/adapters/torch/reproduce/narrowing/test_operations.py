@@ -275,6 +275,26 @@ def test_an_exception_is_traced_to_its_operation() -> None:
     assert found.inputs[0].maximum == 4
 
 
+def test_operands_of_an_exception_are_named_as_they_are_written() -> None:
+    rows, parts = torch.ones(6, 1), [torch.ones(2, 1), torch.ones(2, 3)]
+    watch = Watch()
+    with pytest.raises(RuntimeError) as caught, watch:
+        rows * 2 - torch.ones(32, 1)
+    found = watch.raised(caught.value)
+    assert found is not None
+    assert [given.name for given in found.inputs] == ["first operand", "second operand"]
+    with pytest.raises(RuntimeError) as caught, watch:
+        rows - parts[0].expand(2, 5)
+    found = watch.raised(caught.value)
+    assert found is not None
+    assert [given.name for given in found.inputs] == ["rows", "second operand"]
+    with pytest.raises(RuntimeError) as caught, watch:
+        torch.cat(parts)
+    found = watch.raised(caught.value)
+    assert found is not None
+    assert [given.name for given in found.inputs] == ["parts[0]", "parts[1]"]
+
+
 def test_an_exception_of_the_users_own_is_nobody_elses() -> None:
     watch = Watch()
     with pytest.raises(KeyError) as caught, watch:

@@ -8,6 +8,12 @@ from typing import Any
 
 from torch import nn
 
+MAKERS = frozenset(
+    {"ones", "zeros", "empty", "full", "rand", "randn", "randint", "arange", "linspace", "eye"}
+    | {"new_ones", "new_zeros", "new_empty", "new_full", "expand", "repeat", "randperm"}
+)
+"""Functions and methods that are told the sizes of the tensor that they make."""
+
 
 class _Nothing:
     """Stands for what cannot be read."""
@@ -38,6 +44,33 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
             return NOTHING
         return _item(value_of(node.value, frame), key)
     return NOTHING
+
+
+def made_with(code: str, size: int) -> str | None:
+    """Return the call in an expression that makes a tensor of a size that is written there.
+
+    Args:
+        code: text of the expression.
+        size: of an axis.
+    """
+    try:
+        tree = ast.parse(f"({code})")
+    except (SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called(node) in MAKERS:
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            sizes = [part for value in given for part in ast.walk(value)]
+            if any(isinstance(p, ast.Constant) and p.value == size for p in sizes):
+                return ast.unparse(node)
+    return None
+
+
+def _called(node: ast.Call) -> str:
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _attribute(owner: Any, name: str) -> Any:

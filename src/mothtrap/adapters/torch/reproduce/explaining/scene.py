@@ -130,6 +130,12 @@ def scene_of(error: BaseException) -> Scene:
     )
 
 
+def operands_written(error: BaseException) -> dict[str, Any]:
+    """Tensors, and lists of them, that the user's innermost line names, by how it writes them."""
+    users = [e for e in _entries(error.__traceback__) if frames.is_users(e.tb_frame)]
+    return dict(_operands(users[-1])) if users else {}
+
+
 def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback

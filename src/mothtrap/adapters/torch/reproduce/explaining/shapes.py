@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     explain_module,
     tensors_of,
 )
+from mothtrap.adapters.torch.reproduce.explaining.names import made_with
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, first_tensor, is_short
 
@@ -176,7 +177,7 @@ def _of_loss(scene: Scene, sources: Sources, variables: object) -> Explanation |
     needs, fixes = (
         _class_loss(given, target)
         if name.name in ("cross_entropy", "nll_loss")
-        else _other_loss(given, target)
+        else _other_loss(given, target, scene, sources)
     )
     made = sources.told(given, scene)
     where = f" ({scene.location})" if scene.location else ""
@@ -218,12 +219,17 @@ def _class_loss(given: torch.Tensor, target: torch.Tensor) -> tuple[str, tuple[s
     return f"for these predictions the targets must have the shape {expected}", ()
 
 
-def _other_loss(given: torch.Tensor, target: torch.Tensor) -> tuple[str, tuple[str, ...]]:
+def _other_loss(
+    given: torch.Tensor, target: torch.Tensor, scene: Scene, sources: Sources
+) -> tuple[str, tuple[str, ...]]:
     sizes, labels = tuple(given.shape), tuple(target.shape)
     if sizes == (*labels, 1):
         return "they must be the same", ("pred.squeeze(-1), or target[..., None]",)
     if labels == (*sizes, 1):
         return "they must be the same", ("target.squeeze(-1)",)
+    if sizes[:1] != labels[:1] and sizes[1:] == labels[1:]:
+        rows = f"they have {sizes[0] if sizes else 1} and {labels[0] if labels else 1} rows"
+        return rows, _of_short(scene, sources) if is_short(sources.batch) else (_BY_HAND,)
     return "they must be the same", ("give the model as many outputs as the target has",)
 
 
@@ -251,8 +257,22 @@ def _of_expression(scene: Scene, sources: Sources) -> Explanation:
         needs = message[0].lower() + message[1:]
         fixes = _of_two(scene)
     if short and asked is None:
-        fixes = (*fixes, "carry no state of the batch before into a smaller one", _DROP)
+        fixes = (*fixes, *_of_short(scene, sources))
     return explain_expression("shape", scene, sources, needs.rstrip("."), fixes)
+
+
+def _of_short(scene: Scene, sources: Sources) -> tuple[str, ...]:
+    """What to do where a tensor of a whole batch may have met a smaller one."""
+    usual = sources.batch.source.plan.batch_size if sources.batch is not None else None
+    fixed = made_with(scene.code, usual) if usual is not None else None
+    if fixed is not None:
+        return f"{fixed} has the size of a whole batch: write x.shape[0] in place of {usual}", _DROP
+    return (
+        f"a tensor here may be of a whole batch ({usual} rows): made with a size that stands in "
+        "the code (take it from the batch: x.shape[0]), or state that was carried over from the "
+        "batch before",
+        _DROP,
+    )
 
 
 def _reshaped(sizes: list[int], elements: int, sources: Sources) -> tuple[str, tuple[str, ...]]:

@@ -53,7 +53,7 @@ class TensorFacts:
     """What a tensor holds.
 
     Attributes:
-        name: of the argument.
+        name: of the argument, or how the user's line writes it.
         dtype: without `torch.`.
         shape: its own.
         minimum, maximum: of the finite values; None where there are none.

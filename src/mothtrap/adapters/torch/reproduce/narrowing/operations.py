@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.reproduce.explaining.scene import operands_written
 from mothtrap.adapters.torch.reproduce.narrowing import usercalls
 from mothtrap.adapters.torch.reproduce.narrowing.badness import Bad, TensorFacts, facts_of
 from mothtrap.adapters.torch.reproduce.narrowing.holders import Holders
@@ -26,6 +27,7 @@ from mothtrap.adapters.torch.reproduce.narrowing.usercalls import ModuleCall, Us
 
 INPUTS = 8
 """Inputs of an operation that are described. Chosen by hand."""
+ORDINALS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +180,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         call = self._calls.raising(error)
         if call is None:
             return None
-        inputs = tuple(_shown(placed_tensors((call.args, dict(call.kwargs)))))
+        inputs = tuple(_shown(_given(call, operands_written(error))))
         text = f"{type(error).__name__}: {error}"
         return Narrowed(
             operation=call.function,
@@ -313,6 +315,22 @@ def _listed(rows: tuple[int, ...]) -> str:
         return f"row {rows[0]}"
     shown = ", ".join(map(str, rows[:8]))
     return f"rows {shown}" + (" and more" if len(rows) > 8 else "")
+
+
+def _given(call: UserCall, written: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that a call was given, named as the user's line writes them, else by place."""
+    names: dict[int, str] = {}
+    for name, value in written.items():
+        for place, tensor in placed_tensors(value):
+            names.setdefault(id(tensor), f"{name}[{place}]" if place else name)
+    for position, value in enumerate(call.args):
+        which = ORDINALS[position] if position < len(ORDINALS) else f"{position + 1}th"
+        for place, tensor in placed_tensors(value):
+            ordinal = f"{which} operand" + (f"[{place}]" if place else "")
+            yield names.get(id(tensor), ordinal), tensor
+    for key, value in call.kwargs.items():
+        for place, tensor in placed_tensors(value, key):
+            yield names.get(id(tensor), place), tensor
 
 
 def _shown(tensors: Iterator[tuple[str, torch.Tensor]]) -> Iterator[TensorFacts]:
