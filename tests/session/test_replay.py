@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from tests.report.sick_run import HandMadeRun, exploding
 
 from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavailableError
 from mothtrap.core.snapshots import RecordedStep, Snapshot
+from mothtrap.session import replay as replays
 from mothtrap.session.replay import Wish, choose, replay
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot import format as files
@@ -53,6 +56,21 @@ def test_the_first_bad_step_is_meant_unless_another_is_named(tmp_path: Path) -> 
 def test_the_last_one_is_meant_where_none_is_bad(tmp_path: Path) -> None:
     keep(tmp_path, snapshot(3), snapshot(6), snapshot(8, "base"))
     assert [one.step for one in choose(tmp_path, None)] == [6]
+
+
+def test_the_step_that_is_meant_is_the_one_that_the_verdict_offers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(
+        tmp_path,
+        snapshot(0, "finding STR701"),
+        snapshot(71, "finding GRD101"),
+        snapshot(80, "step"),
+    )
+    assert [one.step for one in choose(tmp_path, None)] == [0]
+    found: Any = HandMadeRun(findings=(exploding(step=71),))
+    monkeypatch.setattr(replays, "open_run", lambda _: found)
+    assert [one.step for one in choose(tmp_path, None)] == [71]
 
 
 def test_all_workers_of_a_step_are_played(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 import msgspec
 
 from mothtrap.core import jsonable, registry
-from mothtrap.core.errors import ReplayError, StepUnavailableError
+from mothtrap.core.diagnosis import diagnose
+from mothtrap.core.errors import MothtrapError, ReplayError, StepUnavailableError
+from mothtrap.core.findings import Finding
 from mothtrap.core.replays import (
     PLAN_FILE,
     PLAN_VARIABLE,
@@ -25,6 +27,8 @@ from mothtrap.core.replays import (
     ReplayResult,
 )
 from mothtrap.core.snapshots import Snapshot
+from mothtrap.monitor.catalogue import explains
+from mothtrap.reader.run import open_run
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
@@ -158,7 +162,8 @@ def choose(run: Path, step: int | None) -> list[Stored]:
     """The snapshots, one for each worker, of a step; of the one that matters most for None.
 
     That is the first step that was not finite or ended in an exception, else the first of a
-    finding, else the last one; see `snapshot.choosing`.
+    finding, if there is one that of the root of the diagnosis, else the last one; see
+    `snapshot.choosing`.
 
     Raises:
         StepUnavailableError: there is none.
@@ -172,7 +177,8 @@ def choose(run: Path, step: int | None) -> list[Stored]:
         )
     if step is None:
         usable = [one for one in every if one.snapshot is not None] or every
-        step = min(usable, key=_rank).step
+        root = _root(run)
+        step = min(usable, key=lambda one: _rank(one, root)).step
     found = [one for one in every if one.step == step]
     if not found:
         known = ", ".join(str(number) for number in sorted({one.step for one in every}))
@@ -180,11 +186,25 @@ def choose(run: Path, step: int | None) -> list[Stored]:
     return found
 
 
-def _rank(one: Stored) -> Rank:
+def _rank(one: Stored, root: Finding | None) -> Rank:
     about = one.snapshot
-    if about is None:
-        return rank(step=one.step, reason="", exact=False)
-    return rank(step=one.step, reason=about.reason, exact=about.state_step <= one.step)
+    return rank(
+        step=one.step,
+        reason=about.reason if about is not None else "",
+        exact=about is not None and about.state_step <= one.step,
+        root_step=root.step if root is not None else None,
+        root_code=root.code if root is not None else "",
+    )
+
+
+def _root(run: Path) -> Finding | None:
+    """The finding with which the diagnosis of a run opens."""
+    try:
+        found = diagnose(open_run(run).findings, explains())
+    except (MothtrapError, OSError, ValueError):  # a run that cannot be read may be done again
+        return None
+    fingerprint = found.stories[0].root if found.stories else None
+    return next((one for one in found.findings if one.fingerprint == fingerprint), None)
 
 
 def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[ReplayResult]:
