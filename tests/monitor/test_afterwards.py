@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,23 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(diverging: Run, tmp_pat
         ).rules
     }
     assert states == {"ZZZ901": RuleState.RULE_FAILED, "LOS402": RuleState.ERROR}
+
+
+def test_on_a_terminal_it_is_shown_how_far_the_judging_is(
+    diverging: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, pipe = Terminal(), io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", terminal)
+    shown = judged(diverging)
+    assert "judging w0" in terminal.getvalue()
+    monkeypatch.setattr("sys.stderr", pipe)
+    assert repr(judged(diverging)) == repr(shown)
+    assert pipe.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    """Says that somebody looks."""
+
+    def isatty(self) -> bool:
+        return True

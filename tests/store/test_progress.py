@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mothtrap.store import progress as module
-from mothtrap.store.progress import progress, size_of
+from mothtrap.store.progress import counting, progress, size_of
 
 
 class Terminal(io.StringIO):
@@ -68,3 +68,21 @@ def test_the_size_is_that_of_the_segments_of_a_kind(tmp_path: Path) -> None:
         (tmp_path / f"stats-{seq:08d}.arrow").write_bytes(bytes(100))
     (tmp_path / "events-00000000.arrow").write_bytes(bytes(10_000))
     assert size_of(tmp_path, "stats") == 300
+
+
+def test_a_work_is_counted_where_it_is_long_and_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = look(monkeypatch)
+    with counting("judging", 9, long_parts=10) as told:
+        told(3)
+    assert terminal.getvalue() == ""
+    with counting("judging", 10, long_parts=10) as told:
+        told(3)
+    assert "judging" in terminal.getvalue()
+    assert " 30%" in terminal.getvalue()
+    pipe = io.StringIO()
+    monkeypatch.setattr("sys.stderr", pipe)
+    with counting("judging", 10, long_parts=10) as told:
+        told(3)
+    assert pipe.getvalue() == ""

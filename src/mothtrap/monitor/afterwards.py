@@ -20,6 +20,7 @@ from mothtrap.monitor.joined import JoinedWindows
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
 from mothtrap.statistics.summary import WIDTH
+from mothtrap.store.progress import counting
 
 if TYPE_CHECKING:
     from mothtrap.monitor.reference import Reference
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 MAX_WINDOWS = 500
 """How many windows of a worker are judged at most, beside the first ones; chosen by hand:
 rules look back that far, so every step is in a judged window of up to 250,000 steps."""
+LONG_RECORDS = 64
+"""Records from which on a bar is shown; chosen by hand: the windows of so many are judged one by
+one, which takes about a second."""
 
 
 def judge_again(
@@ -61,7 +65,12 @@ def judge_again(
             monitor = Monitor(alone, rank, quiet=quiet, every=every, reference=beside)
             monitors.append(monitor)
             kept = _judged(monitor, records, end.ended_s if end else None)
-            facts = [_facts(record) for record in kept if comparing and record.observations]
+            with counting(f"judging w{rank}", count, long_parts=LONG_RECORDS) as told:
+                facts = [
+                    _facts(record)
+                    for record in _counted(kept, told)
+                    if comparing and record.observations
+                ]
             joined.append([(record.key.step, rank, record) for record in facts])
         if comparing:
             monitors.append(_compare(comparing, heapq.merge(*joined, key=itemgetter(0)), quiet))
@@ -80,6 +89,12 @@ def _judged(
     monitor.finish()
     if ended_s is not None:
         monitor.idle(ended_s)
+
+
+def _counted(records: Iterable[StepRecord], told: Callable[[int], None]) -> Iterator[StepRecord]:
+    for done, record in enumerate(records, 1):
+        yield record
+        told(done)
 
 
 def _compare(

@@ -1,4 +1,4 @@
-"""A bar on the terminal while much is read; nothing where nobody looks."""
+"""A bar on the terminal while much is read or done; nothing where nobody looks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,39 @@ def progress(
     Yields:
         A function that is to be told how many bytes, or parts, are done.
     """
-    looked_at = sys.stderr is not None and sys.stderr.isatty()
-    size = size_bytes() if looked_at else 0
-    if size < LONG_BYTES or not _SHOWN.acquire(blocking=False):
+    size = size_bytes() if _somebody_looks() else 0
+    with _shown(what, size if parts is None else parts, is_long=size >= LONG_BYTES) as told:
+        yield told
+
+
+@contextmanager
+def counting(what: str, parts: int, *, long_parts: int) -> Iterator[Callable[[int], None]]:
+    """Show how far a work is that is counted in parts, where it is long and somebody looks.
+
+    Args:
+        what: is done, e.g. `judging w0`.
+        parts: in all.
+        long_parts: from how many parts on it is long.
+
+    Yields:
+        A function that is to be told how many parts are done.
+    """
+    is_long = parts >= long_parts and _somebody_looks()
+    with _shown(what, parts, is_long=is_long) as told:
+        yield told
+
+
+def _somebody_looks() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def _shown(what: str, total: int, *, is_long: bool) -> Iterator[Callable[[int], None]]:
+    if not is_long or not _SHOWN.acquire(blocking=False):
         yield nobody
         return
     try:
-        with _bar(what, size if parts is None else parts) as told:
+        with _bar(what, total) as told:
             yield told
     finally:
         _SHOWN.release()
