@@ -249,8 +249,7 @@ static int is_true(PyObject *found)
 }
 
 static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
-    *data_ptr_name, *untyped_storage_name, *nbytes_name,
-    *is_neg_name;
+    *data_ptr_name, *untyped_storage_name, *nbytes_name, *is_neg_name;
 
 /* The kind of a tensor that can be read where it lies, and has an element; -1 of others. */
 static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObject *strided,
@@ -289,7 +288,7 @@ static PyObject *places(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!O!Ow*", &PyList_Type, &tensors, &PyTuple_Type, &types,
                           &PyTuple_Type, &dtypes, &strided, &arrays))
         return NULL;
-    int64_t *array = arrays.buf, taken = 0;
+    int64_t *array = arrays.buf;
     Py_ssize_t many = PyList_GET_SIZE(tensors);
     int good = arrays.len == (Py_ssize_t)(many * 3 * sizeof(int64_t)) &&
                PyTuple_GET_SIZE(types) == 2;
@@ -302,18 +301,18 @@ static PyObject *places(PyObject *module, PyObject *args)
         PyObject *tensor = Py_NewRef(PyList_GET_ITEM(tensors, i));
         array[2] = place(tensor, types, dtypes, strided, &array[0], &array[1]);
         Py_DECREF(tensor);
-        taken += array[2] >= 0;
     }
     PyBuffer_Release(&arrays);
-    if (good)
-        return PyLong_FromLongLong(taken);
-    PyErr_SetString(PyExc_ValueError, "arrays do not fit the tensors");
-    return NULL;
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "arrays do not fit the tensors");
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
     {"places", places, METH_VARARGS,
-     "places(tensors, types, dtypes, strided, arrays): write where tensors lie; how many do.\n\n"
+     "places(tensors, types, dtypes, strided, arrays): write where tensors lie.\n\n"
      "types: the two that are looked into. dtypes: those of the kinds, in order. arrays: int64,\n"
      "(address, count, kind) of each; kind -1 of one that cannot be read so."},
     {"norms", norms, METH_VARARGS,

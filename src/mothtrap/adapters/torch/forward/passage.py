@@ -30,14 +30,17 @@ def passage(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
         tell: takes a module and its output, at once, where that cannot be noted: it is no
             plain tensor, or the passage was closed before the module returned.
     """
-    if getattr(compiled, "Passage", None) is None:
-        return None
-    return compiled.Passage(
-        tell,
-        torch.Tensor,
-        torch.strided,
-        torch.Tensor.detach,
-        # Private; a test pins them. Values of a transformed function are no values.
-        torch._C._functorch.peek_interpreter_stack,
-        torch._C._get_tracing_state,
+    # The two questions to torch are private; a test pins them. Values of a transformed function
+    # are no values.
+    return (
+        compiled.Passage(
+            tell,
+            torch.Tensor,
+            torch.strided,
+            torch.Tensor.detach,
+            torch._C._functorch.peek_interpreter_stack,
+            torch._C._get_tracing_state,
+        )
+        if compiled is not None
+        else None
     )
