@@ -12,6 +12,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* On x86 the widest instructions that the machine has are chosen when the module is loaded.
  * By features: a name such as "arch=haswell" is taken on machines of that maker alone. */
@@ -228,6 +231,71 @@ static PyObject *copy_at(PyObject *module, PyObject *args)
     return done;
 }
 
+/* Copies of more than this are past the caches when somebody reads them. */
+#define STREAMED_BYTES (1 << 22)
+
+/* Copy without reading the target's lines first, which takes a third of the time: memcpy does
+ * so for what is large in one piece alone. */
+static void stream(char *target, const char *source, size_t size)
+{
+#ifdef __SSE2__
+    size_t head = -(uintptr_t)target % 16;
+    head = head < size ? head : size;
+    memcpy(target, source, head);
+    target += head, source += head, size -= head;
+    for (; size >= 64; target += 64, source += 64, size -= 64) {
+        __m128i parts[4];
+        memcpy(parts, source, sizeof parts);
+        for (int i = 0; i < 4; i++)
+            _mm_stream_si128((__m128i *)target + i, parts[i]);
+    }
+#endif
+    memcpy(target, source, size);
+}
+
+static void copy_each(const int64_t *pieces, int64_t many, char *target, int streamed)
+{
+    for (int64_t i = 0; i < many; i++, pieces += 3) {
+        const char *source = (const char *)(intptr_t)pieces[0];
+        if (streamed)
+            stream(target + pieces[2], source, (size_t)pieces[1]);
+        else
+            memcpy(target + pieces[2], source, (size_t)pieces[1]);
+    }
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+static PyObject *gather(PyObject *module, PyObject *args)
+{
+    Py_buffer pieces, target;
+    if (!PyArg_ParseTuple(args, "y*w*", &pieces, &target))
+        return NULL;
+    const int64_t *piece = pieces.buf;
+    int64_t many = (int64_t)(pieces.len / (3 * sizeof(int64_t))), bytes = 0;
+    int good = 1;
+    for (int64_t i = 0; good && i < many; i++) {
+        int64_t size = piece[3 * i + 1], begin = piece[3 * i + 2];
+        good = size >= 0 && begin >= 0 && size <= target.len && begin <= target.len - size;
+        bytes += size;
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "pieces of (address, size, begin) do not fit the target");
+    } else if (bytes < UNSHARED_BYTES) {
+        copy_each(piece, many, target.buf, bytes >= STREAMED_BYTES);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        copy_each(piece, many, target.buf, 1);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&pieces);
+    PyBuffer_Release(&target);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* What a method or attribute of a tensor returns, as a number; -1 where it is none. */
 static int64_t number(PyObject *found)
 {
@@ -326,6 +394,9 @@ static PyMethodDef methods[] = {
      "copy(source, target): copy an array in C order into as many bytes."},
     {"copy_at", copy_at, METH_VARARGS,
      "copy_at(address, size, target): the same of what lies at an address."},
+    {"gather", gather, METH_VARARGS,
+     "gather(pieces, target): copy what lies at many places.\n\n"
+     "pieces: int64, (address, bytes, where in the target) of each."},
     {NULL, NULL, 0, NULL},
 };
 

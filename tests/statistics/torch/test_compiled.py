@@ -129,3 +129,9 @@ def test_bytes_are_copied_past_the_dispatcher() -> None:
     assert out_N.tobytes() == tensor.numpy().tobytes()
     with pytest.raises(ValueError, match="another number of bytes"):
         compiled.copy(tensor, out_N[:-1])
+
+
+@pytest.mark.parametrize("piece", [(0, 5, 0), (0, 2, 3), (0, 1, 5), (0, -1, 0), (0, 1, -1)])
+def test_pieces_that_do_not_fit_are_refused_before_they_are_read(piece: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="do not fit the target"):
+        compiled.gather(np.array([piece]), np.zeros(4, np.uint8))

@@ -8,6 +8,7 @@ from tests.statistics.torch.test_rows import FLOATS, FLOATS_8, INTEGERS, normal
 from mothtrap.statistics import numpy as arrays
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.statistics.torch import copy_bytes, describe, digest
+from mothtrap.statistics.torch.raw import gather_bytes
 
 
 def copied(tensor: torch.Tensor) -> np.ndarray:
@@ -49,6 +50,26 @@ def test_every_layout_comes_in_c_order(tensor: torch.Tensor) -> None:
     assert found.shape == tuple(tensor.shape)
     assert found.tobytes() == dense.numpy().tobytes()
     assert arrays.digest(found) == digest(tensor)
+
+
+@pytest.mark.parametrize("large", [3, 1 << 21])  # the second is written past the caches
+def test_many_tensors_lie_where_they_were_wanted(large: int) -> None:
+    tensors = [
+        normal(5).to(torch.bfloat16),
+        normal(large),
+        torch.empty(0, 3),
+        normal(3, 4).t(),
+        normal(3, 3).relu().to_sparse(),
+        torch.tensor(True),
+        torch.arange(large + 17, dtype=torch.uint8)[1:],
+    ]
+    sizes = [describe(tensor)[2] for tensor in tensors]
+    begins = [7 + sum(sizes[:place]) + 3 * place for place in range(len(tensors))]
+    out_N = np.full(begins[-1] + sizes[-1] + 5, 255, np.uint8)
+    gather_bytes(tensors, begins, out_N)
+    for tensor, begin, size in zip(tensors, begins, sizes, strict=True):
+        assert out_N[begin : begin + size].tobytes() == copied(tensor).tobytes()
+        assert out_N[begin + size : begin + size + 3].tolist() == [255] * 3
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,19 @@ def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
     built.arrays.copy_at(tensor.data_ptr(), tensor.nbytes, out_N)
 
 
+def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
+    """Copy what lies at many places into one piece of memory.
+
+    Args:
+        pieces_T3: int64, shape (T, 3): address, bytes and place in `out_N` of each.
+        out_N: uint8.
+
+    Raises:
+        ValueError: one does not fit into `out_N`.
+    """
+    built.arrays.gather(pieces_T3, out_N)
+
+
 def places(tensors: Sequence[torch.Tensor]) -> Integers:
     """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
 

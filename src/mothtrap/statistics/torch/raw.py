@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,26 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
         return
     with torch.no_grad():
         move_bytes(bytes_of(tensor), out_N)
+
+
+def gather_bytes(
+    tensors: Sequence[torch.Tensor], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+) -> None:
+    """Write many tensors as `copy_bytes` does, each from a place of the same memory on.
+
+    Args:
+        tensors: as in `describe`.
+        begins: of each, the place of its first byte.
+        out_N: uint8, large enough.
+    """
+    pieces: list[tuple[int, int, int]] = []
+    for tensor, begin in zip(tensors, begins, strict=True):
+        if built.arrays is not None and lies_in_place(tensor):
+            pieces.append((tensor.data_ptr(), tensor.nbytes, begin))
+        elif size := describe(tensor)[2]:
+            copy_bytes(tensor, out_N[begin : begin + size])
+    if pieces:
+        compiled.gather(np.array(pieces, np.int64), out_N)
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,44 @@ import torch
 
 from mothtrap.adapters.torch.reproduce.keeping.values import PLAIN, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
-from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.plain import local
-from mothtrap.statistics.torch.raw import copy_bytes, describe
+from mothtrap.statistics.torch.raw import describe, gather_bytes
 
 ALIGNED = 64
-"""Bytes at whose multiples the elements of another type begin, as torch's own memory does."""
+"""Bytes at whose multiples tensors begin, as torch's own memory does."""
 
-_Group = list[tuple[str, torch.Tensor]]
+
+class CopiedArrays(Mapping[str, Array]):
+    """Arrays by key: those that lie in one piece of memory are made when they are asked for."""
+
+    def __init__(self) -> None:
+        self._copied: dict[str, tuple[str, tuple[int, ...], npt.NDArray[np.uint8]]] = {}
+        self._whole: dict[str, Array] = {}
+
+    def add_copied(
+        self, key: str, dtype: str, shape: tuple[int, ...], data: npt.NDArray[np.uint8]
+    ) -> None:
+        """Add what an array is made of; the training waits meanwhile."""
+        self._copied[key] = dtype, shape, data
+
+    def add(self, key: str, array: Array) -> None:
+        """Add an array."""
+        self._whole[key] = array
+
+    def __getitem__(self, key: str) -> Array:
+        """Return the array of a key."""
+        if key in self._whole:
+            return self._whole[key]
+        dtype, shape, data = self._copied[key]
+        return Array(dtype=dtype, shape=shape, data=data)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the keys."""
+        return iter([*self._copied, *self._whole])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._copied) + len(self._whole)
 
 
 class Gathered:
@@ -29,15 +59,18 @@ class Gathered:
 
     Attributes:
         arrays: what was copied, by key.
+        size_bytes: memory that `copy` needs.
     """
 
     def __init__(self, earlier: Mapping[int, torch.Tensor]) -> None:
         self._earlier = earlier
         self._of: dict[int, str] = {}
         self._keys: set[str] = set()
-        self.arrays: dict[str, Array] = {}
-        self._groups: dict[torch.dtype, _Group] = {}
-        self._others: _Group = []
+        self.arrays = CopiedArrays()
+        self._tensors: list[torch.Tensor] = []
+        self._begins: list[int] = []
+        self._described: list[tuple[str, str, tuple[int, ...], int]] = []
+        self.size_bytes = 0
 
     def add(self, value: Any, name: str) -> None:
         """Have the tensors in a value copied, under a name, or one with a number behind."""
@@ -54,11 +87,12 @@ class Gathered:
     def _add(self, tensor: torch.Tensor, key: str) -> None:
         self._of[id(tensor)] = key
         own = self._earlier.get(id(tensor), tensor) if self._earlier else tensor
-        values = own.detach() if type(own) in PLAIN else local(own)
-        if _lies_flat(values):
-            self._groups.setdefault(values.dtype, []).append((key, values))
-        else:
-            self._others.append((key, values))
+        values = own if type(own) in PLAIN else local(own)
+        name, shape, size = describe(values)
+        self._tensors.append(values)
+        self._begins.append(self.size_bytes)
+        self._described.append((key, name, shape, size))
+        self.size_bytes += -(-size // ALIGNED) * ALIGNED
 
     def tree(self, tensor: torch.Tensor) -> Tree:
         """Return the tree of a tensor that was added."""
@@ -73,7 +107,7 @@ class Gathered:
         """Return the tree of a numpy array, and copy it into `arrays`."""
         key = self._free("array")
         data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-        self.arrays[key] = Array(dtype=values.dtype.name, shape=values.shape, data=data)
+        self.arrays.add(key, Array(dtype=values.dtype.name, shape=values.shape, data=data))
         return {"array": key}
 
     def _free(self, name: str) -> str:
@@ -84,47 +118,9 @@ class Gathered:
         self._keys.add(key)
         return key
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory that `copied` needs."""
-        flat = sum(_rounded(_size(group)) for group in self._groups.values())
-        return flat + sum(_rounded(describe(tensor)[2]) for _, tensor in self._others)
-
     def copy(self, memory: npt.NDArray[np.uint8]) -> None:
-        """Copy all of them into memory that is large enough: into `arrays`."""
-        found, begin = self.arrays, 0
-        for dtype, group in self._groups.items():
-            size = _size(group)
-            place = torch.from_numpy(memory[begin : begin + size]).view(dtype)
-            torch.cat([tensor.view(-1) for _, tensor in group], out=place)
-            name, end = type_name(dtype), begin
-            for key, tensor in group:
-                own, end = end, end + tensor.nbytes
-                found[key] = Array(dtype=name, shape=tuple(tensor.shape), data=memory[own:end])
-            begin += _rounded(size)
-        for key, tensor in self._others:
-            name, shape, size = describe(tensor)
-            data = memory[begin : begin + size]
-            if size:
-                copy_bytes(tensor, data)
-            found[key] = Array(dtype=name, shape=shape, data=data)
-            begin += _rounded(size)
-
-
-def _lies_flat(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies on the host in C order, as it is."""
-    return (
-        tensor.is_cpu
-        and tensor.layout is torch.strided
-        and tensor.is_contiguous()
-        and not (tensor.is_neg() or tensor.is_conj() or tensor.is_quantized)
-        and tensor.nbytes > 0
-    )
-
-
-def _size(group: _Group) -> int:
-    return sum(tensor.nbytes for _, tensor in group)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNED) * ALIGNED
+        """Copy all of them into memory of `size_bytes`, or more: into `arrays`."""
+        gather_bytes(self._tensors, self._begins, memory)
+        for begin, (key, name, shape, size) in zip(self._begins, self._described, strict=True):
+            self.arrays.add_copied(key, name, shape, memory[begin : begin + size])
+        self._tensors.clear()  # they are not kept alive until the arrays are written

@@ -42,6 +42,7 @@ class StateTaker:
         earlier: Mapping[int, torch.Tensor] | None = None,
         attributes: Attributes | None = None,
         limit_bytes: float = math.inf,
+        spare: Callable[[], float] = lambda: math.inf,
     ) -> TakenState | None:
         """Return the state as it is; writes nothing but memory of its own.
 
@@ -49,12 +50,14 @@ class StateTaker:
             earlier: values, by the `id` of a buffer, that stand for what it holds now.
             attributes: those of the modules, where they were read earlier.
             limit_bytes: of a state that is larger nothing is copied, and None returned.
+            spare: says how many bytes new memory may have, beyond what is held; asked where
+                there has to be some.
         """
         with torch.no_grad():
             copies = Gathered(earlier or {})
             values = state_values(self._known, copies.add, attributes)
             size = copies.size_bytes
-            if size > limit_bytes:
+            if size > limit_bytes or (size > self.held_bytes and size > spare() + self.held_bytes):
                 return None
             memory = self._memory_of(size)
             copies.copy(memory)

@@ -288,9 +288,9 @@ class SnapshotTaking:
         before = self._tracer.recording.before
         earlier = before.earlier() if fed else {}
         attributes = self._tracer.forwards.attributes if fed else None
-        spare = spare_bytes() + self._taker.held_bytes
-        taken = self._taker.take(earlier, attributes, min(self._limit_bytes, spare))
+        taken = self._taker.take(earlier, attributes, self._limit_bytes, spare_bytes)
         if taken is None:
+            spare = spare_bytes() + self._taker.held_bytes
             most = f"snapshot_mb ({self._limit_bytes / 2**20:g} MB)"
             if spare < self._limit_bytes:
                 most = (
