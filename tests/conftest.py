@@ -6,6 +6,12 @@ import pytest
 from hypothesis import settings
 from tests.harness.running import ready
 
+# Of every process that a test starts, however it does so. Threads that spin while they wait
+# take what other tests need; with the others a process must be started by Python itself.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
+    os.environ.pop(variable, None)
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

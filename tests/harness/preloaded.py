@@ -21,7 +21,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.harness import becoming
 
@@ -97,48 +99,47 @@ def serve(address: str) -> None:
     gc.collect()
     gc.freeze()  # what a collection never visits stays shared
     os.rename(address + ".new", address)  # there when it listens
-    keepers: set[int] = set()
+    programs: dict[int, tuple[int, socket.socket]] = {}
+    """Process, and the connection of who asked for it, by the file that tells its end."""
     while True:
-        ready, _, _ = select.select([listener, 0], [], [])
+        connections = {asked: ended for ended, (_, asked) in programs.items()}
+        ready, _, _ = select.select([listener, 0, *programs, *connections], [], [])
         if 0 in ready:
             return
-        asked, _ = listener.accept()
-        keeper = os.fork()
-        if not keeper:
-            listener.close()
-            _keep(asked)
-            return
-        asked.close()
-        keepers -= {ended for ended in keepers | {keeper} if os.waitpid(ended, os.WNOHANG)[0]}
-        keepers.add(keeper)
+        for asked, ended in connections.items():
+            if ended in ready:
+                _tell_end(*programs.pop(ended))
+                os.close(ended)
+            elif asked in ready:  # who asked for it was killed
+                os.kill(programs[ended][0], signal.SIGKILL)
+        if listener in ready:
+            asked, _ = listener.accept()
+            text, files, _, _ = socket.recv_fds(asked, 1 << 20, 253)
+            if pid := os.fork():
+                with suppress(OSError):
+                    asked.sendall(b"%d\n" % pid)
+                programs[os.pidfd_open(pid)] = pid, asked
+                for file in files:
+                    os.close(file)
+            else:
+                for inherited in (listener, asked, *connections):
+                    inherited.close()
+                for ended in programs:
+                    os.close(ended)
+                _become(json.loads(text), files)
+                return
 
 
-def _keep(asked: socket.socket) -> None:
-    """Fork a program, and tell who asked for it how it ended; returns in the program."""
-    # A session of its own, as a signal to its group must not reach other programs.
-    os.setsid()
-    text, files, _, _ = socket.recv_fds(asked, 1 << 20, 253)
-    program = json.loads(text)
-    signals = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
-    pid = os.fork()
-    if not pid:
-        for number, handler in signals.items():
-            signal.signal(number, handler)
-        asked.close()
-        becoming.take_files(dict(zip(program.pop("files"), files, strict=True)))
-        becoming.become(**program)
-        return
-    for file in (0, 1, 2, *files):
-        os.close(file)
-    asked.sendall(b"%d\n" % pid)
-    ended = os.pidfd_open(pid)
-    ready, _, _ = select.select([ended, asked], [], [])
-    if ended not in ready:  # who asked for it was killed
-        os.kill(pid, signal.SIGKILL)
+def _tell_end(pid: int, asked: socket.socket) -> None:
     _, status = os.waitpid(pid, 0)
-    with asked:
+    with asked, suppress(OSError):  # who asked for it may have been killed
         asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
+
+
+def _become(program: dict[str, Any], files: list[int]) -> None:
+    os.setsid()  # as a signal to its group must not reach other programs
+    becoming.take_files(dict(zip(program.pop("files"), files, strict=True)))
+    becoming.become(**program)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from tests.harness.running import ITSELF, TIMEOUT_S, environment, observed
+from tests.harness.running import ITSELF, TIMEOUT_S, environment, observed, ready
 from tests.harness.terminal import lines
 
 BAR = """
@@ -59,9 +59,8 @@ def on_a_terminal(command: list[str], cwd: Path) -> pexpect.spawn:
 def test_a_finding_stands_on_a_line_of_its_own_beside_a_progress_bar(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(BAR, encoding="utf-8")
-    terminal = on_a_terminal(
-        observed([script], runs_dir=tmp_path, name="seen", python=ITSELF), tmp_path
-    )
+    ready()
+    terminal = on_a_terminal(observed([script], runs_dir=tmp_path, name="seen"), tmp_path)
     output = terminal.read()
     terminal.close()
     assert terminal.exitstatus == 0, output
