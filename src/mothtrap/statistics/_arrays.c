@@ -191,6 +191,43 @@ static PyObject *reduce(PyObject *args, int whole)
 static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, 0); }
 static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, 1); }
 
+/* Copies of more than this are past the caches when somebody reads them. */
+#define STREAMED_BYTES (1 << 22)
+
+/* Copy without reading the target's lines first, which takes a third of the time: memcpy does
+ * so for what is large in one piece alone. */
+static void stream(char *target, const char *source, size_t size)
+{
+#ifdef __SSE2__
+    size_t head = -(uintptr_t)target % 16;
+    head = head < size ? head : size;
+    memcpy(target, source, head);
+    target += head, source += head, size -= head;
+    for (; size >= 64; target += 64, source += 64, size -= 64) {
+        __m128i parts[4];
+        memcpy(parts, source, sizeof parts);
+        for (int i = 0; i < 4; i++)
+            _mm_stream_si128((__m128i *)target + i, parts[i]);
+    }
+#endif
+    memcpy(target, source, size);
+}
+
+/* Copy pieces of (address, bytes, where in the target), so many bytes in all. */
+static void copy_each(const int64_t *pieces, int64_t many, char *target, int64_t bytes)
+{
+    for (int64_t i = 0; i < many; i++, pieces += 3) {
+        const char *source = (const char *)(intptr_t)pieces[0];
+        if (bytes < STREAMED_BYTES)
+            memcpy(target + pieces[2], source, (size_t)pieces[1]);
+        else
+            stream(target + pieces[2], source, (size_t)pieces[1]);
+    }
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
 /* Copy memory; nothing where the target has not as many bytes. */
 static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *target)
 {
@@ -198,11 +235,12 @@ static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *ta
         PyErr_SetString(PyExc_ValueError, "the target has another number of bytes");
         return NULL;
     }
+    const int64_t piece[3] = {(int64_t)(intptr_t)source, size, 0};
     if (size < UNSHARED_BYTES) {
-        memcpy(target->buf, source, size);
+        copy_each(piece, 1, target->buf, size);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        memcpy(target->buf, source, size);
+        copy_each(piece, 1, target->buf, size);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -231,42 +269,6 @@ static PyObject *copy_at(PyObject *module, PyObject *args)
     return done;
 }
 
-/* Copies of more than this are past the caches when somebody reads them. */
-#define STREAMED_BYTES (1 << 22)
-
-/* Copy without reading the target's lines first, which takes a third of the time: memcpy does
- * so for what is large in one piece alone. */
-static void stream(char *target, const char *source, size_t size)
-{
-#ifdef __SSE2__
-    size_t head = -(uintptr_t)target % 16;
-    head = head < size ? head : size;
-    memcpy(target, source, head);
-    target += head, source += head, size -= head;
-    for (; size >= 64; target += 64, source += 64, size -= 64) {
-        __m128i parts[4];
-        memcpy(parts, source, sizeof parts);
-        for (int i = 0; i < 4; i++)
-            _mm_stream_si128((__m128i *)target + i, parts[i]);
-    }
-#endif
-    memcpy(target, source, size);
-}
-
-static void copy_each(const int64_t *pieces, int64_t many, char *target, int streamed)
-{
-    for (int64_t i = 0; i < many; i++, pieces += 3) {
-        const char *source = (const char *)(intptr_t)pieces[0];
-        if (streamed)
-            stream(target + pieces[2], source, (size_t)pieces[1]);
-        else
-            memcpy(target + pieces[2], source, (size_t)pieces[1]);
-    }
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
-
 static PyObject *gather(PyObject *module, PyObject *args)
 {
     Py_buffer pieces, target;
@@ -283,10 +285,10 @@ static PyObject *gather(PyObject *module, PyObject *args)
     if (!good) {
         PyErr_SetString(PyExc_ValueError, "pieces of (address, size, begin) do not fit the target");
     } else if (bytes < UNSHARED_BYTES) {
-        copy_each(piece, many, target.buf, bytes >= STREAMED_BYTES);
+        copy_each(piece, many, target.buf, bytes);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        copy_each(piece, many, target.buf, 1);
+        copy_each(piece, many, target.buf, bytes);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&pieces);
