@@ -225,6 +225,8 @@ def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
                 if f"{writer}-{job}" in JOBS or (writer == "smdebug" and smdebug):
                     if job == "read" and SETS[name].statistics and writer == "smdebug":
                         continue  # it has a few steps of them only, see `sets.py`
+                    if job == "read":
+                        os.sync()  # what is read is at rest, whoever wrote it
                     times = measure(f"{writer}-{job}", name, folder, smdebug)
                     for what, value in times.items():
                         found[what][writer].append(value)

@@ -298,30 +298,37 @@ static PyObject *gather(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* After a failed call: an error is of no consequence here, but a Ctrl-C is the user's. */
+static void let_go(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+}
+
 /* What a method or attribute of a tensor returns, as a number; -1 where it is none. */
 static int64_t number(PyObject *found)
 {
     long long value = found == NULL ? -1 : PyLong_AsLongLong(found);
     Py_XDECREF(found);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return -1;
-    }
+    if (value == -1 && PyErr_Occurred())
+        let_go();
     return value;
 }
 
-static int is_true(PyObject *found)
+/* Whether it is that very object. */
+static int is(PyObject *found, PyObject *expected)
 {
     Py_XDECREF(found);
     if (found == NULL)
-        PyErr_Clear();
-    return found == Py_True;
+        let_go();
+    return found == expected;
 }
 
 static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
     *data_ptr_name, *untyped_storage_name, *nbytes_name, *is_neg_name;
 
-/* The kind of a tensor that can be read where it lies, and has an element; -1 of others. */
+/* The kind of a tensor that can be read where it lies, and has an element; -1 of others, and
+ * where an exception is set. */
 static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObject *strided,
                      int64_t *address, int64_t *count)
 {
@@ -334,21 +341,28 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
         if (dtype == PyTuple_GET_ITEM(dtypes, i))
             kind = i;
     Py_XDECREF(dtype);
-    PyObject *layout = kind < 0 ? NULL : PyObject_GetAttr(tensor, layout_name);
-    Py_XDECREF(layout);
-    PyErr_Clear();
-    if (layout != strided || !is_true(PyObject_GetAttr(tensor, is_cpu_name)) ||
-        !is_true(PyObject_CallMethodNoArgs(tensor, is_contiguous_name)) ||
-        is_true(PyObject_CallMethodNoArgs(tensor, is_neg_name)))
+    if (dtype == NULL)
+        let_go();
+    if (kind < 0 || !is(PyObject_GetAttr(tensor, layout_name), strided) ||
+        !is(PyObject_GetAttr(tensor, is_cpu_name), Py_True) ||
+        !is(PyObject_CallMethodNoArgs(tensor, is_contiguous_name), Py_True) ||
+        !is(PyObject_CallMethodNoArgs(tensor, is_neg_name), Py_False))
         return -1;
     *count = number(PyObject_CallMethodNoArgs(tensor, numel_name));
+    if (*count <= 0)
+        return -1;
     *address = number(PyObject_CallMethodNoArgs(tensor, data_ptr_name));
+    if (*address == 0 || *address == -1)
+        return -1;
     PyObject *storage = PyObject_CallMethodNoArgs(tensor, untyped_storage_name);
-    int64_t there = storage == NULL ? 0 : number(PyObject_CallMethodNoArgs(storage, nbytes_name));
-    Py_XDECREF(storage);
-    PyErr_Clear();
+    if (storage == NULL) {
+        let_go();
+        return -1;
+    }
+    int64_t there = number(PyObject_CallMethodNoArgs(storage, nbytes_name));
+    Py_DECREF(storage);
     /* What is sharded gives its memory back, and keeps its shape. */
-    return *count > 0 && *address != 0 && there >= *count * element_bytes[kind] ? kind : -1;
+    return there >= *count * element_bytes[kind] ? kind : -1;
 }
 
 static PyObject *places(PyObject *module, PyObject *args)
@@ -371,6 +385,10 @@ static PyObject *places(PyObject *module, PyObject *args)
         PyObject *tensor = Py_NewRef(PyList_GET_ITEM(tensors, i));
         array[2] = place(tensor, types, dtypes, strided, &array[0], &array[1]);
         Py_DECREF(tensor);
+        if (PyErr_Occurred()) {
+            PyBuffer_Release(&arrays);
+            return NULL;
+        }
     }
     PyBuffer_Release(&arrays);
     if (!good) {

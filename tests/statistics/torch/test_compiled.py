@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.statistics.oracle import expected
+from torch.overrides import TorchFunctionMode
 
 from mothtrap.statistics import built
 from mothtrap.statistics.summary import COLUMN
@@ -129,6 +130,24 @@ def test_bytes_are_copied_past_the_dispatcher() -> None:
     assert out_N.tobytes() == tensor.numpy().tobytes()
     with pytest.raises(ValueError, match="another number of bytes"):
         compiled.copy(tensor, out_N[:-1])
+
+
+@pytest.mark.parametrize("asked", ["layout", "is_cpu", "is_contiguous", "is_neg", "data_ptr"])
+def test_what_a_mode_of_the_users_raises_is_no_tensors_place(asked: str) -> None:
+    class Mode(TorchFunctionMode):
+        def __init__(self, error: type[BaseException]) -> None:
+            super().__init__()
+            self.error = error
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            if getattr(func, "__self__", func).__name__ == asked:
+                raise self.error
+            return func(*args, **(kwargs or {}))
+
+    with Mode(ValueError):
+        assert compiled.places([torch.ones(3)])[0, 2] == -1
+    with Mode(KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        compiled.places([torch.ones(3)])
 
 
 @pytest.mark.parametrize("piece", [(0, 5, 0), (0, 2, 3), (0, 1, 5), (0, -1, 0), (0, 1, -1)])
