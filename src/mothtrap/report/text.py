@@ -131,9 +131,10 @@ def _block(finding: Finding, style: Style) -> str:
         lines.append(f"  --> {style.safe(finding.location)}")
     if finding.why:
         lines.append(f"  = why: {style.safe(finding.why)}")
-    lines += [f"  = help: {style.safe(fix)}" for fix in finding.fixes]
-    if finding.caused_by:
-        lines.append(f"  = follows from: {', '.join(finding.caused_by)}")
+    if finding.caused_by:  # what helps against the cause, helps
+        lines.append(f"  = follows from: {', '.join(finding.caused_by)}; mend that first")
+    else:
+        lines += [f"  = help: {style.safe(fix)}" for fix in finding.fixes]
     if finding.causes:
         lines.append(f"  = leads to: {', '.join(finding.causes)}")
     return "\n".join([*lines, f"  = more: mothtrap rule {finding.code}"])
