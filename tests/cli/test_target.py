@@ -53,6 +53,34 @@ def test_a_target_becomes_a_command(target: str, command: list[str]) -> None:
     assert command_of(target.split()) == command
 
 
+def launcher(place: Path) -> Path:
+    place.mkdir(exist_ok=True)
+    (place / "torchrun").write_text("#!/bin/sh\n")
+    (place / "torchrun").chmod(0o755)
+    return place
+
+
+def test_a_program_beside_our_python_needs_no_activated_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = launcher(folder / "venv")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", str(beside / "python"))
+    assert command_of(["--", "torchrun", "train.py"]) == [str(beside / "torchrun"), "train.py"]
+    with pytest.raises(Refusal, match="write: mothtrap run -- torchrun"):
+        command_of(["torchrun", "train.py"])
+    with pytest.raises(Refusal, match=rf"'accelerate' is on PATH, nor in {beside}"):
+        command_of(["--", "accelerate"])
+
+
+def test_a_program_on_the_path_goes_before_that_beside_our_python(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(launcher(folder / "bin")))
+    monkeypatch.setattr(sys, "executable", str(launcher(folder / "venv") / "python"))
+    assert command_of(["--", "torchrun", "train.py"]) == ["torchrun", "train.py"]
+
+
 def test_a_folder_with_a_main_is_a_script(folder: Path) -> None:
     (folder / "app").mkdir()
     with pytest.raises(Refusal, match=r"folder without a __main__\.py"):

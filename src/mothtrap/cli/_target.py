@@ -62,12 +62,23 @@ def command_of(target: Sequence[str]) -> list[str]:
         raise Refusal("-- needs a command, e.g. mothtrap run -- torchrun train.py")
     if rest[0].endswith(".py"):
         return [sys.executable, _script(rest[0], launcher_hint=False), *rest[1:]]
-    if shutil.which(rest[0]) is None:
+    program = _program(rest[0])
+    if program is None:
         raise Refusal(
-            f"no program {rest[0]!r} is on PATH; expected one that can be started, or a "
-            "script that ends in .py"
+            f"no program {rest[0]!r} is on PATH, nor in {Path(sys.executable).parent}; expected "
+            "one that can be started, or a script that ends in .py"
         )
-    return rest
+    return [program, *rest[1:]]
+
+
+def _program(name: str) -> str | None:
+    """What starts the program: its name where PATH has it, else its path beside our Python.
+
+    Launchers such as torchrun lie there, though the environment may not have been activated.
+    """
+    if shutil.which(name):
+        return name
+    return shutil.which(name, path=str(Path(sys.executable).parent))
 
 
 def _script(name: str, *, launcher_hint: bool) -> str:
@@ -78,7 +89,7 @@ def _script(name: str, *, launcher_hint: bool) -> str:
     if path.is_dir():
         raise Refusal(f"{name!r} is a folder without a __main__.py; give a script")
     hint = ""
-    if launcher_hint and path.suffix != ".py" and shutil.which(name):
+    if launcher_hint and path.suffix != ".py" and _program(name):
         hint = f"; to start the program {name!r} write: mothtrap run -- {name} ..."
     elif path.parent.is_dir():
         scripts = [str(file.relative_to(path.parent)) for file in path.parent.glob("*.py")]
