@@ -35,8 +35,11 @@ def test_fires_where_nothing_of_what_was_learned_holds() -> None:
         pytest.param(
             np.concatenate([[GUESS * 0.9], APART[1:]]), LEARNED, id="it held once: overfit"
         ),
-        pytest.param(APART, np.full(12, GUESS), id="nothing is learned either"),
-        pytest.param(APART, LEARNED * 0.5, id="learned before the first evaluation"),
+        pytest.param(
+            APART,
+            np.concatenate([LEARNED[:8], np.full(4, GUESS)]),
+            id="what was learned by heart was lost again",
+        ),
     ],
 )
 def test_stays_quiet(values: np.ndarray, train: np.ndarray) -> None:
@@ -63,9 +66,17 @@ def test_does_not_apply_to_a_gan() -> None:
     [
         (evaluations(APART[:4], LEARNED[:4], guess=GUESS), "fewer than 5"),
         (evaluations(APART, LEARNED, guess=GUESS, rows=20), "50 rows"),
+        (evaluations(APART, np.full(12, GUESS), guess=GUESS), "nothing was learned by heart yet"),
+        (evaluations(APART, LEARNED * 0.5, guess=GUESS), "before the first evaluation"),
+        (evaluations(APART, guess=GUESS), "fewer than 5 evaluations follow"),
         ([], "no evaluation was seen"),
     ],
 )
 def test_cannot_judge_little(found: list[Evaluation], reason: str) -> None:
     with pytest.raises(NotEnoughData, match=reason):
         check(found)
+
+
+def test_one_loss_that_holds_is_judged_though_another_is_at_chance() -> None:
+    waits = evaluations(APART, np.full(12, GUESS), guess=GUESS, site="train.py:30")
+    assert check([*waits, *evaluations(LEARNED, LEARNED, guess=GUESS)]) == []

@@ -64,8 +64,10 @@ def test_quiet_on_one_strange_evaluation_among_many() -> None:
 
 def test_few_rows_count_together_within_a_step_or_not_at_all() -> None:
     small = [evaluated(9, 1, rows=1) for _ in range(15)]
-    with pytest.raises(NotApplicable):
+    with pytest.raises(NotEnoughData, match="16 rows"):
         check(train(), *small)
+    with pytest.raises(NotEnoughData, match="16 rows"):
+        check(train(rows=15), evaluated(9, 1))
     [finding] = check(train(), *small, evaluated(9, 1, rows=1))
     assert finding.severity is Severity.ERROR
 
@@ -97,5 +99,5 @@ def test_thresholds() -> None:
     moved = window(train(), evaluated(5.5, 1))
     assert TrainEvalShift(error_shift=6, warning_shift=6).check(moved) == []
     assert TrainEvalShift(share=0.6).check(window(train(), evaluated(0, 1), evaluated(0, 6))) == []
-    with pytest.raises(NotApplicable):
+    with pytest.raises(NotEnoughData):
         TrainEvalShift(rows=33).check(sick)

@@ -100,7 +100,6 @@ def test_samples_of_a_generator_are_a_note() -> None:
     [
         pytest.param(phases(trains=False), id="evaluation mode"),
         pytest.param([*phases(), *phases(count=1, trains=False)], id="at times on purpose"),
-        pytest.param(phases(count=2), id="a dry run"),
         pytest.param([CLASS_LOSS, *phases(labelled=0, steps=1)], id="pseudo labels at each step"),
         pytest.param(phases(forwards=20, repeated=True), id="dropout sampled on purpose"),
     ],
@@ -112,6 +111,18 @@ def test_stays_quiet(found: list[AnyObservation]) -> None:
 def test_does_not_apply_without_dropout_and_batch_norms() -> None:
     with pytest.raises(NotApplicable, match="dropout or batch norms"):
         check(*phases(dropouts=()))
+
+
+@pytest.mark.parametrize(
+    "few",
+    [
+        pytest.param(phases(count=2), id="two forwards, as of a dry run"),
+        pytest.param(phases(count=2, forwards=5, labelled=0), id="two evaluations without a loss"),
+    ],
+)
+def test_cannot_judge_a_few_evaluations(few: list[EvaluationPhase]) -> None:
+    with pytest.raises(NotEnoughData, match="too few"):
+        check(*few)
 
 
 def test_cannot_judge_before_the_first_step() -> None:

@@ -87,18 +87,33 @@ class LabelsUnrelated(Rule):
         known = [one for one in known if one.last.number + 1 >= self.evaluations]
         if not known:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations were seen")
-        found = [finding for one in known if (finding := self._judge(window, one))]
-        return found[:1]
+        found, reasons = [], []
+        for one in known:
+            try:
+                found.append(self._judge(window, one))
+            except NotEnoughData as reason:
+                reasons.append(reason)
+        if len(reasons) == len(known):
+            raise reasons[-1]
+        return [finding for finding in found if finding][:1]
 
     def _judge(self, window: Window, one: Evaluated) -> Finding | None:
         guess = float(one.last.guess or 0.0)
+        if one.last.best < self.guess_share * guess:
+            return None
         train_E = one.train_E[np.isfinite(one.train_E)]
-        if one.last.best < self.guess_share * guess or len(train_E) < self.evaluations:
-            return None
-        late = float(np.median(train_E[-3:]))
+        if len(train_E) < self.evaluations:
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations follow a training loss")
         if train_E[0] < self.start_share * guess:
-            return None
-        if late > self.learned_share * min(guess, float(train_E[0])):
+            raise NotEnoughData("training had learned before the first evaluation that was seen")
+        learned = self.learned_share * min(guess, float(train_E[0]))
+        if train_E.min() > learned:
+            raise NotEnoughData(
+                f"neither training nor evaluation is better than guessing ({guess:.3g}): nothing "
+                "was learned by heart yet"
+            )
+        late = float(np.median(train_E[-3:]))
+        if late > learned:
             return None
         return self.finding(
             window,

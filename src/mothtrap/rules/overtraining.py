@@ -81,8 +81,12 @@ class Overtraining(Rule):
         every = [one for one in evaluated(window) if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
-        shortest = min(self.patience_train, self.patience_validation)
-        if not any(len(one.value_E) > shortest for one in every):
+        trains = [int(np.isfinite(one.train_E).sum()) for one in every]
+        shortest = min(self.patience_validation, self.patience_train if any(trains) else np.inf)
+        if not any(
+            len(one.value_E) > self.patience_validation or known > self.patience_train
+            for one, known in zip(every, trains, strict=True)
+        ):
             raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as a change takes")
         found = [finding for one in every if (finding := self._judge(window, one))]
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]

@@ -104,19 +104,33 @@ class TrainEvalShift(Rule):
             seen[one.module, one.argument].append(one)
         if not seen:
             raise NotEnoughData("no floating-point input of a model was seen")
-        findings, compared = [], False
+        findings, compared, few = [], False, False
         for name, every in seen.items():
             train = _together(one for one in every if one.mode is Mode.TRAIN)
             others = self._evaluations(every)
             if train is None or train.rows < self.rows or train.std <= 0 or not others:
+                few |= self._are_few(every)
                 continue
             compared = True
             found = self._judge(window, name, train, others)
             if found is not None:
                 findings.append(found)
+        if not compared and few:
+            raise NotEnoughData(
+                f"fewer than {self.rows} rows of an argument were seen in training or evaluation"
+            )
         if not compared:
             raise NotApplicable("no argument was seen both in training and in an evaluation")
         return findings
+
+    def _are_few(self, every: list[InputDistribution]) -> bool:
+        """Whether an argument was seen on both sides, on one of them in too few rows."""
+        train = sum(one.rows for one in every if one.mode is Mode.TRAIN)
+        by_step: dict[int, int] = defaultdict(int)
+        for one in every:
+            by_step[one.step] += one.rows if one.mode is Mode.EVAL else 0
+        evaluation = max(by_step.values())
+        return train > 0 < evaluation and min(train, evaluation) < self.rows
 
     def _evaluations(self, every: list[InputDistribution]) -> list[_Scale]:
         """Calls with enough rows one by one, smaller ones together by step."""

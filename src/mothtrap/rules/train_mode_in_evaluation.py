@@ -88,6 +88,9 @@ class TrainModeInEvaluation(Rule):
         if not ill and not any(p.dropouts or p.norms or not p.trains for p in _all(by_module)):
             raise NotApplicable("no model that is evaluated has dropout or batch norms")
         found = [finding for phases in ill.values() if (finding := self._judge(window, phases))]
+        if not found and all(name in ill and self._waits(by_module[name]) for name in by_module):
+            count = max(map(len, ill.values()))
+            raise NotEnoughData(f"evaluations in training mode were seen, but too few: {count}")
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
 
     def _judge(self, window: Window, phases: list[EvaluationPhase]) -> Finding | None:
@@ -123,6 +126,13 @@ class TrainModeInEvaluation(Rule):
             },
             location=first.location,
         )
+
+    def _waits(self, phases: list[EvaluationPhase]) -> bool:
+        """Whether more evaluations like these would be told of."""
+        if any(phase.repeated for phase in phases):
+            return False
+        few = len(phases) < self.evaluations and not all(phase.labelled for phase in phases)
+        return few or sum(phase.forwards for phase in phases) < self.forwards
 
     def _severity(self, window: Window, phases: list[EvaluationPhase]) -> Severity | None:
         apart = float(np.median([phase.steps for phase in phases])) >= self.steps
