@@ -55,3 +55,10 @@ def test_a_test_is_a_python_file(run: Path) -> None:
     done = replay(run, "--as-test", "arrays.npz")
     assert done.exit_code == 2
     assert "--as-test arrays.npz is no Python file" in done.output
+
+
+@pytest.mark.parametrize("option", ["--pdb", "--no-narrow"])
+def test_a_test_needs_the_search_for_what_went_wrong(run: Path, option: str) -> None:
+    done = replay(run, "--as-test", "test_x.py", option)
+    assert done.exit_code == 2
+    assert f"--as-test looks for what went wrong; leave {option} out" in done.output

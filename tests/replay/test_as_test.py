@@ -52,3 +52,53 @@ def test_a_written_test_fails_until_the_fault_is_mended(
     faulty.write_text(text.replace(fault, mended), encoding="utf-8")
     passed = checked(test)
     assert passed.returncode == 0, passed.stdout
+
+
+LAST_BATCH = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, 4, batch_first=True)
+        self.out = nn.Linear(4, 1)
+
+    def forward(self, x):
+        y, _ = self.rnn(x, torch.zeros(1, 8, 4))
+        return self.out(y[:, -1])
+
+
+model = Recurrent()
+optimizer = torch.optim.Adam(model.parameters())
+for x in torch.randn(44, 5, 3).split(8):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_layer_that_raises_by_itself_gives_a_test_and_a_step_in_order_a_reason(
+    tmp_path: Path,
+) -> None:
+    script, runs = tmp_path / "train.py", tmp_path / "runs"
+    script.write_text(LAST_BATCH, encoding="utf-8")
+    run(observed(["--", *PYTHON, script], runs_dir=runs, name="seen"), cwd=tmp_path)
+    again = [*MOTHTRAP, "replay", runs / "seen", "--anyway", "--as-test"]
+    outcome = run([*again, tmp_path / "test_step.py"], cwd=tmp_path)
+    assert outcome.returncode == 0, outcome
+    assert "test_step.py shows it with module `rnn` (GRU) alone" in outcome.stdout
+    assert "it does not guard a repair of train.py:15" in outcome.stdout
+    failed = checked(tmp_path / "test_step.py")
+    assert failed.returncode == 1, failed.stdout
+    assert "Expected hidden size (1, 4, 4), got [1, 8, 4]" in failed.stdout
+
+    script.write_text(LAST_BATCH.replace("(1, 8, 4)", "(1, len(x), 4)"), encoding="utf-8")
+    outcome = run([*again, tmp_path / "test_mended.py"], cwd=tmp_path)
+    assert outcome.returncode == 2, outcome
+    assert "in order here, unlike in the run" in outcome.stdout
+    assert "error: no test was written: the step is in order here" in outcome.stderr
+    assert not (tmp_path / "test_mended.py").exists()

@@ -10,7 +10,14 @@ import pytest
 from mothtrap.core import jsonable
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import RecordedStep, Snapshot, Truth
-from mothtrap.report.replays import all_match, as_json, as_text, is_mended, worst
+from mothtrap.report.replays import (
+    all_match,
+    as_json,
+    as_text,
+    is_mended,
+    why_untested,
+    worst,
+)
 
 SNAPSHOT = Snapshot(
     run="seen",
@@ -157,3 +164,11 @@ def test_of_several_workers_the_one_that_tells_most_is_shown() -> None:
     assert all_match([plain, bad]) is True
     assert all_match([plain, msgspec.structs.replace(bad, match=False)]) is False
     assert all_match([plain, msgspec.structs.replace(bad, match=None)]) is None
+
+
+def test_why_there_is_no_test_is_said() -> None:
+    fine = ReplayResult(reached=True, match=True)
+    refused = msgspec.structs.replace(BAD, untested="torch.log alone does not go wrong")
+    assert why_untested([fine]).startswith("the step is in order here")
+    assert why_untested([fine, refused]) == "torch.log alone does not go wrong"
+    assert why_untested([BAD]) == "the failure could not be narrowed down"

@@ -83,7 +83,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
-    from mothtrap.report.replays import as_json, as_text
+    from mothtrap.report.replays import as_json, as_text, why_untested
     from mothtrap.report.style import Style
     from mothtrap.session.replay import Wish, replay
     from mothtrap.store.layout import find_run
@@ -95,6 +95,9 @@ def command(
         raise Refusal("--pdb is for people; leave --format json out")
     if asked["test_file"]:
         _check_test_file(Path(asked["test_file"]))
+        if no_narrow or asked["debug"]:
+            option = "--pdb" if asked["debug"] else "--no-narrow"
+            raise Refusal(f"--as-test looks for what went wrong; leave {option} out")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
@@ -111,18 +114,19 @@ def command(
     snapshot, results = replayed.snapshot, replayed.results
     if form == "json":
         click.echo(jsonable.encode(as_json(snapshot, results, replayed.warnings)))
-        return
-    style = Style.of(sys.stdout)
-    converted = " on ".join(filter(None, (wish.dtype, wish.device)))
-    text = as_text(
-        snapshot,
-        results,
-        path.name,
-        warnings=replayed.warnings,
-        converted=converted,
-        style=style,
-    )
-    click.echo(text)
+    else:
+        converted = " on ".join(filter(None, (wish.dtype, wish.device)))
+        text = as_text(
+            snapshot,
+            results,
+            path.name,
+            warnings=replayed.warnings,
+            converted=converted,
+            style=Style.of(sys.stdout),
+        )
+        click.echo(text)
+    if wish.test_file and not Path(wish.test_file).exists():
+        raise Refusal(f"no test was written: {why_untested(results)}")
 
 
 def _agreed(start: Start, *, anyway: bool) -> None:

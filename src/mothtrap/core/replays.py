@@ -74,7 +74,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     bad, `holder` what was bad when it came in: `weight fc.weight`, `batch_rows` the size of
     the batch, `micro_batch` which one it was of several, from 0, `samples` what each of the
     rows is in the data, where that is known. `uncopied`: nothing was narrowed down, since
-    the process cannot be copied.
+    the process cannot be copied. `untested`: why no test of the failure was written.
     """
 
     rank: int = 0
@@ -100,6 +100,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     micro_batch: int | None = None
     samples: tuple[str, ...] = ()
     uncopied: bool = False
+    untested: str = ""
     rows: tuple[int, ...] = ()
     seconds: float = 0.0
 
@@ -116,6 +117,7 @@ def with_narrowing(result: ReplayResult, found: ReplayResult) -> ReplayResult:
         holder=found.holder,
         batch_rows=found.batch_rows,
         micro_batch=found.micro_batch,
+        untested=found.untested,
     )
 
 

@@ -122,6 +122,14 @@ def all_match(results: Sequence[ReplayResult]) -> bool | None:
     return True if all(result.match for result in results) else None
 
 
+def why_untested(results: Sequence[ReplayResult]) -> str:
+    """Why there is no test of the failure, where one was asked for and none was written."""
+    if not any(result.nonfinite or result.exception for result in results):
+        return "the step is in order here, so there is no failure that a test could show"
+    said = (result.untested for result in results if result.untested)
+    return next(said, "the failure could not be narrowed down")
+
+
 def is_mended(snapshot: Snapshot, results: Sequence[ReplayResult]) -> bool:
     """Whether a step that went bad in the run is in order here: as after a repair."""
     bad_here = any(result.nonfinite or result.exception for result in results)

@@ -309,3 +309,15 @@ def test_everything_is_as_before_afterwards() -> None:
     assert torch.nn.modules.module._global_forward_hooks == hooks
     assert not torch.is_anomaly_enabled()
     assert torch.overrides._get_current_function_mode_stack() == []
+
+
+def test_a_layer_that_raises_by_itself_is_named_and_no_operation() -> None:
+    rnn = nn.GRU(3, 4)
+    with pytest.raises(RuntimeError, match="hidden size") as caught, Watch() as watch:
+        rnn(torch.zeros(5, 2, 3), torch.zeros(1, 8, 4))  # hidden
+    assert watch.raised(caught.value) is None
+    found = watch.raised_in_module(caught.value)
+    assert found is not None
+    assert (found.operation, found.location) == (None, line_of("hidden"))
+    assert found.sentence.startswith("GRU raised RuntimeError: Expected hidden size (1, 2, 4)")
+    assert watch.raised_in_module(RuntimeError("another")) is None

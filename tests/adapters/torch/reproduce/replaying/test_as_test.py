@@ -26,27 +26,28 @@ FOUND = Narrowed(operation="torch.log", module=None, location="train.py:3", sent
 @pytest.mark.parametrize("there", ["train.py", "train.npz"])
 def test_what_is_there_is_left_alone(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
-    said = as_test.write(tmp_path / "train.py", FOUND, "a title")
-    assert said == f"no test was written: {tmp_path / there} is there already"
+    with pytest.raises(as_test.NotWrittenError, match=f"{there} is there already"):
+        as_test.write(tmp_path / "train.py", FOUND, "a title")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_only_a_test_that_fails_stays(
-    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(as_test, "_fails", lambda *_: fails)
+def test_a_test_that_does_not_fail_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(as_test, "_fails", lambda *_: False)
+    with pytest.raises(as_test.NotWrittenError, match=r"torch\.log alone does not go wrong"):
+        as_test.write(tmp_path / "test_x.py", FOUND, "a title")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(as_test, "_fails", lambda *_: True)
     said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
     limit = "it does not guard a repair of train.py:3"
     written = f"pytest {tmp_path / 'test_x.py'} (needs test_x.npz beside it); {limit}"
-    assert said.endswith(written) is fails
-    assert sorted(path.name for path in tmp_path.iterdir()) == (
-        ["test_x.npz", "test_x.py"] if fails else []
-    )
-    if fails:
-        told = (tmp_path / "test_x.py").read_text()
-        assert "In it torch.log gets what it got" in told
-        assert ".npz beside this file" in told
-        assert "the test shows the operation alone" in told
-        assert "It does not guard a repair of\ntrain.py:3;" in told
-        assert "passes once `operation` below is mended" in told
+    assert said.endswith(written)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test_x.npz", "test_x.py"]
+    told = (tmp_path / "test_x.py").read_text()
+    assert "In it torch.log gets what it got" in told
+    assert ".npz beside this file" in told
+    assert "the test shows the operation alone" in told
+    assert "It does not guard a repair of\ntrain.py:3;" in told
+    assert "passes once `operation` below is mended" in told

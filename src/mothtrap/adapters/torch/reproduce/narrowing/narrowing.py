@@ -144,14 +144,27 @@ class Narrowing:
             for parameter in parameters(optimizer)
         }
         found = watch.raised(error) if error is not None else watch.explain(gradients)
-        if found is None:
-            return result
-        result = self._with(result, found)
+        if found is not None:
+            result = self._with(result, found)
+        elif error is not None:
+            found = watch.raised_in_module(error)
         if self._plan.test_file and self._rows is None:
-            title = f"Step {self._plan.step}: {found.sentence}."
-            written = as_test.write(Path(self._plan.test_file), found, title)
-            result = msgspec.structs.replace(result, told=(*result.told, written))
+            result = self._tested(result, found, self._plan.test_file)
         return result
+
+    def _tested(self, result: ReplayResult, found: Narrowed | None, file: str) -> ReplayResult:
+        """Write a test of what was found, or say why there is none."""
+        if found is None:
+            why = as_test.NO_OPERATION
+            if result.exception:
+                why = "the exception came out of no operation of torch's and out of no module"
+            return msgspec.structs.replace(result, untested=why)
+        title = f"Step {self._plan.step}: {found.sentence}."
+        try:
+            written = as_test.write(Path(file), found, title)
+        except as_test.NotWrittenError as err:
+            return msgspec.structs.replace(result, untested=str(err))
+        return msgspec.structs.replace(result, told=(*result.told, written))
 
     def _with(self, result: ReplayResult, found: Narrowed) -> ReplayResult:
         entered = [place for begin, place in self._entered if begin < found.number]

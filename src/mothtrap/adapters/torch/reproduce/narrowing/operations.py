@@ -95,6 +95,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._bad = Bad(limit)
         self._running: list[ModuleCall] = []
+        self._failed: tuple[BaseException, UserCall] | None = None
         self._calls = UserCalls(lambda: tuple(self._running), self.loss, keep=keep)
         self._lost: list[Origin] = []
         self._aside = False
@@ -193,6 +194,25 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             call=call,
         )
 
+    def raised_in_module(self, error: BaseException) -> Narrowed | None:
+        """Say which module an exception came out of that no operation raised; None: out of none."""
+        if self._failed is None or self._failed[0] is not error:
+            return None
+        call = self._failed[1]
+        innermost = call.running[-1]
+        text = f"{type(error).__name__}: {error}"
+        kind = type(innermost.module).__name__
+        what = kind if innermost.path == kind else f"{innermost.path} ({kind})"
+        return Narrowed(
+            operation=None,
+            module=call.module,
+            location=call.stack[0] if call.stack else None,
+            stack=call.stack,
+            error=text,
+            sentence=f"{what} raised {text}{_where(None, call.stack)}",
+            call=call,
+        )
+
     def _told(self, origin: Origin) -> Narrowed:
         if origin.operation is None:
             return self._told_holder(origin)
@@ -266,6 +286,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._running.append(ModuleCall(module, path, args, kwargs))
             try:
                 return original(module, *args, **kwargs)
+            except BaseException as err:
+                if self._failed is None or self._failed[0] is not err:
+                    self._failed = err, usercalls.call_of_module(tuple(self._running))
+                raise
             finally:
                 self._running.pop()
 

@@ -50,7 +50,7 @@ class UserCall:
     """A call of a function of torch by code that is not torch's.
 
     Attributes:
-        function: in the user's words, e.g. `torch.log`.
+        function: in the user's words, e.g. `torch.log`; empty where none of torch's was called.
         module: path of the module that ran, None outside of all.
         running: the modules that ran, innermost last.
         inside: the function of the user's in which it was made, where that was asked for.
@@ -136,7 +136,7 @@ class UserCalls(TorchFunctionMode):
             args=args,
             kwargs=kwargs,
             first_node=_nodes_made(),
-            autocast=_autocast(),
+            autocast=autocast(),
         )
 
     def of_node(self, node: Any) -> UserCall | None:
@@ -151,6 +151,21 @@ class UserCalls(TorchFunctionMode):
         """The call that an exception came out of."""
         raised = self._raised
         return raised[1] if raised is not None and raised[0] is error else None
+
+
+def call_of_module(running: tuple[ModuleCall, ...]) -> UserCall:
+    """The call of the innermost of the modules that run, which raises by itself."""
+    innermost = running[-1]
+    return UserCall(
+        function="",
+        module=innermost.path,
+        running=running,
+        stack=own_stack(),
+        args=innermost.args,
+        kwargs=innermost.kwargs,
+        first_node=0,
+        autocast=autocast(),
+    )
 
 
 def function_call() -> FunctionCall | None:
@@ -168,7 +183,8 @@ def function_call() -> FunctionCall | None:
     return FunctionCall(function, {name: frame.f_locals.get(name) for name in names})
 
 
-def _autocast() -> tuple[str, torch.dtype] | None:
+def autocast() -> tuple[str, torch.dtype] | None:
+    """Device and type of the autocast that is on; None where none is."""
     for kind in ("cpu", "cuda"):
         if torch.is_autocast_enabled(kind):
             return kind, torch.get_autocast_dtype(kind)

@@ -6,6 +6,7 @@ as arrays in a file beside it. It is tried out before it stays: it must fail.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -26,6 +27,7 @@ from mothtrap.adapters.torch.reproduce.replaying.retelling import CannotRetellEr
 TIMEOUT_S = 120.0
 """How long a written test may take to fail; most of it is the import of torch."""
 TEST = "test_the_result_is_finite"
+NO_OPERATION = "no operation was found to be at fault"
 
 _HEAD = '''"""{title}
 
@@ -76,6 +78,7 @@ def built(cls, training, values, parameters, buffers, modules):
     for name, part in modules.items():
         module.add_module(name, part)
     module.training = training
+    module.__setstate__(dict(vars(module)))  # as unpickling does, for what refers to weights
     return module
 '''
 
@@ -108,6 +111,10 @@ def tensors(value):
 '''
 
 
+class NotWrittenError(Exception):
+    """No test was written; says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """What is tested: source that defines it, that names it, that makes its arguments.
@@ -133,21 +140,24 @@ def write(path: Path, found: Narrowed, title: str) -> str:
         title: its first line.
 
     Returns:
-        What was written, or why nothing was, for people.
+        What was written, for people.
+
+    Raises:
+        NotWrittenError: nothing was, as nothing that could be written shows the failure.
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            return f"no test was written: {there} is there already"
+            raise NotWrittenError(f"{there} is there already")
     try:
         with tempfile.TemporaryDirectory(prefix="mothtrap-") as folder:
             return _tried(path, Path(folder) / path.name, found, title)
     except OSError as err:
-        return f"no test was written to {path}: {err.strerror or err}"
+        raise NotWrittenError(f"{path}: {err.strerror or err}") from err
 
 
 def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
     """Write drafts until one fails as it is meant to; that one is put in its place."""
-    why = "no operation was found to be at fault"
+    why = NO_OPERATION
     for tell in _subjects(found):
         retelling = Retelling()
         try:
@@ -166,7 +176,7 @@ def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
                 f"(needs {path.stem}.npz beside it){limit}"
             )
         why = f"{subject.words} alone does not go wrong"
-    return f"no test was written: {why}"
+    raise NotWrittenError(why)
 
 
 def _subjects(found: Narrowed) -> Iterator[Callable[[Retelling], _Subject]]:
@@ -180,7 +190,10 @@ def _subjects(found: Narrowed) -> Iterator[Callable[[Retelling], _Subject]]:
         if not type(running.module).__module__.startswith("torch."):
             yield lambda retelling, running=running: _module(running, retelling)  # type: ignore[misc]
             break
-    yield lambda retelling: _operation(call, retelling)
+    if call.function:
+        yield lambda retelling: _operation(call, retelling)
+    else:
+        yield lambda retelling: _layer(call, retelling)
 
 
 def _function(call: FunctionCall, retelling: Retelling) -> _Subject:
@@ -205,8 +218,22 @@ def _module(call: ModuleCall, retelling: Retelling) -> _Subject:
     )
 
 
+def _layer(call: UserCall, retelling: Retelling) -> _Subject:
+    """A layer that raised by itself, alone: with what the script gave it."""
+    line = _line(call)
+    return dataclasses.replace(
+        _module(call.running[-1], retelling),
+        until=(
+            "What is around that layer in the script could\nnot be called with it: the test shows "
+            f"the layer alone. It does not guard a repair\nof {line}; it passes once what it is "
+            "given here is mended in the same way."
+        ),
+        unguarded=line,
+    )
+
+
 def _operation(call: UserCall, retelling: Retelling) -> _Subject:
-    line = call.stack[0] if call.stack else "the script"
+    line = _line(call)
     lines = "".join(f"    # {place}\n" for place in call.stack[:1])
     body = f"{lines}    return {call.function}(*args, **kwargs)"
     return _Subject(
@@ -221,6 +248,10 @@ def _operation(call: UserCall, retelling: Retelling) -> _Subject:
         call="operation",
         given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
     )
+
+
+def _line(call: UserCall) -> str:
+    return call.stack[0] if call.stack else "the script"
 
 
 def _until(mended: str) -> str:
