@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
-from mothtrap.core.findings import RuleState
+from mothtrap.core.findings import RuleState, Severity
 from mothtrap.core.observations import Blind, ToolError
 from mothtrap.report import text
 from mothtrap.report.style import Style
@@ -80,6 +80,22 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
     assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
     assert "  not kept: 2 records: a queue was full, or the run at its max_run_mb" in lines
     assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"
+
+
+def test_the_verdict_says_what_its_cause_is_of_whichever_rank() -> None:
+    found = exploding(workers=(1,), message="row 10 (sample 1301)")
+    lines = text.verdict_lines(summary_of(HandMadeRun(findings=(found,), workers=(0, 1))))
+    assert lines[1] == "  GRD101 at step 71, rank 1: row 10 (sample 1301)"
+    lines = text.verdict_lines(summary_of(HandMadeRun(findings=(exploding(),))))
+    assert lines[1].startswith("  GRD101 at step 71: gradient norm 3.1e+04")
+    whole = text.full(summary_of(HandMadeRun(findings=(found,))))
+    assert whole.count("row 10 (sample 1301)") == 1
+
+
+def test_the_verdict_does_not_repeat_a_note() -> None:
+    found = exploding(severity=Severity.INFO)
+    lines = text.verdict_lines(summary_of(HandMadeRun(findings=(found,))))
+    assert not any(line.startswith("  GRD101") for line in lines)
 
 
 def test_the_verdict_gives_few_reasons_and_the_whole_report_all() -> None:

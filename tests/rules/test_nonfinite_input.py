@@ -70,6 +70,23 @@ def test_in_an_evaluation_it_is_a_warning_where_its_loss_breaks() -> None:
     assert finding.severity is Severity.INFO
 
 
+def test_what_the_script_made_of_finite_data_is_not_blamed_on_the_data() -> None:
+    own = seen(from_loader=False, tensor="target", source="the loss", computed=True)
+    [finding] = check(LOADER, own, loss(BROKEN_AT_3))
+    assert finding.severity is Severity.ERROR
+    assert "what the loader gave was finite: the script has computed it" in finding.message
+    [fix] = finding.fixes
+    assert "mothtrap replay" in fix
+    assert "samples" not in fix
+
+
+def test_where_nobody_knows_the_data_come_first_and_the_script_last() -> None:
+    [finding] = check(LOADER, seen(from_loader=False), loss(BROKEN_AT_3))
+    assert "the script has computed it" not in finding.message
+    assert "samples named" in finding.fixes[0]
+    assert "mothtrap replay" in finding.fixes[-1]
+
+
 def test_quiet_when_data_were_looked_at_and_nothing_was_found() -> None:
     assert check(LOADER, loss(BROKEN_AT_3)) == []
     scale = InputDistribution(step=0, module="Net", argument="x", rows=8, mean=0.0, std=1.0)

@@ -50,7 +50,8 @@ class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
     `tensor` is its place in the loader's batch, or the argument of the model. `source` is
     the loader's label, or the path of the model. `nan` and `inf` count elements, `rows`
     are the first few rows concerned of `row_count`, `samples` their indices in the data
-    where the loader's sampler told them.
+    where the loader's sampler told them. `computed`: all that the loader gave for the step
+    was finite, so the script has made these values.
     """
 
     tensor: str
@@ -61,6 +62,7 @@ class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
     rows: tuple[int, ...] = ()
     row_count: int = 0
     samples: tuple[int, ...] = ()
+    computed: bool = False
     location: str | None = None
 
 

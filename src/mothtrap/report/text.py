@@ -75,11 +75,14 @@ def verdict_lines(
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     colour = SEVERITY_COLOURS[severity] if severity else "bold"
     lines = [style.paint(style.safe(summary.verdict), colour)]
+    root = _root(summary)
+    if root is not None and not whole and root.severity is not Severity.INFO:
+        lines.append(f"  {_said(root, style)}")
     if summary.run.steps or summary.findings:
         lines.append(f"  {_counts(summary)}")
     lines += failure_lines(summary, style)
     lines += guarded_lines(summary.guarded, style)
-    lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, _root(summary))
+    lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, root)
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)
@@ -100,6 +103,14 @@ def _root(summary: RunSummary) -> Finding | None:
     """The finding with which the verdict opens."""
     root = summary.diagnosis[0].root if summary.diagnosis else None
     return next((f for f in summary.findings if f.fingerprint == root), None)
+
+
+def _said(finding: Finding, style: Style) -> str:
+    """What a finding says: while the job trained it was said long ago, or of another rank not."""
+    ranks = ""
+    if finding.workers and finding.workers != (0,):
+        ranks = f", rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"
+    return f"{finding.code} at step {finding.step}{ranks}: {style.safe(finding.message)}"
 
 
 def _layers(finding: Finding, style: Style) -> str:

@@ -23,7 +23,8 @@ class NonfiniteInput(Rule):
 
     What it detects:
         NaN or infinity in a tensor that a loader gave, or that a model was called with,
-        with the rows and, where the loader's sampler told them, the samples.
+        with the rows and, where the loader's sampler told them, the samples. Where all that
+        the loader gave for the step was finite, it says that the script has computed them.
 
     Why it matters:
         One NaN in one row makes the loss of its batch NaN, the gradients of all weights
@@ -45,6 +46,9 @@ class NonfiniteInput(Rule):
         - Fill missing values, and tell the model which ones were missing:
           `x = torch.nan_to_num(x)` beside a mask.
         - Let a test of the data say that everything is finite before training begins.
+        - Where the loaded data are finite, find the operation between loader and loss that
+          makes NaN of them (`torch.sqrt` or `torch.log` of what is negative, 0 / 0):
+          `mothtrap replay` does the step again and names it. Keep in range what it is given.
 
     Example:
         frame = pandas.read_csv("patients.csv")                  # empty cells become NaN
@@ -94,6 +98,7 @@ class NonfiniteInput(Rule):
             severity = Severity.ERROR if mode is Mode.TRAIN else Severity.WARNING
         first = min(reaching or found, key=lambda fact: fact.step)
         steps = sorted({fact.step for fact in found if fact.step >= first.step})
+        fixes = self.doc().fixes
         return self.finding(
             window,
             severity=severity,
@@ -108,9 +113,11 @@ class NonfiniteInput(Rule):
                 "inf": first.inf,
                 "rows": list(first.rows),
                 "samples": list(first.samples),
+                "computed": first.computed,
             },
             location=first.location,
             mode=mode.value,
+            fixes=fixes[-1:] if first.computed else fixes,
         )
 
 
@@ -130,7 +137,8 @@ def _message(fact: Seen, *, reached: bool) -> str:
         what = f"argument {fact.tensor} of {fact.source}"
     rows = f"in {_some('row', fact.rows, fact.row_count)}"
     samples = f" ({_some('sample', fact.samples, fact.row_count)} of the data)"
-    effect = "" if reached else "; no loss was broken by it"
+    made = "; what the loader gave was finite: the script has computed it after loading"
+    effect = (made if fact.computed else "") + ("" if reached else "; no loss was broken by it")
     return f"{what} holds {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from mothtrap.adapters.torch.data.nonfinite_inputs import MAX_ROWS, spots_in
+from mothtrap.adapters.torch.data.nonfinite_inputs import MAX_ROWS, all_finite, spots_in
 
 INF = math.inf
 
@@ -63,3 +63,12 @@ def test_infinities_that_cancel_are_found() -> None:
     spots = spots_in(torch.tensor([INF, -INF, 1.0, 2.0]))
     assert spots is not None
     assert (spots.nan, spots.inf) == (0, 2)
+
+
+@pytest.mark.parametrize("value", [math.nan, INF, -INF])
+def test_all_finite_sees_masks_and_single_values(value: float) -> None:
+    assert all_finite([torch.ones(3), torch.arange(4), torch.ones(2, dtype=torch.complex64)])
+    assert not all_finite([torch.ones(3), torch.tensor([1.0, value, 1.0])])
+    assert not all_finite([torch.tensor([1j * value, 0j])])
+    assert all_finite([torch.full((9,), 6e4, dtype=torch.float16)]), "only its sum is infinite"
+    assert not all_finite([torch.ones(4).to(torch.float8_e4m3fn)]), "nobody knows"

@@ -207,6 +207,7 @@ class InputWatch:
                 rows=spots.rows,
                 row_count=spots.row_count,
                 samples=batch.samples(spots.rows, size) if batch is not None else (),
+                computed=self.loaders.provenance.gave_finite(tensor.numel()),
                 location=location,
             )
         )

@@ -20,7 +20,7 @@ import xxhash
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
+from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import ProvenanceWatch
 from mothtrap.adapters.torch.data.samplers import Indices, Plan, data_of, plan_of, samples_of
 from mothtrap.adapters.torch.identity import ByIdentity
@@ -180,6 +180,8 @@ class LoaderWatch:
             source.checked += 1
             small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
             self._found += self._nonfinite(self.latest, small)
+            if len(small) == len(tensors) and all_finite(t for _, t in small):
+                self.provenance.found_finite()
         if source.passes <= PASSES and known.batches <= BATCHES:
             self._compare(known, [t for _, t in tensors])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +47,25 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
     rows = values.shape[0] if values.ndim else 1
     bad = (~finite).reshape(rows, -1).any(dim=1).nonzero().reshape(-1).tolist()
     return Spots(nan=nan, inf=inf, rows=tuple(bad[:MAX_ROWS]), row_count=len(bad))
+
+
+def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether no tensor holds NaN or infinity, those of masks included.
+
+    Tensors that are not on the host, or that torch takes no sums of, are not looked at: with
+    one of them nobody knows.
+    """
+    return all(_is_finite(tensor) for tensor in tensors)
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return True
+    if not tensor.is_cpu or not is_plain(tensor) or tensor.element_size() == 1:
+        return False
+    values = tensor.detach()
+    quick = values.is_floating_point() and math.isfinite(float(values.sum()))
+    return quick or bool(torch.isfinite(values).all())
 
 
 def _is_constant(values: torch.Tensor) -> bool:

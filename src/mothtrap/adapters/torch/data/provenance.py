@@ -19,6 +19,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 from mothtrap.adapters.torch.data.datasets import DataBook
+from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite
 from mothtrap.adapters.torch.data.origins import indices_of, origins
 from mothtrap.adapters.torch.data.rownames import names_in
 from mothtrap.core.packed import pack
@@ -48,6 +49,9 @@ class Handed:
         evaluated: a model was given it with nothing to be trained.
         moved: its tensors were gone when the next batch was loaded, and no model had them: it
             went to a device ahead of its use.
+        sizes: elements of its floating-point tensors, by the addresses of their memory.
+        given: addresses of the tensors that models were called with.
+        finite: all of it was found finite.
     """
 
     told: SampleBatch
@@ -57,6 +61,22 @@ class Handed:
     step: int = -1
     evaluated: bool = False
     moved: bool = False
+    sizes: dict[int, int] = field(default_factory=dict)
+    given: set[int] = field(default_factory=set)
+    finite: bool = False
+
+    def was_finite(self) -> bool:
+        """Whether no tensor of it held NaN or infinity, so far as is known."""
+        alive = [reference() for _, reference in self.tensors]
+        known = [tensor for tensor in alive if tensor is not None]
+        self.finite = self.finite or (len(known) == len(alive) and all_finite(known))
+        return self.finite
+
+    def may_have_made(self, elements: int) -> bool:
+        """Whether a floating-point tensor of it that no model was given has so many elements."""
+        return any(
+            size == elements for address, size in self.sizes.items() if address not in self.given
+        )
 
 
 @dataclass(slots=True)
@@ -121,7 +141,29 @@ class ProvenanceWatch:
         held = [(_address(t), weakref.ref(t)) for _, t in placed]
         rows = {len(t) for _, t in placed if t.ndim}
         told = SampleBatch(**fields)
-        self._held.append(Handed(told, held, rows, self._backwards))
+        sizes = {_address(t): t.numel() for _, t in placed if t.is_floating_point()}
+        self._held.append(Handed(told, held, rows, self._backwards, sizes=sizes))
+
+    def found_finite(self) -> None:
+        """All tensors of the batch that was loaded last are finite."""
+        if self._held:
+            self._held[-1].finite = True
+
+    def gave_finite(self, elements: int) -> bool:
+        """Whether all that loaders gave for the step in progress is known to be finite.
+
+        True only where what a tensor of so many `elements` was made of is among it, and
+        where no other batch was loaded ahead, or beside it, that it may be of.
+        """
+        step = self._job.grouper.step
+        own = [handed for handed in self._held if handed.step == step]
+        if not own or own[-1] is not self._held[-1]:
+            return False
+        idle = [handed for handed in self._held if handed.step < 0 and not handed.evaluated]
+        if any(_pass_of(handed) == _pass_of(own[-1]) for handed in idle):
+            return False
+        made = any(handed.may_have_made(elements) for handed in own)
+        return made and all(handed.was_finite() for handed in (*own, *idle))
 
     def called(self, arguments: Placed, *, trains: bool, first: bool) -> None:
         """A model is called by user code.
@@ -133,6 +175,7 @@ class ProvenanceWatch:
         """
         handed, sure = self._batch_of(arguments)
         if handed is not None:
+            handed.given.update(_address(t) for _, t in arguments)
             if trains:
                 self._took(handed, sure=sure)
             else:
@@ -251,6 +294,10 @@ def digests_of(placed: Placed) -> dict[str, Any]:
     _, place, tensor = best
     found = sample_digests(tensor)
     return {"rows": len(tensor), "digests": pack(found), "place": place} if found else {}
+
+
+def _pass_of(handed: Handed) -> tuple[str, int]:
+    return handed.told.loader, handed.told.pass_number
 
 
 def _fields(batch: SampleBatch) -> dict[str, Any]:

@@ -112,6 +112,7 @@ class TargetOrderWatch:
                     rows=spots.rows,
                     row_count=spots.row_count,
                     samples=batch.samples(spots.rows, size) if batch is not None else (),
+                    computed=self._loaders.provenance.gave_finite(target.numel()),
                     location=location,
                 )
             )
