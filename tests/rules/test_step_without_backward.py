@@ -5,6 +5,7 @@ from tests.rules.windows import series, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.rules.step_without_backward import StepWithoutBackward
 
@@ -25,6 +26,29 @@ def test_fires_after_three_steps_without_gradients() -> None:
     [finding] = StepWithoutBackward().check(window(state([FRESH, NONE, NONE, NONE])))
     assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 1, 3)
     assert "has no gradients at all" in finding.message
+
+
+def test_gradients_that_were_cleared_before_the_step_are_told_as_such() -> None:
+    cleared = GradientsCleared(step=2, optimizer="Adam", location="train.py:9")
+    [finding] = StepWithoutBackward().check(window(state([FRESH, FRESH, *[NONE] * 3]), cleared))
+    assert (finding.step, finding.location) == (2, "train.py:9")
+    assert "those of the backward were cleared before the step" in finding.message
+    assert finding.fixes[0].startswith("Call `zero_grad()` before `backward()`")
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        GradientsCleared(step=2, optimizer="SGD", location="train.py:9"),
+        GradientsCleared(step=0, optimizer="Adam", location="train.py:9"),
+    ],
+    ids=["of another optimizer", "in another step"],
+)
+def test_gradients_that_were_cleared_elsewhere_explain_nothing(elsewhere: GradientsCleared) -> None:
+    states = state([NONE, FRESH, *[NONE] * 3])
+    [finding] = StepWithoutBackward().check(window(states, elsewhere))
+    assert "has no gradients at all" in finding.message
+    assert not any("zero_grad" in fix for fix in finding.fixes[:1])
 
 
 def test_stays_quiet_on_a_priming_step() -> None:

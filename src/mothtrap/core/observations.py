@@ -37,6 +37,7 @@ from mothtrap.core.loss_observations import TokenShares as TokenShares
 from mothtrap.core.memory_observations import LossesKept as LossesKept
 from mothtrap.core.observation import Observation as Observation
 from mothtrap.core.reach_observations import FrozenParameters as FrozenParameters
+from mothtrap.core.reach_observations import GradientsCleared as GradientsCleared
 from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
 from mothtrap.core.reach_observations import HiddenParameters as HiddenParameters
 from mothtrap.core.reach_observations import IdleOptimizer as IdleOptimizer
@@ -342,6 +343,7 @@ AnyObservation = (
     | UnownedParameter
     | UnreachedModule
     | IdleOptimizer
+    | GradientsCleared
     | HiddenParameters
     | FrozenParameters
     | HalfPrecision

@@ -52,6 +52,16 @@ class IdleOptimizer(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class GradientsCleared(Observation, frozen=True, kw_only=True, tag=True):
+    """An optimizer stepped without gradients: they were cleared after the backward.
+
+    Told of the first of such steps running. `location` is the line that cleared them.
+    """
+
+    optimizer: str
+    location: str | None = None
+
+
 class HiddenParameters(Observation, frozen=True, kw_only=True, tag=True):
     """Parameters in a plain attribute of a module, where `parameters()` does not see them.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -22,7 +23,8 @@ class StepWithoutBackward(Rule):
 
     What it detects:
         Steps of an optimizer in which not one of its gradients changed since its own
-        step before: the same gradients are applied again, or there are none.
+        step before: the same gradients are applied again, or there are none, as when
+        `zero_grad()` stands between backward and step.
 
     Why it matters:
         Applying old gradients again moves the weights in a direction nobody computed;
@@ -43,6 +45,8 @@ class StepWithoutBackward(Rule):
         - Check that the loss still depends on the model: no `.detach()`, `.item()`,
           `no_grad` or new tensor between model and loss.
         - Step only the optimizer whose parameters took part in this backward.
+        - Call `zero_grad()` before `backward()`, or after `step()`: between them it throws
+          away what the step shall apply.
 
     Example:
         loss = criterion(model(x), y)
@@ -97,19 +101,29 @@ class StepWithoutBackward(Rule):
         self, window: Window, series: Series, mask_S: Bools, severity: Severity, did: str
     ) -> Finding:
         held = np.flatnonzero(mask_S)
-        step = int(series.steps_S[held[0]])
+        step, last = (int(series.steps_S[held[place]]) for place in (0, -1))
         again = " again, without a backward between" if did.endswith("same") else " at all"
+        cleared = _cleared(window, series.of, step, last) if did == "has no" else None
         fixes = self.doc().fixes
-        if any(series.of in s.optimizers for s in window.scalars("loss")):
-            fixes = (fixes[1], fixes[0], *fixes[2:])  # a backward did run, but not to here
+        if cleared is not None:
+            fixes = (fixes[-1],)
+            again = ": those of the backward were cleared before the step"
+        elif any(series.of in s.optimizers for s in window.scalars("loss")):
+            fixes = (fixes[1], fixes[0], *fixes[2:-1])  # a backward did run, but not to here
         return self.finding(
             window,
             severity=severity,
             step=step,
-            last_step=int(series.steps_S[held[-1]]),
+            last_step=last,
             count=len(held),
             message=f"{series.of or 'the optimizer'} {did} gradients{again}, from step {step}",
             evidence={"optimizer": series.of, "steps": len(held), "absent": did == "has no"},
             fixes=fixes,
-            location=loss_location(window, series.of),
+            location=(cleared and cleared.location) or loss_location(window, series.of),
         )
+
+
+def _cleared(window: Window, optimizer: str, step: int, last: int) -> GradientsCleared | None:
+    """What was seen of gradients that were cleared in some steps of an optimizer."""
+    every = window.seen(GradientsCleared)
+    return next((s for s in every if s.optimizer == optimizer and step <= s.step <= last), None)

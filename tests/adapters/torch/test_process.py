@@ -28,6 +28,7 @@ REPLACED: dict[str, tuple[Any, str]] = {
     "call": (nn.Module, "_call_impl"),
     "optimizer": (Optimizer, "__init__"),
     "zero_grad": (Optimizer, "zero_grad"),
+    "zero_grad of modules": (nn.Module, "zero_grad"),
     "add_param_group": (Optimizer, "add_param_group"),
     "scale": (torch.amp.GradScaler, "scale"),
     "scaler step": (torch.amp.GradScaler, "step"),

@@ -145,7 +145,24 @@ class ProcessWitness:
         for scheduler in SCHEDULERS:
             self._replace(scheduler, "__init__", _followed_by(tracer.scheduler_made))
         self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
-        self._replace(Optimizer, "zero_grad", _followed_by(tracer.gradients_zeroed))
+        for owner in (Optimizer, nn.Module):
+            self._replace(owner, "zero_grad", self._see_clearing)
+
+    def _see_clearing(self, original: Function) -> Function:
+        tracer = self.tracer
+
+        def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+            tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clears, self)
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            if isinstance(self, Optimizer):
+                tracer.gradients_zeroed(self)
+            return result
+
+        return zero_grad
 
     def _guard_steps(self, original: Function) -> Function:
         """Stand around the step of a class when its first optimizer is made (private; tested)."""

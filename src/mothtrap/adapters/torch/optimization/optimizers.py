@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, own_value
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
+from mothtrap.adapters.torch.optimization.gradientorder import GradientOrder
+from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
@@ -38,6 +40,7 @@ class Known:
         backward: a backward has begun at all since.
         births: how many modules existed when it was made.
         held: ids of its parameters.
+        order: what was done to its gradients since.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Known:
     backward: bool = False
     marks: list[GradientMark] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
+    order: GradientOrder = field(default_factory=GradientOrder)
 
 
 class OptimizerWatch:
@@ -201,6 +205,28 @@ class OptimizerWatch:
             known.marks = _marks(optimizer)
         known.steps += 1
         known.clean = known.backward = False
+        if known.order.stepped(absent=state == GradientState.ABSENT):
+            self._recorder.observe(
+                GradientsCleared(
+                    step=self._job.grouper.step,
+                    optimizer=known.name,
+                    location=known.order.cleared_at,
+                )
+            )
+
+    def clears(self, owner: Optimizer | torch.nn.Module) -> None:
+        """See `zero_grad` called, of an optimizer or a module, before it is done."""
+        made = [(known, optimizer) for known, optimizer in self.alive() if known.order.made]
+        if not made:
+            return
+        if isinstance(owner, torch.nn.Module):
+            own = {id(p) for p in owner.parameters()}
+            made = [(known, optimizer) for known, optimizer in made if own & known.held]
+        else:
+            made = [(known, optimizer) for known, optimizer in made if optimizer is owner]
+        for known, optimizer in made:
+            if self._state(known, optimizer) == GradientState.FRESH:
+                known.order.clears()
 
     def backward_began(self, reached: torch.Tensor | None = None) -> None:
         """See, before a backward adds to them, whether gradients are clean.
@@ -209,6 +235,7 @@ class OptimizerWatch:
             reached: a parameter whose gradient the backward has already added to.
         """
         for known, _ in self.alive():
+            known.order.backward_began()
             if known.steps and not known.clean:
                 known.backward = True
                 known.clean = _clean([mark for mark in known.marks if mark[0] is not reached])
