@@ -11,6 +11,10 @@ from tests.cli.stored_run import store_run
 from tests.report.sick_run import exploding
 
 from mothtrap.cli import main
+from mothtrap.core.findings import RuleState
+from mothtrap.core.runs import RuleStatus
+from mothtrap.store import layout
+from mothtrap.store.finding_log import FindingLog
 
 RULES = '''
 import mothtrap
@@ -22,6 +26,23 @@ def low_loss(window: mothtrap.Window, *, limit: float = 0.5):
         low_S = series.values_S < limit
         if low_S.any():
             yield mothtrap.Found(step=int(series.steps_S[low_S][0]), message=f"below {limit}")
+
+@mothtrap.rule(
+    "ZZZ903",
+    needs=[
+        mothtrap.Need(kinds=("activation",), statistics=("abs_max", "l2")),
+        mothtrap.Need(kinds=("gradient",), statistics=("l2",)),
+    ],
+)
+def large_output(window):
+    """An output is large."""
+    if window.matrix("activation", "abs_max") is None:
+        raise mothtrap.NotEnoughData("no output was captured yet")
+
+@mothtrap.rule("ZZZ904")
+def long_training(window):
+    """Training takes long."""
+    raise mothtrap.NotEnoughData("too few steps were seen")
 
 @mothtrap.rule("ZZZ902")
 def broken(window):
@@ -45,6 +66,28 @@ def analyze(*args: str) -> Result:
 
 def told(done: Result) -> list[tuple[str, int]]:
     return [(f["code"], f["step"]) for f in json.loads(done.stdout)["findings"]]
+
+
+def reasons(done: Result) -> dict[str, str]:
+    return {rule["code"]: rule["reason"] for rule in json.loads(done.stdout)["rules"]}
+
+
+def test_what_a_rule_needs_and_the_run_did_not_capture_is_said() -> None:
+    told = reasons(analyze("--select", "ZZZ903,ZZZ904", "--format", "json"))
+    assert told["ZZZ903"] == (
+        "the run has no abs_max, l2 of activation, no l2 of gradient, which the rule needs; a job "
+        "that is started with the rule in force (--rules, select) captures that"
+    )
+    assert told["ZZZ904"] == "too few steps were seen"
+
+
+def test_a_rule_that_was_in_force_gives_its_own_reason(folder: Path) -> None:
+    monitor = FindingLog(layout.monitor_folder(folder / "runs" / "x" / "1", 0))
+    own = RuleStatus(code="ZZZ903", name="large_output", state=RuleState.NOT_ENOUGH_DATA)
+    monitor.append((), (own,))
+    monitor.close()
+    told = reasons(analyze("--select", "ZZZ903", "--format", "json"))
+    assert told["ZZZ903"] == "no output was captured yet"
 
 
 def test_rules_of_now_judge_what_was_stored() -> None:

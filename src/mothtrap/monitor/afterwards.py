@@ -10,12 +10,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from mothtrap.core.findings import RuleState
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.rule import Rule
-from mothtrap.core.runs import Judged
+from mothtrap.core.runs import Judged, RuleStatus
 from mothtrap.monitor.joined import JoinedWindows
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
@@ -74,9 +76,40 @@ def judge_again(
             joined.append([(record.key.step, rank, record) for record in facts])
         if comparing:
             monitors.append(_compare(comparing, heapq.merge(*joined, key=itemgetter(0)), quiet))
+    statuses = merge_statuses(monitor.statuses() for monitor in monitors)
+    in_force = {status.code for status in run.rules}
+    added = [status.code for status in statuses if status.code not in in_force]
     return Judged(
         findings=merge_findings(monitor.findings for monitor in monitors),
-        rules=merge_statuses(monitor.statuses() for monitor in monitors),
+        rules=_with_lacks(statuses, _lacks(added, monitors)),
+    )
+
+
+def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
+    """What rules need that no worker has, in words; such rules were not in force in the run."""
+    every = [monitor.lacking() for monitor in monitors]
+    found: dict[str, str] = {}
+    for code in codes:
+        by_worker = [lacking[code] for lacking in every if code in lacking]
+        needs = [need for need in by_worker[0] if all(need in others for others in by_worker[1:])]
+        if needs:
+            found[code] = ", ".join(
+                f"no {', '.join(need.statistics)} of {', '.join(need.kinds)}" for need in needs
+            )
+    return found
+
+
+def _with_lacks(statuses: tuple[RuleStatus, ...], lacks: dict[str, str]) -> tuple[RuleStatus, ...]:
+    """Say what is lacking in place of a reason that waits for it: it never comes."""
+    return tuple(
+        msgspec.structs.replace(
+            status,
+            reason=f"the run has {lacks[status.code]}, which the rule needs; a job that is started "
+            "with the rule in force (--rules, select) captures that",
+        )
+        if status.state is RuleState.NOT_ENOUGH_DATA and status.code in lacks
+        else status
+        for status in statuses
     )
 
 

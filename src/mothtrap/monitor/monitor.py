@@ -6,12 +6,14 @@ import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Protocol
 
 import numpy as np
 
 from mothtrap.core.errors import CannotJudge, NotApplicable
 from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.observations import NonfiniteModule, ToolError
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
@@ -162,6 +164,19 @@ class Monitor:
     def failures(self) -> tuple[ToolError, ...]:
         """Rules that raised, one entry each, in the order in which they did."""
         return tuple(self._failures)
+
+    def lacking(self) -> dict[str, tuple[Need, ...]]:
+        """By code of a rule, those of its needs of which the last window shows nothing."""
+        window = self._builder.window(self._now_s)
+        shown = {(matrix.kind, matrix.mode, matrix.statistic) for matrix in window.matrices}
+        return {
+            rule.code: tuple(
+                need
+                for need in rule.needs
+                if shown.isdisjoint(product(need.kinds, need.modes, need.statistics))
+            )
+            for rule in self._rules
+        }
 
     def statuses(self) -> tuple[RuleStatus, ...]:
         """What became of every rule, and why; sorted by code."""
