@@ -57,10 +57,24 @@ def test_one_look_proves_nothing() -> None:
     assert check(calls((1,), "attention")[:1]) == []
 
 
-@pytest.mark.parametrize("ahead", ["attention", "recurrent"])
-def test_shifted_labels_that_the_model_can_see_are_an_error(ahead: str) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "message", "fix"),
+    [
+        ("attention", "attention that is nowhere masked shows them", "Mask the attention"),
+        ("recurrent", "layers that run both ways show them", "Use one-way recurrent layers"),
+    ],
+)
+def test_shifted_labels_that_the_model_can_see_are_an_error(
+    ahead: str, message: str, fix: str
+) -> None:
     [finding] = check(calls((1,), ahead))
     assert (finding.severity, finding.evidence["looks_ahead"]) == (Severity.ERROR, ahead)
+    assert message in finding.message
+    assert [fix in told for told in finding.fixes] == [True]
+
+
+def test_labels_that_are_not_shifted_are_to_be_shifted_first() -> None:
+    assert check(calls((0,), "causal"))[0].fixes[0].startswith("Shift the labels")
 
 
 @pytest.mark.parametrize(

@@ -116,8 +116,13 @@ def finding_of_calls(
     severity: Severity,
     message: str,
     evidence: dict[str, EvidenceValue],
+    fixes: tuple[str, ...] | None = None,
 ) -> Finding:
-    """Make a finding that begins with the first of some calls and is acted on in their line."""
+    """Make a finding that begins with the first of some calls and is acted on in their line.
+
+    Args:
+        fixes: those that fit what was found; None = all of the rule.
+    """
     return rule.finding(
         window,
         severity=severity,
@@ -126,5 +131,6 @@ def finding_of_calls(
         count=len({call.step for call in calls}),
         message=message,
         evidence=evidence,
+        fixes=fixes,
         location=calls[0].location,
     )

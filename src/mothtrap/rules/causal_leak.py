@@ -100,16 +100,19 @@ class CausalLeak(Rule):
         if same and len(calls) >= self.calls:
             return self._same_position(window, calls)
         if len(ahead) == 1 and len(calls) >= self.calls and all(_offsets(c) == (1,) for c in calls):
-            what = "attention that is nowhere masked"
-            if ahead == {"recurrent"}:
-                what = "recurrent layers that run both ways"
+            recurrent = ahead == {"recurrent"}
+            what = "attention that is nowhere masked shows"
+            if recurrent:
+                what = "recurrent layers that run both ways show"
+            _, mask, one_way = self.doc().fixes
             return finding_of_calls(
                 self,
                 window,
                 calls,
                 Severity.ERROR,
-                f"the targets are the next inputs, and {what} show them to the model",
+                f"the targets are the next inputs, and {what} them to the model",
                 {"offset": 1, "looks_ahead": str(ahead.pop())},
+                fixes=(one_way if recurrent else mask,),  # the labels are shifted already
             )
         return None
 
