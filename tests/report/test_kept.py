@@ -23,7 +23,7 @@ SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "non
         (SNAPSHOTS[:2], 1),
         (SNAPSHOTS[:1], 0),
         ((SNAPSHOTS[0], kept(71, "nonfinite", exact=False)), 0),
-        ((kept(71, "x", exact=False),), "71 (of a later state: nothing to compare with)"),
+        ((kept(71, "request", exact=False),), "71 (of a later state: nothing to compare with)"),
         ((kept(71, "x", scripted=False),), "71 --build MODULE:FUNCTION"),
     ],
 )
@@ -47,6 +47,13 @@ def test_steps_with_nothing_to_compare_with_are_left_out_beside_others() -> None
     assert kept_lines("x", snapshots, Style()) == [
         "  can be done again: step 27: mothtrap replay x --step 27"
     ]
+
+
+def test_a_finding_whose_state_is_later_is_not_offered() -> None:
+    late = kept(0, "finding STR701", exact=False)
+    assert kept_lines("x", (late,), Style()) == []
+    [line] = kept_lines("x", (late, kept(4, "step", exact=False)), Style())
+    assert line.startswith("  can be done again: step 4: ")
 
 
 def test_without_a_finding_the_first_is_offered() -> None:

@@ -109,9 +109,12 @@ def test_a_snapshot_is_written_and_told(writing: Callable[..., Writing]) -> None
     assert said.endswith("--step 7")
 
 
-def test_a_later_state_is_said_at_once(writing: Callable[..., Writing]) -> None:
+def test_a_later_state_is_said_at_once_of_what_was_asked_for(
+    writing: Callable[..., Writing],
+) -> None:
     own = writing()
-    own.put(taken(7, state_step=9))
+    own.put(taken(6, "finding STR701", state_step=9), taken(7, state_step=9))
+    assert own.steps == [6, 7]
     (said,) = own.said
     later = ", with the state of step 9 (a replay has nothing to compare with): mothtrap replay "
     assert later in said

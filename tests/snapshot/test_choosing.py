@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mothtrap.snapshot.choosing import rank
+from mothtrap.snapshot.choosing import is_offered, rank
 
 BAD = "unsound step: the loss is NaN"
 
@@ -37,3 +37,13 @@ def test_of_findings_that_of_the_diagnosis_comes_first() -> None:
 
     assert place(9, "GRD101") < place(5, "LSS101")  # type: ignore[operator]
     assert place(7, "LSS101") < place(9, "GRD101")  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("reason", ["request", "step", "exception"])
+def test_what_was_asked_for_is_offered_with_a_later_state_too(reason: str) -> None:
+    assert is_offered(reason, exact=False)
+
+
+def test_a_finding_is_offered_with_its_own_state_alone() -> None:
+    assert is_offered("finding STR701", exact=True)
+    assert not is_offered("finding STR701", exact=False)

@@ -10,7 +10,7 @@ from mothtrap.core.observations import SnapshotKept
 from mothtrap.core.runs import has_script
 from mothtrap.core.snapshots import BASE, BUILD
 from mothtrap.report.style import Style
-from mothtrap.snapshot.choosing import Rank, rank
+from mothtrap.snapshot.choosing import Rank, is_offered, rank
 
 if TYPE_CHECKING:
     from mothtrap.core.findings import Finding
@@ -53,13 +53,15 @@ def kept_lines(
 
     Args:
         called: what finds the run in a command.
-        kept: all that lie there; where some are exact, only these are named.
+        kept: all that lie there; where some are exact, only these are named, else what was
+            asked for.
         style: what the stream can show.
         root: the finding with which the diagnosis opens.
     """
-    if not kept:
+    offered = tuple(each for each in kept if is_offered(each.reason, exact=each.exact))
+    if not offered:
         return []
-    kept = tuple(snapshot for snapshot in kept if snapshot.exact) or kept
+    kept = tuple(snapshot for snapshot in offered if snapshot.exact) or offered
     steps = ", ".join(str(snapshot.step) for snapshot in kept[:NAMED])
     steps += ", ..." if len(kept) > NAMED else ""
 

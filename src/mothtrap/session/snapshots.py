@@ -27,6 +27,7 @@ from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
+from mothtrap.snapshot.choosing import is_offered
 from mothtrap.snapshot.places import files_of, line_digests, sites_of
 from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
@@ -272,7 +273,8 @@ class SnapshotWriter:
                 request=taken.wish.request,
             )
         )
-        if taken.wish.reason != BASE and self._said < SAID and taken.step != self._said_of:
+        offered = is_offered(taken.wish.reason, exact=taken.state_step <= taken.step)
+        if offered and self._said < SAID and taken.step != self._said_of:
             self._said, self._said_of = self._said + 1, taken.step
             command = f"mothtrap replay {self._name} --step {taken.step}"
             if not has_script(snapshot.command):

@@ -7,6 +7,18 @@ from mothtrap.snapshot.retention import is_onset
 
 Rank = tuple[int, bool, bool, int]
 """Sorts snapshots: the one that tells most comes first."""
+ASKED_FOR = ("request", "step", "exception")
+"""Reasons of what the user asked for, or waits for."""
+
+
+def is_offered(reason: str, *, exact: bool) -> bool:
+    """Whether the user is told of a snapshot unasked: with a later state it shows little.
+
+    Args:
+        reason: why it was taken, see `core.snapshots.Snapshot`.
+        exact: its state is that of the step.
+    """
+    return reason != BASE and (exact or reason.startswith(ASKED_FOR))
 
 
 def rank(
