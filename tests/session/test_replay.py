@@ -10,6 +10,7 @@ import pytest
 from tests.report.sick_run import HandMadeRun, exploding
 
 from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavailableError
+from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.snapshots import RecordedStep, Snapshot
 from mothtrap.session import replay as replays
 from mothtrap.session.replay import Wish, choose, replay
@@ -80,6 +81,16 @@ def test_all_workers_of_a_step_are_played(tmp_path: Path) -> None:
 
 def test_a_run_without_snapshots_says_when_they_are_taken(tmp_path: Path) -> None:
     with pytest.raises(StepUnavailableError, match="mothtrap snapshot RUN"):
+        choose(tmp_path, None)
+
+
+def test_a_run_that_ended_before_the_inputs_of_a_step_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = WorkerEnded(step=9, steps=9, own_s=0.0, wall_s=1.0, exception="KeyError: 'x'")
+    found: Any = HandMadeRun(observed=(end,), state="crashed")
+    monkeypatch.setattr(replays, "open_run", lambda _: found)
+    with pytest.raises(StepUnavailableError, match=r"it ended with KeyError.* no step to do again"):
         choose(tmp_path, None)
 
 

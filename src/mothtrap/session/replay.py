@@ -29,6 +29,7 @@ from mothtrap.core.replays import (
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
+from mothtrap.report.unkept import why_unkept
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.launch import SITE
 from mothtrap.session.narrowing import narrowed
@@ -38,6 +39,7 @@ from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.format import Stored, load, stored
 from mothtrap.snapshot.places import Moved, Places, moved_since
+from mothtrap.store.naming import name_here
 
 SHOWN_LINES = 20
 """Lines of the script's output that are shown where the replay failed."""
@@ -170,11 +172,7 @@ def choose(run: Path, step: int | None) -> list[Stored]:
     """
     every = stored(run)
     if not every:
-        raise StepUnavailableError(
-            f"{run.name} has no snapshot of any step; one is taken where a loss or gradient is "
-            "not finite, at an exception, at a finding of severity error, and when asked for: "
-            "mothtrap snapshot RUN"
-        )
+        raise StepUnavailableError(f"{run.name} has no snapshot of any step; {_why_none(run)}")
     if step is None:
         usable = [one for one in every if one.snapshot is not None] or every
         root = _root(run)
@@ -184,6 +182,18 @@ def choose(run: Path, step: int | None) -> list[Stored]:
         known = ", ".join(str(number) for number in sorted({one.step for one in every}))
         raise StepUnavailableError(f"{run.name} has no snapshot of step {step}; there are: {known}")
     return found
+
+
+def _why_none(run: Path) -> str:
+    """Why a run has no snapshots, and when there would be some."""
+    try:
+        why = why_unkept(open_run(run), name_here(run))
+    except (MothtrapError, OSError, ValueError):  # it cannot be read
+        why = None
+    return why or (
+        "one is taken where a loss or gradient is not finite, at an exception, at a finding of "
+        "severity error, and when asked for: mothtrap snapshot RUN"
+    )
 
 
 def _rank(one: Stored, root: Finding | None) -> Rank:

@@ -1,0 +1,51 @@
+"""Why the exception that ended a run left no step that could be done again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mothtrap.core.observations import SnapshotKept, WorkerEnded
+from mothtrap.report.ending import how_it_ended
+from mothtrap.report.failures import failures
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+NO_STEP = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+"""What may end a script and is no failure: of these no snapshot is taken."""
+
+
+def why_unkept(run: Run, called: str) -> str | None:
+    """Why there is no snapshot of the step that ended with an exception.
+
+    Args:
+        run: an opened run.
+        called: what finds it in a command.
+
+    Returns:
+        A sentence without its first words, for people. None where no exception ended the run,
+        where its step was kept, and where no snapshots are taken.
+    """
+    ends = [end.exception for end in run.observations(WorkerEnded) if end.exception]
+    if not any(not end.startswith(NO_STEP) for end in ends) or _takes_none(run):
+        return None
+    told = [kept for kept in run.observations(SnapshotKept) if kept.reason == "exception"]
+    if told and not told[-1].error:
+        return None
+    ended = f"it {how_it_ended(run)}"
+    if told:
+        return f"{ended}; step {told[-1].step} could not be kept: {told[-1].error}"
+    said = "".join(
+        f"; `mothtrap show {called}` says of it: {failure.sentence}"
+        for failure in failures(run)[:1]
+    )
+    return (
+        f"{ended}, before the next step had any inputs (in a loader, or between two steps), so "
+        f"there is no step to do again{said}"
+    )
+
+
+def _takes_none(run: Run) -> bool:
+    config = run.info.config if run.info is not None else {}
+    off = (config.get("snapshots", 1), config.get("ring_mb", 1), config.get("capture", ""))
+    return off[0] == 0 or off[1] == 0 or off[2] == "off"

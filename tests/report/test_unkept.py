@@ -1,0 +1,70 @@
+"""Why the exception that ended a run left no step that could be done again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.report.sick_run import HandMadeRun
+from tests.store.test_layout import info
+
+from mothtrap.core.observations import ScriptFailed, SnapshotKept, WorkerEnded
+from mothtrap.report.unkept import why_unkept
+
+ENDED = WorkerEnded(
+    step=39,
+    steps=39,
+    own_s=0.0,
+    wall_s=1.0,
+    exception="RuntimeError: Caught RuntimeError in DataLoader worker process 1.",
+    location="conv.py:67",
+)
+FAILED = ScriptFailed(
+    step=39,
+    kind="shape",
+    error="RuntimeError: Caught RuntimeError in DataLoader worker process 1.",
+    sentence="the samples of loader 1 (conv.py:67) do not fit into one batch",
+)
+
+
+def run(*observed: Any, **config: object) -> Any:
+    return HandMadeRun(observed=observed, info=info(config=config), state="crashed")
+
+
+def test_an_exception_before_the_inputs_of_a_step_is_told_with_what_show_says() -> None:
+    assert why_unkept(run(ENDED, FAILED, snapshots=4), "seen") == (
+        "it ended with RuntimeError: Caught RuntimeError in DataLoader worker process 1 at "
+        "conv.py:67, before the next step had any inputs (in a loader, or between two steps), so "
+        "there is no step to do again; `mothtrap show seen` says of it: the samples of loader 1 "
+        "(conv.py:67) do not fit into one batch"
+    )
+
+
+def test_one_that_nothing_is_known_of_is_told_without() -> None:
+    said = why_unkept(run(ENDED), "seen")
+    assert said is not None
+    assert said.endswith("so there is no step to do again")
+
+
+def test_a_step_that_could_not_be_kept_is_told_with_the_reason() -> None:
+    refused = SnapshotKept(step=39, reason="exception", error="weights are larger than 4 MB")
+    said = why_unkept(run(ENDED, refused), "seen")
+    assert said is not None
+    assert said.endswith("; step 39 could not be kept: weights are larger than 4 MB")
+
+
+@pytest.mark.parametrize(
+    ("observed", "config"),
+    [
+        ((), {}),
+        ((ENDED,), {"snapshots": 0}),
+        ((ENDED,), {"ring_mb": 0}),
+        ((ENDED, SnapshotKept(step=39, reason="exception", folder="gone")), {}),
+        ((WorkerEnded(step=9, steps=9, own_s=0, wall_s=1, exception="KeyboardInterrupt"),), {}),
+        ((WorkerEnded(step=9, steps=9, own_s=0, wall_s=1, exception="SystemExit: 3"),), {}),
+    ],
+)
+def test_nothing_is_said_where_it_is_another_reason(
+    observed: tuple[Any, ...], config: dict[str, object]
+) -> None:
+    assert why_unkept(run(*observed, **config), "seen") is None
