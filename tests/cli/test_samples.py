@@ -10,9 +10,15 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.cli.stored_run import store_run
 from tests.reader.sampled_run import batch, store
+from tests.report.sick_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.sample_observations import SampleBatch
+from mothtrap.reader import suspects
+from mothtrap.reader.run import Run
+
+BAD = range(40, 11, -1)
+"""Steps of a finding, the last one first."""
 
 
 @pytest.fixture
@@ -117,3 +123,36 @@ def test_names_of_a_run_cannot_steer_the_terminal(tmp_path: Path) -> None:
     done = samples(store(tmp_path / "run", {0: [told]}), "--step", "0")
     assert "\x1b" not in done.output
     assert r"\x1b[2J" in done.output
+
+
+@pytest.fixture
+def bad_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same run, with a finding whose steps are 12 to 40."""
+    monkeypatch.setattr(suspects, "steps_of", lambda *_: {(1, step): None for step in BAD})
+    monkeypatch.setattr(Run, "findings", (exploding(),))
+    return path
+
+
+def test_of_the_steps_of_a_finding_the_first_are_shown(bad_run: Path) -> None:
+    def heads(*args: str) -> list[str]:
+        done = samples(bad_run, "--where", "GRD101", *args)
+        assert done.exit_code == 0
+        return [line for line in done.output.splitlines() if not line.startswith(" ")]
+
+    *shown, more = heads()
+    assert [line.partition(",")[0] for line in shown] == ["step 12", "step 13", "step 14"]
+    assert more == "and 26 more steps: --limit 29"
+    assert len(heads("--limit", "5")) == 6
+    assert len(heads("--limit", "29")) == 29
+    told = samples(bad_run, "--where", "GRD101", "--format", "json").output
+    assert [step["step"] for step in json.loads(told)] == list(range(12, 41))
+
+
+def test_steps_that_are_named_are_all_shown(path: Path) -> None:
+    done = samples(path, *(word for step in range(6) for word in ("--step", str(step))))
+    assert done.output.count("rows of loader 1") == 6
+
+
+def test_many_steps_without_known_samples_are_said_in_one_line(path: Path) -> None:
+    done = samples(path, "--step", "998", "--step", "999")
+    assert "steps 998-999: their samples are not known" in done.output

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import format_option, runs_dir_option
@@ -16,6 +17,10 @@ from mothtrap.core.errors import nearest
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
     from mothtrap.reader.suspects import Place
+
+
+STEPS_OF_FINDINGS = 3
+"""Steps of `--where` that are shown where no limit is given; a run that stays bad has hundreds."""
 
 
 @click.command(name="samples")
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     default=20,
     show_default=True,
     metavar="N",
-    help="Show at most so many samples or steps; in JSON are all.",
+    help="Show at most so many samples or steps, of --where 3 steps by default; in JSON are all.",
 )
 @format_option
 @runs_dir_option
@@ -100,10 +105,21 @@ def command(
         ctx.exit(0 if ranking.ranked else 1)
     told = opened.samples.among({step for _, step in bad})
     shown = [step for step in told if (step.worker, step.step) in bad]
-    _show(form, [report.step_record(s) for s in shown], report.steps_text(shown, style, limit))
-    for number in sorted({step for _, step in bad} - {step.step for step in shown}):
-        click.echo(f"step {number}: its samples are not known", err=True)
+    shown.sort(key=lambda step: (step.step, step.worker))  # what went wrong first comes first
+    given = ctx.get_parameter_source("limit") is not ParameterSource.DEFAULT
+    most = (limit if given else STEPS_OF_FINDINGS) if rules else None
+    text = report.steps_text(shown, style, limit, most)
+    _show(form, [report.step_record(s) for s in shown], text)
+    _say_unknown(tuple({step for _, step in bad} - {step.step for step in shown}))
     ctx.exit(0 if shown else 1)
+
+
+def _say_unknown(steps: tuple[int, ...]) -> None:
+    from mothtrap.report.style import ranges
+
+    if steps:
+        word, whose = ("step", "its") if len(steps) == 1 else ("steps", "their")
+        click.echo(f"{word} {ranges(steps)}: {whose} samples are not known", err=True)
 
 
 def _show(form: str, record: object, text: str) -> None:

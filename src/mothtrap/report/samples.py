@@ -37,10 +37,22 @@ def sample_record(sample: Sample) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def steps_text(steps: Sequence[StepSamples], style: Style = PLAIN, limit: int = 20) -> str:
-    """The samples of some steps, one a line."""
+def steps_text(
+    steps: Sequence[StepSamples],
+    style: Style = PLAIN,
+    limit: int = 20,
+    most_steps: int | None = None,
+) -> str:
+    """The samples of some steps, one a line.
+
+    Args:
+        steps: in the order in which they are shown, each of one worker.
+        style: what the stream can show.
+        limit: samples of a batch that are shown.
+        most_steps: steps that are shown; None = all.
+    """
     lines = []
-    for step in steps:
+    for step in steps[:most_steps]:
         for batch in step.batches:
             where = f"step {step.step}, worker {step.worker}"
             lines.append(f"{where}: {_about(batch, style)}")
@@ -54,6 +66,11 @@ def steps_text(steps: Sequence[StepSamples], style: Style = PLAIN, limit: int = 
                 lines.append(f"  of {count_of(missing, 'further row')} nothing was kept")
         if step.left_out:
             lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not kept")
+    more_steps = len(steps[most_steps:]) if most_steps is not None else 0
+    if more_steps:
+        of_all = "s, of all workers" if len({step.worker for step in steps}) > 1 else "s"
+        word = "step" + of_all * (more_steps > 1)
+        lines.append(f"and {more_steps:,} more {word}: --limit {len(steps)}")
     return "\n".join(lines) or "no samples are known of these steps"
 
 
