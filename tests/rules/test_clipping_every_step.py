@@ -6,13 +6,17 @@ from tests.rules.windows import loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.rules.clipping_every_step import ClippingEveryStep
 
 N = 120
 
 
 def check(
-    ratio: np.ndarray | float, *, limit: float = 0.1, optimizer: str = "SGD"
+    ratio: np.ndarray | float,
+    *late: ClippedLate,
+    limit: float = 0.1,
+    optimizer: str = "SGD",
 ) -> list[Finding]:
     norm = np.broadcast_to(ratio, N) * limit * np.exp(noise(N, scale=0.1))
     return ClippingEveryStep().check(
@@ -21,6 +25,7 @@ def check(
             series("clip_limit", np.full(N, limit), of=""),
             series("lr", np.full(N, 0.1), of=optimizer),
             loss(np.linspace(1.0, 0.5, N)),
+            *late,
         )
     )
 
@@ -41,6 +46,47 @@ def test_dates_where_it_began() -> None:
 def test_the_length_of_adams_gradients_does_not_count() -> None:
     [finding] = check(40.0, optimizer="AdamW")
     assert finding.severity is Severity.INFO
+
+
+def clipped_late(steps: int = 64, timely: int = 0, step: int = 64) -> ClippedLate:
+    return ClippedLate(
+        step=step,
+        optimizer="SGD",
+        since=0,
+        late_steps=steps,
+        timely_steps=timely,
+        location="train.py:14",
+    )
+
+
+@pytest.mark.parametrize("ratio", [40.0, 2.0])
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+def test_clipping_after_the_step_is_to_be_moved_not_raised(ratio: float, optimizer: str) -> None:
+    [finding] = check(ratio, clipped_late(), optimizer=optimizer)
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 0, 64)
+    assert finding.location == "train.py:14"
+    assert "clipped to 0.1 after SGD has applied them" in finding.message
+    assert [fix[:44] for fix in finding.fixes] == ["Clip between `backward()` and `step()`, with"]
+
+
+def test_clipping_before_the_step_is_not_told_to_move() -> None:
+    [finding] = check(40.0)
+    assert not any("Clip between" in fix for fix in finding.fixes)
+
+
+def test_late_clipping_stays_quiet_where_it_would_cut_nothing() -> None:
+    assert check(0.1, clipped_late()) == []
+
+
+def test_late_clipping_needs_some_steps() -> None:
+    with pytest.raises(NotEnoughData, match="after 8 of its steps, 16 are needed"):
+        check(40.0, clipped_late(8))
+
+
+def test_clipping_that_is_not_always_late_is_judged_by_its_limit() -> None:
+    [finding] = check(40.0, clipped_late(), clipped_late(64, 1, 70))
+    assert "clipping to 0.1 cuts" in finding.message
+    assert check(2.0, clipped_late(), clipped_late(64, 1, 70)) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from tests.rules.windows import gradients, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.core.window import Matrix, Series
 from mothtrap.rules.exploding_gradient import ExplodingGradient
 
@@ -19,7 +20,7 @@ def norm(values: np.ndarray | list[float], **more: object) -> Series:
     return series("gradient_norm", values, **more)
 
 
-def check(*parts: Series | Matrix, skipped: tuple[int, ...] = ()) -> list[Finding]:
+def check(*parts: Series | Matrix | ClippedLate, skipped: tuple[int, ...] = ()) -> list[Finding]:
     return ExplodingGradient().check(window(*parts, skipped=skipped))
 
 
@@ -154,6 +155,13 @@ def test_does_not_advise_to_clip_what_is_clipped() -> None:
     [clipped] = check(norm(norms), loss(losses), series("clip_limit", np.ones(N), of=""))
     assert "Clip" in plain.fixes[0]
     assert "Clip" not in clipped.fixes[0]
+
+
+def test_what_is_clipped_after_its_step_is_not_clipped() -> None:
+    norms, losses = late_explosion()
+    late = ClippedLate(step=64, optimizer="Adam", since=0, late_steps=64)
+    seen = norm(norms), loss(losses), series("clip_limit", np.ones(N), of="")
+    assert "Clip" in check(*seen, late)[0].fixes[0]
 
 
 def test_stays_quiet_on_steps_that_loss_scaling_skipped() -> None:

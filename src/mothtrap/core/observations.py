@@ -36,6 +36,7 @@ from mothtrap.core.loss_observations import TargetSample as TargetSample
 from mothtrap.core.loss_observations import TokenShares as TokenShares
 from mothtrap.core.memory_observations import LossesKept as LossesKept
 from mothtrap.core.observation import Observation as Observation
+from mothtrap.core.reach_observations import ClippedLate as ClippedLate
 from mothtrap.core.reach_observations import FrozenParameters as FrozenParameters
 from mothtrap.core.reach_observations import GradientsCleared as GradientsCleared
 from mothtrap.core.reach_observations import HalfPrecision as HalfPrecision
@@ -344,6 +345,7 @@ AnyObservation = (
     | UnreachedModule
     | IdleOptimizer
     | GradientsCleared
+    | ClippedLate
     | HiddenParameters
     | FrozenParameters
     | HalfPrecision

@@ -62,6 +62,22 @@ class GradientsCleared(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class ClippedLate(Observation, frozen=True, kw_only=True, tag=True):
+    """An optimizer's gradients were clipped when its step had applied them, then cleared.
+
+    So the clipping had no effect. `late_steps` counts its steps so far before which that
+    was the only clipping, `timely_steps` those whose gradients were clipped before they were
+    applied. `since` is the first step whose gradients were clipped late. `location` is the
+    line that clips.
+    """
+
+    optimizer: str
+    since: int
+    late_steps: int
+    timely_steps: int = 0
+    location: str | None = None
+
+
 class HiddenParameters(Observation, frozen=True, kw_only=True, tag=True):
     """Parameters in a plain attribute of a module, where `parameters()` does not see them.
 

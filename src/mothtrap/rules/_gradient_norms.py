@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.core.window import Floats, Ints, Window
 from mothtrap.rules import _patterns
 
@@ -40,4 +41,10 @@ def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
 def clipping_limit(window: Window) -> float | None:
     """Return the norm to which gradients are clipped, the latest; None where they are not."""
     limits = [s for s in window.scalars("clip_limit") if len(s)]
-    return float(limits[0].values_S[-1]) if limits else None
+    return float(limits[0].values_S[-1]) if limits and late_clipping(window) is None else None
+
+
+def late_clipping(window: Window) -> ClippedLate | None:
+    """Return what was seen last of an optimizer that is clipped after its steps only."""
+    newest = {seen.optimizer: seen for seen in window.seen(ClippedLate)}
+    return next((s for s in newest.values() if not s.timely_steps), None)

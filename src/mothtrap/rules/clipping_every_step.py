@@ -1,4 +1,4 @@
-"""GRD106: clipping cuts nearly every gradient to a small part of itself."""
+"""GRD106: clipping cuts nearly every gradient to a small part of itself, or comes too late."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._gradient_norms import late_clipping
 from mothtrap.rules._stretches import last_stretch
 
 BLOCK_STEPS = 20
@@ -19,25 +21,29 @@ BLOCK_STEPS = 20
 
 @dataclass(frozen=True)
 class ClippingEveryStep(Rule):
-    """Clipping cuts nearly every gradient to a small part of itself.
+    """Clipping cuts nearly every gradient to a small part of itself, or comes too late.
 
     What it detects:
         A limit of `clip_grad_norm_` that lies far below the norm which gradients have in
-        most steps.
+        most steps. Or a call after the step: it cuts gradients that were applied already.
 
     Why it matters:
         Clipping is there for the rare outlier. Where it cuts every step, all steps have
         the same length, whatever the gradient: with SGD the learning rate is in effect
-        lowered by the factor of the cut, and does not fall as the loss does.
+        lowered by the factor of the cut, and does not fall as the loss does. After the step
+        clipping has no effect at all, and no outlier is cut.
 
     Fires:
         Warning when in the last `num_steps` steps the norm was more than `cut_ratio` times
-        the limit in at least `cut_share` of them.
+        the limit in at least `cut_share` of them. Warning when at least `late_steps` steps
+        of an optimizer were clipped after it alone, none before, the gradients were then
+        cleared, and the norm of one was above the limit.
 
     Stays quiet:
         Clipping that cuts less, clipping in the first steps only, calls that only ask for
         the norm, and optimizers of the Adam family while they learn: the length of their
-        gradients does not count. There it is a note.
+        gradients does not count. There it is a note. Clipping after the step of gradients
+        that are applied again, as when they accumulate, or by another optimizer.
 
     What to do:
         - Raise the limit to about the median norm (the evidence has it), so that only
@@ -46,6 +52,8 @@ class ClippingEveryStep(Rule):
           `scaler.unscale_(optimizer)`.
         - Look for why the gradient is large: the sum in place of the mean as the
           reduction of the loss, targets or inputs that are not normalised.
+        - Clip between `backward()` and `step()`, with a gradient scaler after
+          `scaler.unscale_(optimizer)`: after the step it has no effect.
 
     Example:
         clip_grad_norm_(model.parameters(), 0.01)     # the norm is about 2
@@ -63,10 +71,14 @@ class ClippingEveryStep(Rule):
     cut_ratio: float = threshold(10.0, unit="times the limit", source="chosen by hand")
     cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most")
     num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
+    late_steps: int = threshold(16, unit="steps of the optimizer", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare norms before clipping with the limit."""
         steps_S, ratio_S, norm_S = _cuts(window)
+        late = late_clipping(window)
+        if late is not None:
+            return self._late(window, late, ratio_S, norm_S)
         if len(steps_S) < self.num_steps:
             raise NotEnoughData(f"{len(steps_S)} clipped steps were seen, {self.num_steps} needed")
         recent_S = ratio_S[-self.num_steps :] > self.cut_ratio
@@ -94,7 +106,45 @@ class ClippingEveryStep(Rule):
                     "norm": norm,
                     "share": float(recent_S.mean()),
                 },
+                fixes=self.doc().fixes[:-1],
                 location=next((s.location for s in window.scalars("loss") if s.location), None),
+            )
+        ]
+
+    def _late(
+        self, window: Window, late: ClippedLate, ratio_S: Floats, norm_S: Floats
+    ) -> list[Finding]:
+        if late.late_steps < self.late_steps:
+            raise NotEnoughData(
+                f"{late.optimizer} was clipped after {late.late_steps} of its steps, "
+                f"{self.late_steps} are needed"
+            )
+        above = ratio_S > 1
+        if not above.any():
+            return []
+        limit = float(np.median(norm_S / ratio_S))
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=late.since,
+                last_step=late.step,
+                count=late.late_steps,
+                message=(
+                    f"gradients are clipped to {limit:.3g} after {late.optimizer} has applied "
+                    f"them, so clipping has no effect; the norm was above that limit in "
+                    f"{100 * above.mean():.0f} % of the steps"
+                ),
+                evidence={
+                    "optimizer": late.optimizer,
+                    "steps": late.late_steps,
+                    "limit": self.late_steps,
+                    "clip_limit": limit,
+                    "norm": float(np.median(norm_S)),
+                    "share": float(above.mean()),
+                },
+                fixes=self.doc().fixes[-1:],
+                location=late.location,
             )
         ]
 

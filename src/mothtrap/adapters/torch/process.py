@@ -246,6 +246,7 @@ class ProcessWitness:
 
         def clip(original: Function) -> Function:
             def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+                tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clips)
                 try:
                     norm = original(*args, **kwargs)
                 except BaseException as err:

@@ -1,10 +1,11 @@
-"""In which order the gradients of an optimizer are made, cleared and applied."""
+"""In which order the gradients of an optimizer are made, clipped, cleared and applied."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mothtrap.adapters.torch import frames
+from mothtrap.core.reach_observations import ClippedLate, GradientsCleared
 
 
 @dataclass(slots=True, eq=False)
@@ -16,12 +17,24 @@ class GradientOrder:
         cleared: `zero_grad` has thrown new gradients away, and no backward has begun since.
         cleared_at: the line that did so last.
         told: the last step had no gradients for that reason.
+        clipped: gradients that no step has applied were clipped.
+        late: gradients that its last step had applied were clipped.
+        late_at: the line that did so last.
+        late_since: the step in which that happened first.
+        late_steps: steps before which only gradients were clipped that were cleared.
+        timely_steps: steps whose gradients were clipped before.
     """
 
     made: bool = False
     cleared: bool = False
     cleared_at: str | None = None
     told: bool = False
+    clipped: bool = False
+    late: bool = False
+    late_at: str | None = None
+    late_since: int = -1
+    late_steps: int = 0
+    timely_steps: int = 0
 
     def backward_began(self) -> None:
         """New gradients may come."""
@@ -30,13 +43,49 @@ class GradientOrder:
     def clears(self) -> None:
         """`zero_grad` is called, and throws away gradients that no step has applied."""
         self.cleared, self.cleared_at = True, frames.location(frames.user_frame())
+        self.clipped = False
 
-    def stepped(self, *, absent: bool) -> bool:
-        """Begin anew; return whether this step, unlike the last, had its gradients cleared.
+    def clipped_late(self, step: int) -> None:
+        """Gradients were clipped that the step with this number has applied already."""
+        self.late, self.late_at = True, frames.location(frames.user_frame())
+        if self.late_since < 0:
+            self.late_since = step
+
+    def stepped(
+        self, step: int, name: str, *, absent: bool, clean: bool
+    ) -> list[GradientsCleared | ClippedLate]:
+        """Begin anew; return what is to be told of a step.
 
         Args:
-            absent: the step found no gradients.
+            step: its number.
+            name: of the optimizer.
+            absent: it found no gradients.
+            clean: the gradients of the step before were gone when its own were made.
         """
+        found: list[GradientsCleared | ClippedLate] = []
         before, self.told = self.told, absent and self.cleared
-        self.made = self.cleared = False
-        return self.told and not before
+        if self.told and not before:
+            found.append(GradientsCleared(step=step, optimizer=name, location=self.cleared_at))
+        if self._counts_clipping(clean):
+            found.append(
+                ClippedLate(
+                    step=step,
+                    optimizer=name,
+                    since=self.late_since,
+                    late_steps=self.late_steps,
+                    timely_steps=self.timely_steps,
+                    location=self.late_at,
+                )
+            )
+        self.made = self.cleared = self.clipped = self.late = False
+        return found
+
+    def _counts_clipping(self, clean: bool) -> bool:
+        """Return whether to tell: at every power of two, and that it was not always late."""
+        if self.clipped:
+            self.timely_steps += 1
+            return self.timely_steps == 1 and self.late_steps > 0
+        if not (self.late and clean):
+            return False
+        self.late_steps += 1
+        return self.late_steps & (self.late_steps - 1) == 0

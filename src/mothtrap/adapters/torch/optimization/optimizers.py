@@ -15,7 +15,6 @@ from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, o
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
 from mothtrap.adapters.torch.optimization.gradientorder import GradientOrder
-from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
@@ -69,6 +68,7 @@ class OptimizerWatch:
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
         self._clip_limit = math.inf
+        self._clipping: list[tuple[Known, float]] = []
         self.distributed = DistributedWatch(job, self)
 
     # Who is there
@@ -183,10 +183,27 @@ class OptimizerWatch:
         if rates:
             self._recorder.scalar("lr", self.add(optimizer).name, max(rates))
 
+    def clips(self) -> None:
+        """See, before gradients are clipped, whether any of them is still to be applied."""
+        self._clipping.clear()
+        for known, optimizer in self.alive():
+            self._clipping.append((known, self._state(known, optimizer)))
+
     def clipped(self, norm: Any, limit: Any = math.inf) -> None:
         """Note a gradient norm before clipping, as `clip_grad_norm_` returned it, and the limit."""
         self._clip_limit = limit
         self._clipped_norm = own_value(norm) if isinstance(norm, torch.Tensor) else norm
+        clipping, self._clipping = self._clipping, []
+        if isinstance(limit, float) and math.isinf(limit):  # only the norm was asked for
+            return
+        fresh = [known for known, state in clipping if state == GradientState.FRESH]
+        for known in fresh:
+            known.order.clipped = True
+        if fresh or not self._job.grouper.between_steps:
+            return
+        for known, _ in clipping:
+            if any(_has_changed(mark) for mark in known.marks):
+                known.order.clipped_late(self._job.grouper.step)
 
     def _reduce(self, kind: str, pairs: Iterable[tuple[int | None, torch.Tensor | None]]) -> None:
         chosen = [(i, t) for i, t in pairs if i is not None and t is not None]
@@ -204,15 +221,15 @@ class OptimizerWatch:
             self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
             known.marks = _marks(optimizer)
         known.steps += 1
+        told = known.order.stepped(
+            self._job.grouper.step,
+            known.name,
+            absent=state == GradientState.ABSENT,
+            clean=known.clean and not closure,
+        )
+        for observation in told:
+            self._recorder.observe(observation)
         known.clean = known.backward = False
-        if known.order.stepped(absent=state == GradientState.ABSENT):
-            self._recorder.observe(
-                GradientsCleared(
-                    step=self._job.grouper.step,
-                    optimizer=known.name,
-                    location=known.order.cleared_at,
-                )
-            )
 
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
         """See `zero_grad` called, of an optimizer or a module, before it is done."""
@@ -347,6 +364,13 @@ def _marks(optimizer: Optimizer) -> list[GradientMark]:
         if gradient is not None:
             found.append((parameter, weakref.ref(gradient), gradient._version))
     return found
+
+
+def _has_changed(mark: GradientMark) -> bool:
+    """Whether a gradient is the one that the last step applied, with other values."""
+    parameter, reference, version = mark
+    gradient = parameter.grad
+    return gradient is not None and reference() is gradient and gradient._version != version
 
 
 def _clean(marks: Sequence[GradientMark]) -> bool:
