@@ -1,4 +1,5 @@
-"""Data-parallel training: `healthy`, `bypassed` (the inner model is called), or `drifting`."""
+"""Data-parallel training: `healthy`, `bypassed` (the inner model is called), `drifting`, or
+`shared` (all ranks draw the same batches)."""
 
 import os
 import sys
@@ -16,7 +17,7 @@ torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 model = DistributedDataParallel(net)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-draws = torch.Generator().manual_seed(rank)
+draws = torch.Generator().manual_seed(0 if variant == "shared" else rank)
 for step in range(10):
     x, y = torch.randn(8, 6, generator=draws), torch.randint(0, 3, (8,), generator=draws)
     called = net if variant == "bypassed" else model

@@ -47,6 +47,7 @@ from mothtrap.core.sample_observations import DataSeen as DataSeen
 from mothtrap.core.sample_observations import SamplesNamed as SamplesNamed
 from mothtrap.core.sample_observations import SamplesTaken as SamplesTaken
 from mothtrap.core.snapshot_observations import SnapshotKept as SnapshotKept
+from mothtrap.core.worker_observations import ReplicaBatch as ReplicaBatch
 from mothtrap.core.worker_observations import WorkerPace as WorkerPace
 
 
@@ -364,6 +365,7 @@ AnyObservation = (
     | RouterLoad
     | UnitInputs
     | StepGuarded
+    | ReplicaBatch
     | ReplicaDigests
     | WrapperBypassed
     | WeightsSaved

@@ -14,3 +14,17 @@ class WorkerPace(Observation, frozen=True, kw_only=True, tag=True):
     steps: int
     step_s: float
     own_s: float
+
+
+class ReplicaBatch(Observation, frozen=True, kw_only=True, tag=True):
+    """What a model whose gradients are averaged over workers was given in a step.
+
+    The workers are `size` in number, `lowest` is the lowest rank of them. `digest` is made of
+    the tensors of all forwards of the step: equal ones mean equal bits (on an accelerator
+    equal sums of the elements, read as integers). `location` is the line that called the model.
+    """
+
+    lowest: int
+    size: int
+    digest: str
+    location: str | None = None

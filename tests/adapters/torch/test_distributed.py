@@ -25,7 +25,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from mothtrap.adapters.torch.distributed import local_shape, own_value, scope_of
 from mothtrap.adapters.torch.naming import class_name
-from mothtrap.core.observations import ReplicaDigests, WrapperBypassed
+from mothtrap.core.observations import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import parse_scope
 
 
@@ -137,6 +137,57 @@ def test_a_model_of_one_worker_has_no_replicas() -> None:
     assert not seen.observed(ReplicaDigests)
     assert not seen.observed(WrapperBypassed)
     assert seen.info("gradient:0.weight").scope == ""
+
+
+def batches_of(*given: object, model: nn.Module | None = None) -> list[ReplicaBatch]:
+    """What is told of a step with a forward for each of the inputs."""
+    model = wrapped(model or classifier())
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x in given:
+            model(x).sum().backward()
+        optimizer.step()
+    return seen.observed(ReplicaBatch)
+
+
+def test_what_a_wrapper_is_given_is_digested(second_of_two: None) -> None:
+    x = torch.randn(4, 6)
+    [told] = batches_of(x)
+    assert (told.lowest, told.size) == (0, 2)
+    assert "test_distributed.py:" in (told.location or "")
+    assert batches_of(x.clone())[0].digest == told.digest
+    assert batches_of(x + 1)[0].digest != told.digest
+    assert batches_of(x, x + 1)[0].digest.startswith(told.digest), "all forwards of a step count"
+
+
+def test_of_steps_in_between_and_of_a_model_alone_nothing_is_told(second_of_two: None) -> None:
+    model, bare = wrapped(classifier()), classifier()
+    with watched() as seen:
+        train(model, sgd(model), steps=6)
+    assert [told.step for told in seen.observed(ReplicaBatch)] == [0, 1, 3]
+    with watched() as seen:
+        train(bare, sgd(bare), steps=2)
+    assert seen.observed(ReplicaBatch) == []
+
+
+class Opaque:
+    """Holds data where nobody looks."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+
+class Opens(nn.Linear):
+    def forward(self, given: Opaque | list[object]) -> torch.Tensor:
+        opaque = given[-1] if isinstance(given, list) else given
+        assert isinstance(opaque, Opaque)
+        return super().forward(opaque.x)
+
+
+def test_data_that_cannot_be_looked_into_are_not_compared_in_part(second_of_two: None) -> None:
+    opaque = Opaque(torch.randn(4, 6))
+    assert batches_of(opaque, model=Opens(6, 3)) == []
+    assert batches_of([torch.ones(4), opaque], model=Opens(6, 3)) == []
 
 
 def test_steps_past_the_wrapper_are_counted(second_of_two: None) -> None:

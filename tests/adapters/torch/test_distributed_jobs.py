@@ -42,6 +42,7 @@ def test_healthy_data_parallel_training_has_equal_replicas_and_no_finding(
     assert (run.workers, run.steps, run.findings) == (tuple(range(workers)), 10, ())
     assert {rule.code: rule.state for rule in run.rules}.items() >= {
         "DST951": "ok",
+        "DST953": "ok",
         "STR711": "ok",
     }.items()
     assert {t.scope for t in gradients(run, 0).values()} == {"replica"}
@@ -76,6 +77,15 @@ def test_training_past_the_wrapper_explains_why_the_workers_differ(tmp_path: Pat
     assert "ddp_variants.py:" in found.location
     outcome = _show(tmp_path)
     assert outcome["diagnosis"][0]["root"] == found.fingerprint
+
+
+def test_ranks_that_draw_the_same_batches_are_told(tmp_path: Path) -> None:
+    outcome, run = job(tmp_path, "ddp_variants", "shared")
+    [found] = run.findings
+    assert (found.code, found.severity, found.workers) == ("DST953", Severity.WARNING, (0, 1))
+    assert (found.step, found.last_step, found.evidence["steps"]) == (0, 7, [0, 1, 3, 7])
+    assert "ddp_variants.py:" in (found.location or "")
+    assert outcome.stderr.count("DST953 same_batches_on_ranks at step 0") == 1
 
 
 def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.replica_batches import ReplicaBatchWatch
 from mothtrap.core.observations import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
-"""Steps of a process after which replicas are compared, when wiring shows, and after that
-one step in so many; chosen by hand: reading all weights is cheaper than one step, but not free."""
+"""Steps of a process in which replicas, and what they are given, are compared, when wiring shows,
+and after that one step in so many; chosen by hand: reading all weights is cheaper than one
+step, but not free."""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
 """Steps without the wrapper after which it is told (again)."""
@@ -87,6 +90,7 @@ class DistributedWatch:
         self._averaged = False
         self._around: tuple[Root, str, str | None] | None = None
         self._bypassed = self._closed = 0
+        self._batches = ReplicaBatchWatch(job)
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
         """Whether a wrapper keeps a parameter the same on every worker."""
@@ -97,13 +101,21 @@ class DistributedWatch:
         """The words of what part of a parameter this worker holds."""
         return REPLICA if self.is_replica(parameter) else scope_of(parameter)
 
-    def root_called(self, module: nn.Module, root: Root) -> None:
-        """A forward begins that is inside no other: is it the wrapper's own?"""
+    def root_called(self, module: nn.Module, root: Root, given: Sequence[object]) -> None:
+        """A forward begins that is inside no other: is it the wrapper's own?
+
+        Args:
+            module: what is called.
+            root: the model that it is, or is a part of.
+            given: what it is called with.
+        """
         whole = root.module()
         if not isinstance(whole, DistributedDataParallel) or not torch.is_grad_enabled():
             return
         if world_size_of(whole) < 2:
             return
+        if module is whole and self._is_due(self._job.grouper.step):
+            self._job.contain_part("batches of replicas", self._batches.called, whole, given)
         if module is whole and whole.require_backward_grad_sync:
             self._averaged = True
         elif self._around is None:
@@ -116,9 +128,13 @@ class DistributedWatch:
         averaged, self._averaged = self._averaged, False
         if around is not None and applied and not averaged:
             self._tell_bypass(step, *around)
-        if self._closed in DENSE_STEPS or step % DIGEST_EVERY == 0:
+        if self._is_due(step):
             self.tell_digests(step)
+            self._batches.close(step)
         self._closed += 1
+
+    def _is_due(self, step: int) -> bool:
+        return self._closed in DENSE_STEPS or step % DIGEST_EVERY == 0
 
     def tell_digests(self, step: int) -> None:
         """Record the digests of what must be equal on other workers."""

@@ -1,0 +1,125 @@
+"""DST953: all workers that share a model are given the same batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.observations import ReplicaBatch, WorkerStarted
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+Batches = dict[int, dict[int, ReplicaBatch]]
+"""What workers were given: by worker, by step."""
+
+
+@dataclass(frozen=True)
+class SameBatchesOnRanks(Rule):
+    """All workers that average their gradients train on the same batches.
+
+    What it detects:
+        In the steps that are looked at, the tensors that a model in
+        `DistributedDataParallel` is called with are equal, bit by bit, on all workers
+        over which it averages.
+
+    Why it matters:
+        The average of equal gradients is one of them: many workers do the work of one, an
+        epoch takes as long as without them, and a learning rate that was raised for the
+        larger batch is too high.
+
+    Fires:
+        Warning when `batches` different batches running, of those looked at, were equal
+        on all workers.
+
+    Stays quiet:
+        One batch again and again, workers of which only some have equal batches, models
+        without `DistributedDataParallel`: tensor and pipeline parallel ones share batches.
+        Workers that are given the same samples, but augment them differently.
+
+    What to do:
+        - Give each worker its part of the data: `DataLoader(data, sampler=sampler)` with a
+          `DistributedSampler(data)`, and `sampler.set_epoch(epoch)` before each epoch.
+        - Where batches are drawn by hand, or by an `IterableDataset`, take every
+          `world_size`-th sample from `rank` on, or seed the draws with `seed + rank`.
+
+    Example:
+        torch.manual_seed(0)                                # on every worker
+        loader = DataLoader(data, shuffle=True)             # the same order everywhere
+        loader = DataLoader(data, sampler=DistributedSampler(data))
+
+    References:
+        https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+    """
+
+    code = "DST953"
+    compares = True
+
+    batches: int = threshold(
+        4, unit="different batches running", source="chosen by hand: the first 8 steps"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare what all workers of a group were given, step by step."""
+        parts = (window, *window.peers)
+        sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
+        if not window.peers and max(sizes, default=1) < 2:
+            raise NotApplicable("the job has one worker")
+        groups = _groups(parts)
+        if window.peers and not groups and window.total_steps > 1:
+            raise NotApplicable("no model in DistributedDataParallel was seen with its batches")
+        whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
+        compared = [steps for own in whole if (steps := _steps_of_all(own))]
+        if max(map(len, compared), default=0) < self.batches:
+            raise NotEnoughData(f"{self.batches} batches of all workers are needed")
+        found = [(own, run) for own in whole if (run := self._shared(own))]
+        return [self._finding(window, *found[0])] if found else []
+
+    def _shared(self, own: Batches) -> list[int]:
+        """The first steps running in which all were given the same, and not always that."""
+        running: list[int] = []
+        for step in _steps_of_all(own):
+            if len({batches[step].digest for batches in own.values()}) > 1:
+                if self._is_enough(own, running):
+                    break
+                running = []
+            else:
+                running.append(step)
+        return running if self._is_enough(own, running) else []
+
+    def _is_enough(self, own: Batches, steps: Iterable[int]) -> bool:
+        one = next(iter(own.values()))
+        return len({one[step].digest for step in steps}) >= self.batches
+
+    def _finding(self, window: Window, own: Batches, steps: list[int]) -> Finding:
+        lowest = own[min(own)]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=steps[0],
+            last_step=steps[-1],
+            count=len(steps),
+            workers=tuple(sorted(own)),
+            message=(
+                f"all {len(own)} workers train on the same batches: what the model was given was "
+                f"equal on all of them in each of {len(steps)} steps looked at"
+            ),
+            evidence={"workers": len(own), "steps": list(steps[:16])},
+            location=lowest[steps[0]].location,
+        )
+
+
+def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
+    """The workers over which gradients are averaged together, by lowest rank and number."""
+    found: dict[tuple[int, int], Batches] = {}
+    for part in parts:
+        for seen in part.seen(ReplicaBatch):
+            own = found.setdefault((seen.lowest, seen.size), {})
+            own.setdefault(part.worker, {})[seen.step] = seen
+    return found
+
+
+def _steps_of_all(own: Batches) -> list[int]:
+    return sorted(set.intersection(*(set(batches) for batches in own.values())))
