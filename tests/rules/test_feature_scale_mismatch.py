@@ -37,10 +37,21 @@ def test_stays_quiet_on_constant_and_on_sparse_features() -> None:
     assert check(rows) == []
 
 
-def test_stays_quiet_on_channels_and_where_a_normalisation_follows() -> None:
+def test_stays_quiet_on_channels() -> None:
     with pytest.raises(NotApplicable, match="table"):
         check(TABLE, grid=True)
-    assert check(TABLE, normalized=True) == []
+
+
+def test_a_normalisation_that_follows_does_not_undo_one_huge_feature() -> None:
+    [finding] = check(STANDARD * [1.0, 1.0, 1e5, 1.0, 1.0, 1.0], normalized=True)
+    assert (finding.severity, finding.evidence["limit"]) == (Severity.WARNING, 1e4)
+    assert finding.evidence["largest_feature"] == 2
+    assert finding.evidence["value"] == pytest.approx(1e5, rel=0.15)
+
+
+@pytest.mark.parametrize("scales", [[1, 1, 3e3, 1, 1, 1], [1, 1e-5, 1, 1, 1, 1], [1, 0.002, 1] * 2])
+def test_less_than_that_is_learned_where_a_normalisation_follows(scales: list[float]) -> None:
+    assert check(STANDARD * scales, normalized=True) == []
 
 
 def test_batches_are_judged_together() -> None:
