@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def test_a_test_that_does_not_fail_goes(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(as_test.NotWrittenError, match=r"torch\.log alone does not go wrong"):
         as_test.write(tmp_path / "test_x.py", FOUND, "a title")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "fails"),
+    [("ValueError: a\n  b", True), ("ValueError: a", True), ("KeyError: 'a'", False)],
+)
+def test_the_failure_that_is_meant_is_known_by_its_type(
+    tmp_path: Path, error: str, fails: bool
+) -> None:
+    draft = tmp_path / "test_x.py"
+    draft.write_text(f"def {as_test.TEST}():\n    raise ValueError('a\\nb: c')\n")
+    assert as_test._fails(draft, replace(FOUND, error=error)) is fails
 
 
 def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

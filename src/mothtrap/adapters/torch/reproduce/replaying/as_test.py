@@ -315,8 +315,14 @@ def _fails(path: Path, found: Narrowed) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     expected = (found.error or "AssertionError").partition(":")[0]
-    last = ended.stderr.strip().splitlines()[-1:] or [""]
-    return ended.returncode != 0 and last[0].partition(":")[0].endswith(expected)
+    return ended.returncode != 0 and _raised(ended.stderr).endswith(expected)
+
+
+def _raised(output: str) -> str:
+    """The type of the exception behind the last traceback; its text may have several lines."""
+    lines = output.rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    first = next((line for line in lines if line and not line.startswith(" ")), "")
+    return first.partition(":")[0]
 
 
 def with_copies(value: Any) -> Any:
