@@ -68,7 +68,7 @@ ENDINGS = {
     ),
     "warnings": "import warnings\nwarnings.warn('odd data')",
 }
-BY_ITSELF = {"an exception", "Ctrl-C", "an error at exit"}
+BY_ITSELF = {"Ctrl-C", "an error at exit"}
 """Endings that are made by Python itself, not by a process that was forked from a preloaded one."""
 
 

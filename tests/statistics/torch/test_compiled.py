@@ -140,7 +140,8 @@ def test_what_a_mode_of_the_users_raises_is_no_tensors_place(asked: str) -> None
             self.error = error
 
         def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            if getattr(func, "__self__", func).__name__ == asked:
+            attribute = getattr(func, "__self__", None)  # whose getter it is
+            if (func if attribute is None else attribute).__name__ == asked:
                 raise self.error
             return func(*args, **(kwargs or {}))
 
