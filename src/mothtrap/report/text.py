@@ -107,10 +107,15 @@ def _root(summary: RunSummary) -> Finding | None:
 
 def _said(finding: Finding, style: Style) -> str:
     """What a finding says: while the job trained it was said long ago, or of another rank not."""
-    ranks = ""
-    if finding.workers and finding.workers != (0,):
-        ranks = f", rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"
-    return f"{finding.code} at step {finding.step}{ranks}: {style.safe(finding.message)}"
+    where = ", ".join([f"step {finding.step}", *_ranks(finding)])
+    return f"{finding.code} at {where}: {style.safe(finding.message)}"
+
+
+def _ranks(finding: Finding) -> list[str]:
+    """Who has it, in words, where that is not rank 0 alone."""
+    if finding.workers in ((), (0,)):
+        return []
+    return [f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"]
 
 
 def _layers(finding: Finding, style: Style) -> str:
@@ -130,8 +135,7 @@ def _block(finding: Finding, style: Style) -> str:
     head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLOURS[finding.severity])
     layers = f"  {_layers(finding, style)}" if finding.layers else ""
     extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
-    if finding.workers and finding.workers != (0,):
-        extent.append(f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}")
+    extent += _ranks(finding)
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
     lines = [
         f"{style.glyph(finding.severity)} {head}{layers}  step {finding.step}{mode}"

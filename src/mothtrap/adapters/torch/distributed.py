@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -101,13 +101,16 @@ class DistributedWatch:
         """The words of what part of a parameter this worker holds."""
         return REPLICA if self.is_replica(parameter) else scope_of(parameter)
 
-    def root_called(self, module: nn.Module, root: Root, given: Sequence[object]) -> None:
+    def root_called(
+        self, module: nn.Module, root: Root, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
         """A forward begins that is inside no other: is it the wrapper's own?
 
         Args:
             module: what is called.
             root: the model that it is, or is a part of.
-            given: what it is called with.
+            args: what it is called with.
+            kwargs: what else it is called with, by name.
         """
         whole = root.module()
         if not isinstance(whole, DistributedDataParallel) or not torch.is_grad_enabled():
@@ -115,6 +118,7 @@ class DistributedWatch:
         if world_size_of(whole) < 2:
             return
         if module is whole and self._is_due(self._job.grouper.step):
+            given = (*args, *kwargs.values())
             self._job.contain_part("batches of replicas", self._batches.called, whole, given)
         if module is whole and whole.require_backward_grad_sync:
             self._averaged = True

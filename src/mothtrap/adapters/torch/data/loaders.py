@@ -179,8 +179,9 @@ class LoaderWatch:
         if source.checked < CHECKED and source.told < TOLD:
             source.checked += 1
             small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
-            self._found += self._nonfinite(self.latest, small)
-            if len(small) == len(tensors) and all_finite(t for _, t in small):
+            if not all_finite(t for _, t in small):
+                self._found += self._nonfinite(self.latest, small)
+            elif len(small) == len(tensors):
                 self.provenance.found_finite()
         if source.passes <= PASSES and known.batches <= BATCHES:
             self._compare(known, [t for _, t in tensors])

@@ -252,7 +252,7 @@ class ForwardWatch:
         self.reach.root_called()
         self.narrow.root_called()
         if owned:  # now that the step before is closed
-            self._optimizers.distributed.root_called(module, root, (*args, *kwargs.values()))
+            self._optimizers.distributed.root_called(module, root, args, kwargs)
             self._job.contain_part(
                 "evaluations", self.evaluations.root_called, module, args, self._trains
             )
