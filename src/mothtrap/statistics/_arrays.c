@@ -146,8 +146,21 @@ static double (*const squares_of[KINDS])(const void *, int64_t) = {
 static void (*const summary_of[KINDS])(const void *, int64_t, double *) = {
     summary_float32, summary_bfloat16};
 
-static void look(const int64_t *arrays, int64_t many, double *rows, int whole)
+/* Give the interpreter up for work on so many bytes, where that is worth it; NULL: it was not. */
+static PyThreadState *share(int64_t bytes)
 {
+    return bytes < UNSHARED_BYTES ? NULL : PyEval_SaveThread();
+}
+
+static void take_back(PyThreadState *state)
+{
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+}
+
+static void look(const int64_t *arrays, int64_t many, double *rows, int whole, int64_t bytes)
+{
+    PyThreadState *state = share(bytes);
     for (int64_t i = 0; i < many; i++, arrays += 3) {
         const void *values = (const void *)(intptr_t)arrays[0];
         if (whole)
@@ -155,6 +168,7 @@ static void look(const int64_t *arrays, int64_t many, double *rows, int whole)
         else
             rows[i] = sqrt(squares_of[arrays[2]](values, arrays[1]));
     }
+    take_back(state);
 }
 
 static PyObject *reduce(PyObject *args, int whole)
@@ -172,15 +186,10 @@ static PyObject *reduce(PyObject *args, int whole)
         if (good)
             bytes += count * element_bytes[kind];
     }
-    if (!good) {
+    if (good)
+        look(array, many, rows.buf, whole, bytes);
+    else
         PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
-    } else if (bytes < UNSHARED_BYTES) {
-        look(array, many, rows.buf, whole);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        look(array, many, rows.buf, whole);
-        Py_END_ALLOW_THREADS
-    }
     PyBuffer_Release(&arrays);
     PyBuffer_Release(&rows);
     if (!good)
@@ -216,6 +225,7 @@ static void stream(char *target, const char *source, size_t size)
 /* Copy pieces of (address, bytes, where in the target), so many bytes in all. */
 static void copy_each(const int64_t *pieces, int64_t many, char *target, int64_t bytes)
 {
+    PyThreadState *state = share(bytes);
     for (int64_t i = 0; i < many; i++, pieces += 3) {
         const char *source = (const char *)(intptr_t)pieces[0];
         if (bytes < STREAMED_BYTES)
@@ -226,6 +236,7 @@ static void copy_each(const int64_t *pieces, int64_t many, char *target, int64_t
 #ifdef __SSE2__
     _mm_sfence();
 #endif
+    take_back(state);
 }
 
 /* Copy memory; nothing where the target has not as many bytes. */
@@ -236,13 +247,7 @@ static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *ta
         return NULL;
     }
     const int64_t piece[3] = {(int64_t)(intptr_t)source, size, 0};
-    if (size < UNSHARED_BYTES) {
-        copy_each(piece, 1, target->buf, size);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        copy_each(piece, 1, target->buf, size);
-        Py_END_ALLOW_THREADS
-    }
+    copy_each(piece, 1, target->buf, size);
     Py_RETURN_NONE;
 }
 
@@ -282,15 +287,10 @@ static PyObject *gather(PyObject *module, PyObject *args)
         good = size >= 0 && begin >= 0 && size <= target.len && begin <= target.len - size;
         bytes += size;
     }
-    if (!good) {
+    if (good)
+        copy_each(piece, many, target.buf, bytes);
+    else
         PyErr_SetString(PyExc_ValueError, "pieces of (address, size, begin) do not fit the target");
-    } else if (bytes < UNSHARED_BYTES) {
-        copy_each(piece, many, target.buf, bytes);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        copy_each(piece, many, target.buf, bytes);
-        Py_END_ALLOW_THREADS
-    }
     PyBuffer_Release(&pieces);
     PyBuffer_Release(&target);
     if (!good)

@@ -19,36 +19,44 @@ ALIGNED = 64
 
 
 class CopiedArrays(Mapping[str, Array]):
-    """Arrays by key: those that lie in one piece of memory are made when they are asked for."""
+    """Arrays by key, most in one piece of memory: these are made when they are asked for.
+
+    Attributes:
+        memory: uint8, where they lie.
+        size_bytes: of it that they need.
+    """
 
     def __init__(self) -> None:
-        self._copied: dict[str, tuple[str, tuple[int, ...], npt.NDArray[np.uint8]]] = {}
+        self._placed: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
         self._whole: dict[str, Array] = {}
+        self.memory: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+        self.size_bytes = 0
 
-    def add_copied(
-        self, key: str, dtype: str, shape: tuple[int, ...], data: npt.NDArray[np.uint8]
-    ) -> None:
-        """Add what an array is made of; the training waits meanwhile."""
-        self._copied[key] = dtype, shape, data
+    def place(self, key: str, dtype: str, shape: tuple[int, ...], size: int) -> int:
+        """Give an array its place in the memory; return its first byte."""
+        begin = self.size_bytes
+        self._placed[key] = dtype, shape, begin, begin + size
+        self.size_bytes += -(-size // ALIGNED) * ALIGNED
+        return begin
 
     def add(self, key: str, array: Array) -> None:
-        """Add an array."""
+        """Add an array that lies elsewhere."""
         self._whole[key] = array
 
     def __getitem__(self, key: str) -> Array:
         """Return the array of a key."""
         if key in self._whole:
             return self._whole[key]
-        dtype, shape, data = self._copied[key]
-        return Array(dtype=dtype, shape=shape, data=data)
+        dtype, shape, begin, end = self._placed[key]
+        return Array(dtype=dtype, shape=shape, data=self.memory[begin:end])
 
     def __iter__(self) -> Iterator[str]:
         """Return the keys."""
-        return iter([*self._copied, *self._whole])
+        return iter([*self._placed, *self._whole])
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._copied) + len(self._whole)
+        return len(self._placed) + len(self._whole)
 
 
 class Gathered:
@@ -59,7 +67,6 @@ class Gathered:
 
     Attributes:
         arrays: what was copied, by key.
-        size_bytes: memory that `copy` needs.
     """
 
     def __init__(self, earlier: Mapping[int, torch.Tensor]) -> None:
@@ -69,8 +76,6 @@ class Gathered:
         self.arrays = CopiedArrays()
         self._tensors: list[torch.Tensor] = []
         self._begins: list[int] = []
-        self._described: list[tuple[str, str, tuple[int, ...], int]] = []
-        self.size_bytes = 0
 
     def add(self, value: Any, name: str) -> None:
         """Have the tensors in a value copied, under a name, or one with a number behind."""
@@ -88,11 +93,8 @@ class Gathered:
         self._of[id(tensor)] = key
         own = self._earlier.get(id(tensor), tensor) if self._earlier else tensor
         values = own if type(own) in PLAIN else local(own)
-        name, shape, size = describe(values)
         self._tensors.append(values)
-        self._begins.append(self.size_bytes)
-        self._described.append((key, name, shape, size))
-        self.size_bytes += -(-size // ALIGNED) * ALIGNED
+        self._begins.append(self.arrays.place(key, *describe(values)))
 
     def tree(self, tensor: torch.Tensor) -> Tree:
         """Return the tree of a tensor that was added."""
@@ -119,8 +121,7 @@ class Gathered:
         return key
 
     def copy(self, memory: npt.NDArray[np.uint8]) -> None:
-        """Copy all of them into memory of `size_bytes`, or more: into `arrays`."""
+        """Copy all of them into memory of `arrays.size_bytes`, or more."""
         gather_bytes(self._tensors, self._begins, memory)
-        for begin, (key, name, shape, size) in zip(self._begins, self._described, strict=True):
-            self.arrays.add_copied(key, name, shape, memory[begin : begin + size])
+        self.arrays.memory = memory
         self._tensors.clear()  # they are not kept alive until the arrays are written

@@ -56,7 +56,7 @@ class StateTaker:
         with torch.no_grad():
             copies = Gathered(earlier or {})
             values = state_values(self._known, copies.add, attributes)
-            size = copies.size_bytes
+            size = copies.arrays.size_bytes
             if size > limit_bytes or (size > self.held_bytes and size > spare() + self.held_bytes):
                 return None
             memory = self._memory_of(size)
