@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.capture.recording import Job
+from tests.capture.records import NEVER_S, PATIENCE_S, Consumer, record
 
 from mothtrap.capture.arena import MIN_BYTES, WAIT_S, Arenas
+from mothtrap.capture.channel import Channel
 from mothtrap.capture.raw import KEEP, RawCopies, StepCopies
 from mothtrap.capture.selection import RAW, Stream
 from mothtrap.core.observations import Dropped
@@ -251,3 +253,18 @@ def test_a_step_too_large_for_the_memory_says_how_much_it_needs() -> None:
         assert "queue_mb = 4" in dropped.reason
         assert "raise queue_mb" in dropped.reason
         del record
+
+
+def test_small_tensors_in_large_pieces_of_memory_wake_the_consumer() -> None:
+    """Of a small model a step's tensors take a kilobyte of the megabyte that they lie in."""
+    consumer = Consumer()
+    arenas = Arenas(8 * MIN_BYTES)
+    copies = RawCopies(arithmetic, arenas)
+    channel = Channel(
+        "writer", consumer, consumer.errors.append, limit_bytes=arenas.limit_bytes, poll_s=NEVER_S
+    )
+    for step in range(3):
+        assert copies.add(0, np.zeros(3, np.float32))
+        channel.put(record(step, raw=tuple(copies.take())))
+    assert consumer.entered.wait(PATIENCE_S)
+    channel.close()

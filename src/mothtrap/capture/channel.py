@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from mothtrap.capture.footprint import footprint
+from mothtrap.capture.footprint import footprint, held_bytes
 from mothtrap.capture.shedding import BLOCK_S, Shedding
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import StepRecord
@@ -30,8 +30,8 @@ class Channel:
     The consumer is woken every `poll_s` seconds, or up to twenty times that where it takes
     more than a five-hundredth of a processor, and gets all that waits; or at once for
     one of the first urgent records: waking a thread at every step would fight the
-    training for the interpreter. Tensors kept whole wake it when they are a quarter of
-    `limit_bytes`. When `limit_bytes` are waiting or with the consumer (those tensors not
+    training for the interpreter. Tensors kept whole wake it when their memory is a quarter
+    of `limit_bytes`. When `limit_bytes` are waiting or with the consumer (those tensors not
     counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
     keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
     `block` waits; when nothing has moved for `BLOCK_S` it does as `degrade` until something
@@ -92,7 +92,7 @@ class Channel:
                     return
             self._waiting.append(self._shedding.settle(record))
             self._bytes += size
-            self._raw_bytes += sum(block.bytes_N.nbytes for block in record.raw)
+            self._raw_bytes += held_bytes(record.raw)
             self._urgent_left -= urgent
             crowded = max(self._bytes / 2, self._raw_bytes) > self._limit_bytes / 4
             if (urgent and self._urgent_left >= 0) or crowded:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
+import numpy as np
 
 from mothtrap.core.observations import AnyObservation
-from mothtrap.core.records import StepRecord
+from mothtrap.core.records import RawBlock, StepRecord
 
 RECORD_BYTES = 1024
 """Of a record beside what it holds."""
@@ -25,6 +26,12 @@ def footprint(record: StepRecord) -> int:
     """
     size = RECORD_BYTES + int(record.summary_TF.nbytes) + SCALAR_BYTES * len(record.scalars)
     return size + _facts_bytes(record.observations) if record.observations else size
+
+
+def held_bytes(blocks: Iterable[RawBlock]) -> int:
+    """Memory that tensors keep from others: of the pieces that they are the beginnings of."""
+    pieces = ((block.bytes_N.base, block.bytes_N) for block in blocks)
+    return sum(base.nbytes if isinstance(base, np.ndarray) else own.nbytes for base, own in pieces)
 
 
 def _facts_bytes(observations: Sequence[AnyObservation]) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.capture.arena import MIN_BYTES, Arenas, Bytes
+from mothtrap.capture.footprint import held_bytes
 from mothtrap.capture.selection import RAW
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import RawBlock
@@ -99,7 +100,7 @@ class RawCopies(Generic[ArrayT]):
     @property
     def held_bytes(self) -> int:
         """Memory of the copies, unused ends of pieces included."""
-        return _held_bytes(self._blocks) + (0 if self._piece is None else len(self._piece))
+        return held_bytes(self._blocks) + (0 if self._piece is None else len(self._piece))
 
     @property
     def copied_bytes(self) -> int:
@@ -219,10 +220,10 @@ class StepCopies(Generic[ArrayT]):
         ]
 
     def _beside_own(self) -> int:
-        return _held_bytes(self._committed) + self._forward.held_bytes
+        return held_bytes(self._committed) + self._forward.held_bytes
 
     def _beside_forward(self) -> int:
-        return _held_bytes(self._committed) + self._own.held_bytes
+        return held_bytes(self._committed) + self._own.held_bytes
 
     def _tell_needed(self, size: int, *, of_forward: bool) -> None:
         """Note what the step would need, with a tensor that found no room."""
@@ -234,9 +235,3 @@ class StepCopies(Generic[ArrayT]):
         copied = sum(len(block.bytes_N) for block in self._committed)
         copied += self._own.copied_bytes + self._forward.copied_bytes
         self._needed_bytes = max(self._needed_bytes, copied + lost)
-
-
-def _held_bytes(blocks: Iterable[RawBlock]) -> int:
-    """Memory of the pieces that blocks are the beginnings of."""
-    pieces = (block.bytes_N.base for block in blocks)
-    return sum(piece.nbytes for piece in pieces if piece is not None)
