@@ -6,13 +6,12 @@ import hashlib
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, TIMEOUT_S, environment, finish, observed, run, start
+from tests.harness.running import MOTHTRAP, TIMEOUT_S, environment, finish, observed, start
 from tests.reader.runs import DEAD_PID, info, write_worker
 from tests.store.records import record
 
@@ -194,10 +193,3 @@ def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match=r"no answer from digits within 0\.1 s: .* it stays"):
         ask(path, CaptureRequest(id="1", attempt=1), 0.1)
     assert (path / "control" / "1.json").is_file()
-
-
-def test_the_command_names_a_run_that_is_elsewhere(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mothtrap", "capture", "s3://bucket/runs/x", "--list"]
-    outcome = run(command, cwd=tmp_path)
-    assert outcome.returncode == 2
-    assert "on its own machine only" in outcome.stderr

@@ -233,3 +233,27 @@ def test_a_writer_process_seals_in_time_too(s3_url: str, begin: Callable[..., Jo
     assert finish(job.process).returncode == 0
     done = open_run(f"{s3_url}/seen")
     assert (done.steps, done.damage, losses_of(done)) == (30, (), job.losses)
+
+
+def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[..., Job]) -> None:
+    job = begin()
+    job.train(10)
+    stored(f"{s3_url}/seen", 8)
+    elsewhere = here(MOTHTRAP_CACHE=str(tmp_path / "another machine"))
+    command = [*MOTHTRAP, "capture", f"{s3_url}/seen"]
+    asking = start([*command, "--add", "gradients:0.*", "--raw"], cwd=tmp_path, env=elsewhere)
+    while asking.poll() is None:
+        job.train(1)
+    answer = finish(asking)
+    assert answer.returncode == 0, answer.stderr
+    first = int(answer.stdout.partition("in force from step ")[2].partition(" ")[0])
+    for environ in (elsewhere, here()):
+        listed = run([*command, "--list"], cwd=tmp_path, env=environ)
+        assert listed.stdout.startswith('w: {"tensors":["weights:0.*"]'), listed.stderr
+        assert 'gradients:0.*: {"tensors":["gradients:0.*"]' in listed.stdout
+    job.train(1)
+    job.end()
+    assert finish(job.process).returncode == 0
+    done = open_run(f"{s3_url}/seen")
+    steps = [key.step for key in done.tensor("gradient:0.weight").raw_keys()]
+    assert steps == list(range(first, len(job.losses)))

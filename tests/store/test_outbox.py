@@ -9,11 +9,13 @@ import pytest
 from tests.reader.runs import info
 from tests.store.records import plain, record
 
+from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import StoreError
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RunEnd
 from mothtrap.store import layout
 from mothtrap.store.backends.local import LocalStore
+from mothtrap.store.control import send
 from mothtrap.store.mirror import Mirror, open_mirror
 from mothtrap.store.outbox import CollisionError, Outbox
 from mothtrap.store.worker_log import WorkerLog
@@ -63,11 +65,17 @@ def test_only_what_is_sealed_travels_and_the_rest_at_the_end(tmp_path: Path, url
 
 def test_what_has_a_meaning_here_only_stays_here(tmp_path: Path, url: str) -> None:
     run, _ = begin(tmp_path)
-    (run / "control").mkdir()
-    for name in ("remote.json", "control/1.json", "1/.run.json.12", "1/w0/writer.json"):
+    for name in ("remote.json", "1/.run.json.12", "1/w0/writer.json"):
         (run / name).write_text("{}")
     Outbox(run, url).send(final=True)
     assert there(tmp_path) == ["1/run.json"]
+
+
+def test_requests_are_sent_while_the_job_runs(tmp_path: Path, url: str) -> None:
+    run, _ = begin(tmp_path)
+    request = send(run, CaptureRequest(id="1", attempt=1))
+    Outbox(run, url).send(final=False)
+    assert (tmp_path / "store/x/control/1.json").read_bytes() == request.read_bytes()
 
 
 def test_tensors_leave_this_machine_when_they_are_there(tmp_path: Path, url: str) -> None:

@@ -34,10 +34,15 @@ if TYPE_CHECKING:
     type=click.Choice(["train", "eval", "predict"]),
     help="In this mode [default: train].",
 )
-@click.option("--timeout", type=float, default=30.0, show_default=True, metavar="S")
+@click.option(
+    "--timeout",
+    type=float,
+    metavar="S",
+    help="How long to wait for the answer [default: 30; in an object store 120].",
+)
 @runs_dir_option
 def command(
-    run: str | None, runs_dir: str | None, lists: bool, timeout: float, **asked: Any
+    run: str | None, runs_dir: str | None, lists: bool, timeout: float | None, **asked: Any
 ) -> None:
     """Change what a running job captures, from its next step on; without RUN, the latest.
 
@@ -49,15 +54,9 @@ def command(
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
     from mothtrap.session.asking import ask, check_running, in_force, unmatched, when
-    from mothtrap.store.layout import find_run
-    from mothtrap.store.objects import is_url
+    from mothtrap.store.places import find_run
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
-    if is_url(run or config.runs_dir):
-        raise Refusal(
-            "what a job captures can be changed on its own machine only; give the folder of the "
-            "run there, not its URL"
-        )
     path = find_run(run, config.runs_dir)
     if asked["add"] or asked["remove"]:
         if lists:

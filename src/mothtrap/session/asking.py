@@ -17,9 +17,13 @@ from mothtrap.core.observations import CaptureChanged, SnapshotKept
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import control as store
+from mothtrap.store.remote import read_remote
 
 ANSWER_POLL_S = 0.1
-ALL_WORKERS_S = 5.0
+ANSWER_S, STORE_ANSWER_S = 30.0, 120.0
+"""How long the first answer is waited for, of a run in a folder and of one in an object store;
+chosen by hand: a store has a request after five seconds, and an answer after twenty."""
+ALL_WORKERS_S, STORE_ALL_WORKERS_S = 5.0, 30.0
 """How long the other workers are waited for once one has answered; chosen by hand."""
 NEAR = 3
 """Tensors that are named beside a pattern that matches none."""
@@ -27,23 +31,23 @@ NEAR = 3
 AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept)
 
 
-def ask(path: Path, request: CaptureRequest, timeout_s: float) -> tuple[CaptureChanged, ...]:
+def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[CaptureChanged, ...]:
     """Send a request to a running job and wait for its answers, one per worker.
 
     Args:
         path: folder of the run.
         request: to its latest attempt.
-        timeout_s: how long to wait for the first answer.
+        timeout_s: how long to wait for the first answer; None = what its place may take.
 
     Raises:
         ControlError: the job does not run, refuses, or gives no answer; says what then.
-        OSError: the folder cannot be written.
+        OSError: the folder or the store cannot be written.
     """
     return _ask(path, request, timeout_s, CaptureChanged)
 
 
 def ask_for_snapshot(
-    path: Path, request: SnapshotRequest, timeout_s: float
+    path: Path, request: SnapshotRequest, timeout_s: float | None
 ) -> tuple[SnapshotKept, ...]:
     """Have a running job take a snapshot, and wait until each worker has written its own.
 
@@ -53,18 +57,22 @@ def ask_for_snapshot(
 
 
 def _ask(
-    path: Path, request: Request, timeout_s: float, kind: type[AnswerT]
+    path: Path, request: Request, timeout_s: float | None, kind: type[AnswerT]
 ) -> tuple[AnswerT, ...]:
     run = check_running(path)
+    remote = read_remote(path) is not None
+    if timeout_s is None:
+        timeout_s = STORE_ANSWER_S if remote else ANSWER_S
     store.send(path, request)
     deadline_s = time.monotonic() + timeout_s
+    all_workers_s = STORE_ALL_WORKERS_S if remote else ALL_WORKERS_S
     answers: list[AnswerT] = []
     while len(answers) < max(1, len(run.workers)) and time.monotonic() < deadline_s:
         time.sleep(ANSWER_POLL_S)
         run.refresh()
         found = [a for a in run.observations(kind) if a.request == request.id]
         if found and not answers:
-            deadline_s = min(deadline_s, time.monotonic() + ALL_WORKERS_S)
+            deadline_s = min(deadline_s, time.monotonic() + all_workers_s)
         answers = found
         if not answers:
             _check_state(run)

@@ -21,7 +21,7 @@ from mothtrap.core.errors import (
     StoreError,
     StoreRefusedError,
 )
-from mothtrap.store import layout
+from mothtrap.store import control, layout
 from mothtrap.store.mirror import open_mirror
 from mothtrap.store.objects import Store, is_url, join, open_store, split
 from mothtrap.store.outbox import CollisionError, Outbox
@@ -32,6 +32,9 @@ MAX_PAUSE_S = 30.0
 ALIVE_EVERY_S = 20.0
 """How often a job without news shows that it lives; chosen by hand, well below the
 `QUIET_S` after which readers on other hosts count it as dead."""
+REQUESTS_EVERY_S = 5.0
+"""How often it is looked whether somebody asks the job for something; chosen by hand: a list
+request every five seconds costs less than a tenth of a dollar a day."""
 GIVE_UP_S = 30.0
 """How long at the end of a job nothing may get through before the rest stays on this
 machine; chosen by hand: most hiccups are over by then."""
@@ -149,7 +152,7 @@ class Uploader:
         self._ended = threading.Event()
         self._trouble: Exception | None = None
         self._done = False
-        self._alive_s = float("-inf")
+        self._alive_s = self._looked_s = float("-inf")
         self._sent_s = time.monotonic()
         self._hold = hold(run)
         self._open()
@@ -197,6 +200,8 @@ class Uploader:
         if self._trouble is not None:
             self._say(f"mothtrap: {self.url} answers again; what was captured meanwhile is sent")
             self._trouble = None
+        if not final:
+            self._fetch_requests()
         self._done = final
 
     def start(self) -> None:
@@ -281,6 +286,17 @@ class Uploader:
     def _stop(self, err: Exception) -> None:
         self._trouble = err
         self._say(f"mothtrap: nothing more is sent to {self.url}: {err}")
+
+    def _fetch_requests(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._looked_s < REQUESTS_EVERY_S:
+            return
+        self._looked_s = now_s
+        try:
+            control.fetch(self._store, self.run)
+        except StoreRefusedError as err:  # who may only write can still send
+            self._looked_s = float("inf")
+            self._say(f"mothtrap: nobody can ask this job for anything by its URL: {err}")
 
     def _show_alive(self) -> None:
         now_s = time.monotonic()

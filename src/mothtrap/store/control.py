@@ -1,6 +1,7 @@
 """Requests to a running job: small JSON files under `RUN/control/`.
 
-Whoever asks writes a file; each worker of the job reads it, and answers in its events.
+Whoever asks writes a file; each worker of the job reads it, and answers in its events. For
+a run in an object store whoever asks writes an object, and what sends the run fetches it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.control import Request
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.store.objects import Store, open_store
+from mothtrap.store.remote import read_remote
 from mothtrap.store.replacing import replace
+
+FOLDER = "control"
 
 MAX_BYTES = 1 << 16
 """Of a request that is read; chosen by hand, a hundred times what one needs."""
@@ -31,19 +36,41 @@ def new_id() -> str:
 
 def request_path(run: Path, request: str) -> Path:
     """Return the file of a request."""
-    return run / "control" / f"{request}.json"
+    return run / FOLDER / f"{request}.json"
 
 
 def send(run: Path, request: Request) -> Path:
     """Leave a request for the workers of a run; return its file.
 
+    Args:
+        run: folder of the run; where it is a mirror the request goes to the store, too.
+        request: what is asked for.
+
     Raises:
+        StoreError: the store cannot be reached, or refuses.
         OSError: the folder of the run cannot be written.
     """
-    path = request_path(run, request.id)
+    path, data = request_path(run, request.id), jsonable.encode(request)
+    remote = read_remote(run)
+    if remote is not None and remote.role == "mirror":
+        open_store(remote.url).put_if_absent(path.relative_to(run).as_posix(), data)
     path.parent.mkdir(exist_ok=True)
-    replace(path, jsonable.encode(request))
+    replace(path, data)
     return path
+
+
+def fetch(store: Store, run: Path) -> None:
+    """Bring the requests of a run's store that its folder lacks: one list request.
+
+    Raises:
+        StoreError: the store cannot be reached, or refuses.
+        OSError: the folder of the run cannot be written.
+    """
+    for info in store.list(FOLDER):
+        path = run / FOLDER / info.key.rpartition("/")[2]
+        if _NAME.fullmatch(path.name) and not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            replace(path, store.get(info.key, 0, MAX_BYTES + 1))
 
 
 def read(path: Path) -> Request:
@@ -79,7 +106,7 @@ class Inbox:
     """
 
     def __init__(self, run: Path) -> None:
-        self._folder = run / "control"
+        self._folder = run / FOLDER
         self._seen: set[str] = set()
 
     def take(self) -> list[Path]:

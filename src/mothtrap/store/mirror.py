@@ -22,7 +22,7 @@ from mothtrap.core.errors import (
     StoreRefusedError,
     nearest,
 )
-from mothtrap.store import fetching, layout
+from mothtrap.store import control, fetching, layout
 from mothtrap.store.layout import Kind
 from mothtrap.store.objects import ObjectInfo, Store, join, open_store, split
 from mothtrap.store.outbox import CONTENTS
@@ -105,7 +105,11 @@ class Mirror:
             StoreError: the store cannot be reached; what was fetched is whole.
         """
         self._lists = 1
-        attempts = sorted(filter(_ATTEMPT.fullmatch, self._store.children("").folders), key=int)
+        folders = self._store.children("").folders
+        if control.FOLDER in folders:
+            self._lists += 1
+            control.fetch(self._store, self.folder)
+        attempts = sorted(filter(_ATTEMPT.fullmatch, folders), key=int)
         now_s = time.monotonic()
         for attempt in attempts:
             # The end first: what was written before it is then found below.

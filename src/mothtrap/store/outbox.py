@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from mothtrap.core.errors import MothtrapError, ObjectExistsError
-from mothtrap.store import layout
+from mothtrap.store import control, layout
 from mothtrap.store.layout import Kind
 from mothtrap.store.objects import Store, open_store
 from mothtrap.store.segments import is_sealed
@@ -22,7 +22,7 @@ from mothtrap.store.segments import is_sealed
 COMMITS: tuple[Kind, ...] = ("events", "findings")
 """Kinds that say that something is there; sent last."""
 CONTENTS: tuple[Kind, ...] = tuple(k for k in get_args(Kind) if k not in COMMITS)
-_PRIVATE = ("remote.json", "control", "writer.json")
+_PRIVATE = ("remote.json", "writer.json")
 """What has a meaning on this machine only."""
 AT_ONCE = 16
 """Worker folders that are sent at the same time; chosen by hand."""
@@ -71,6 +71,8 @@ class Outbox:
                 self.send_description(attempt)
             except CollisionError:  # launchers of one job restart together: the first says it
                 self._note(self._key(attempt / "run.json"))
+        for path in sorted((self._run / control.FOLDER).glob("*.json")):
+            self._send(path)
         folders = [path for attempt in attempts for path in _recorders(attempt)]
         errors: list[Exception] = []
         for begin in range(0, len(folders), AT_ONCE):
