@@ -42,7 +42,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     was still queued when the training process was killed. `durability`: what is written
     survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
     worker is captured and judged, or `rank0` alone. `runs_dir` is a folder or the URL of an
-    object store, to which new data is sent every `upload_every_s` seconds. `rules` holds
+    object store, to which new data is sent every `upload_every_s` seconds. `cache_mb` is what
+    the runs that were fetched from object stores may take on this machine (0: no limit): those
+    read least recently go first, none that is being read. `rules` holds
     thresholds by rule code, `rule_files` are Python files with further rules. `severity` sets
     that of all findings of a code or family; `per_layer_ignores` are codes or families by
     glob over layers in which they are not looked for. `reference` is a run to compare with,
@@ -74,6 +76,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     upload_every_s: float = 2.0
+    cache_mb: float = 10_240.0
     severity: dict[str, Literal["error", "warning", "info"]] = {}
     per_layer_ignores: dict[str, tuple[str, ...]] = {}
     rule_files: tuple[str, ...] = ()
@@ -284,10 +287,9 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
             f"overhead cannot be {config.overhead:g}: overhead is a share of the training time: "
             "0.02 is 2 %; it must be at least 0 (no limit) and below 1",
         )
-    if not 0 <= config.max_run_mb < float("inf"):
-        raise fault(
-            where, f"max_run_mb must be 0 (no limit) or more and finite, not {config.max_run_mb:g}"
-        )
+    for key in ("max_run_mb", "cache_mb"):
+        if not 0 <= (size := getattr(config, key)) < float("inf"):
+            raise fault(where, f"{key} must be 0 (no limit) or more and finite, not {size:g}")
     if not 0 < config.queue_mb < float("inf"):
         raise fault(where, f"queue_mb must be more than 0 and finite, not {config.queue_mb:g}")
     if config.workers == "rank0" and config.on_nonfinite != "report":

@@ -16,6 +16,7 @@ from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
+from mothtrap.store.mirror import Mirror
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import at_work
 
@@ -32,13 +33,18 @@ same process; chosen by hand: above the error of the boot time."""
 class AttemptView:
     """One attempt; `refresh` reads what is new.
 
+    Args:
+        path: its folder.
+        mirror: what that folder is a part of; stays for as long as this object lives.
+
     Attributes:
         writing: whether more may come, judged before the last reading.
         gone: ranks that write no more, judged before the last reading.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, mirror: Mirror | None = None) -> None:
         self.path = path
+        self._mirror = mirror
         self.info: RunInfo | None = None
         self.end: RunEnd | None = None
         self.workers: dict[int, WorkerView] = {}

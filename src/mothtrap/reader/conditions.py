@@ -30,8 +30,8 @@ _OPTIMIZER = (
     "elements",
     "weight_dtypes",
 )
-_PLACES = frozenset({"runs_dir", "invariants", "reference", "rule_files"})
-"""Settings that say where something lies."""
+_PLACES = frozenset({"runs_dir", "cache_mb", "invariants", "reference", "rule_files"})
+"""Settings that say where something lies, and how much of it may."""
 _TYPED = {"weight": "weights", "bias": "biases", "activation": "activations"}
 
 Seen = TypeVar("Seen", LoaderBegan, OptimizerFacts)

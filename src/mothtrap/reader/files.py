@@ -40,7 +40,8 @@ class RunFiles:
             unheard_s = self._mirror.unheard_s
         for number in layout.attempts(self.path):
             if number not in self.attempts:
-                self.attempts[number] = AttemptView(layout.attempt_folder(self.path, number))
+                folder = layout.attempt_folder(self.path, number)
+                self.attempts[number] = AttemptView(folder, mirror=self._mirror)
         for attempt in self.attempts.values():
             attempt.refresh(judge=judge, unheard_s=unheard_s)
 

@@ -76,11 +76,11 @@ def bring_back(runs_dir: str, name: str) -> Path:
         return run
     url = join(runs_dir, name)
     try:
-        mirror = open_mirror(url).folder
+        mirror = open_mirror(url)
     except RunNotFoundError:
         return run
     draft = run.with_name(f".draft-{os.getpid()}-{name}")
-    shutil.copytree(mirror, draft, ignore=shutil.ignore_patterns(".*", "alive.json"))
+    shutil.copytree(mirror.folder, draft, ignore=shutil.ignore_patterns(".*", "alive.json"))
     Outbox(draft, url).has_all()
     write_remote(draft, Remote(url=url, role="spool"))
     os.rename(draft, run)

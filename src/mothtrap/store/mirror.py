@@ -24,6 +24,7 @@ from mothtrap.core.errors import (
 )
 from mothtrap.store import control, fetching, layout
 from mothtrap.store.layout import Kind
+from mothtrap.store.mirror_cache import Use
 from mothtrap.store.objects import ObjectInfo, Store, join, open_store, split
 from mothtrap.store.outbox import CONTENTS
 from mothtrap.store.remote import Remote, mirror_folder, read_remote, write_remote
@@ -54,16 +55,22 @@ class Mirror:
 
     Args:
         url: of the run.
-        folder: exists, with a `remote.json`.
+        folder: is made where it is not there, and is not removed as long as this object lives.
         whole: whether to fetch the statistics of tensors, too.
 
     Attributes:
+        grew: whether anything was fetched.
         unheard_s: `time.monotonic()` of the last time when the store could not be reached.
     """
 
     def __init__(self, url: str, folder: Path, *, whole: bool = True) -> None:
         self.folder = folder
+        self.grew = False
         self._url = url
+        self._use = Use(folder)
+        remote = Remote(url=url, role="mirror", whole=whole)
+        if read_remote(folder) != remote:
+            write_remote(folder, remote)
         self._store: Store = open_store(url)
         self._kinds = FETCHED if whole else FOR_A_LIST
         self._complete: set[str] = set()
@@ -104,6 +111,7 @@ class Mirror:
         Raises:
             StoreError: the store cannot be reached; what was fetched is whole.
         """
+        self._use.mark()
         self._lists = 1
         folders = self._store.children("").folders
         if control.FOLDER in folders:
@@ -134,7 +142,7 @@ class Mirror:
         self._lists += len(folders)
         with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
             found = list(pool.map(self._new_of, folders))
-        fetching.bring(self._store, found, self.folder)
+        self._bring(found)
         for folder, infos in zip(folders, found, strict=True):
             if _is_worker(folder) and (infos or folder not in self._complete):
                 self._fetch_ledger(f"{folder}/{layout.LEDGER}")
@@ -142,8 +150,12 @@ class Mirror:
         for info in sorted(objects, key=lambda info: info.key.endswith("/end.json")):
             if not self._is_current(info):
                 with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
-                    fetching.bring(self._store, [[info]], self.folder)
+                    self._bring([[info]])
         return any(found)
+
+    def _bring(self, lists: Sequence[Sequence[ObjectInfo]]) -> None:
+        self.grew = self.grew or any(lists)
+        fetching.bring(self._store, lists, self.folder)
 
     def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
         """Fetch nothing of a run that was made under the name of this one later."""
@@ -221,11 +233,8 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
             f"`mothtrap ls {runs}` lists the runs"
         ) from err
     folder = mirror_folder(plain, description)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = read_remote(folder)
-    whole = whole or (known is not None and known.whole)
-    write_remote(folder, Remote(url=plain, role="mirror", whole=whole))
-    mirror = Mirror(plain, folder, whole=whole)
+    mirror = Mirror(plain, folder, whole=whole or (known is not None and known.whole))
     mirror.sync()
     return mirror
 

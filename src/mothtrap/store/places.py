@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.store import layout
 from mothtrap.store.mirror import list_remote, open_mirror
+from mothtrap.store.mirror_cache import configured_bytes, keep_within
 from mothtrap.store.objects import is_url, join
 from mothtrap.store.remote import place_of
 
@@ -23,20 +25,20 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
         StoreError: the object store cannot be reached, or refuses.
     """
     if isinstance(argument, str) and is_url(argument):
-        return open_mirror(argument).folder
+        return _mirrors([argument])[0]
     if not isinstance(runs_dir, str) or not is_url(runs_dir):
         return layout.find_run(argument, runs_dir)
     if argument is not None:
         path = Path(argument)
         here = layout.attempts(path)
-        return path if here else open_mirror(join(runs_dir, str(argument))).folder
+        return path if here else _mirrors([join(runs_dir, str(argument))])[0]
     known = list_runs(runs_dir)
     if not known:
         raise RunNotFoundError(
             f"no run found: {runs_dir} holds none; make one with "
             f"`mothtrap run --runs-dir {runs_dir} train.py`"
         )
-    return open_mirror(place_of(known[0])).folder
+    return _mirrors([place_of(known[0])])[0]
 
 
 def list_runs(runs_dir: str | Path) -> list[Path]:
@@ -50,5 +52,17 @@ def list_runs(runs_dir: str | Path) -> list[Path]:
     """
     if not isinstance(runs_dir, str) or not is_url(runs_dir):
         return layout.list_runs(Path(runs_dir))
-    mirrors = [open_mirror(url, whole=False).folder for url in list_remote(runs_dir)]
+    mirrors = _mirrors(list_remote(runs_dir), whole=False)
     return sorted(mirrors, key=layout.started, reverse=True)
+
+
+def _mirrors(urls: Sequence[str], *, whole: bool = True) -> list[Path]:
+    """Fetch runs; where anything came, the mirrors used least recently make room."""
+    folders, grew = [], False
+    for url in urls:
+        mirror = open_mirror(url, whole=whole)
+        folders.append(mirror.folder)
+        grew = grew or mirror.grew
+    if grew:
+        keep_within(configured_bytes())
+    return folders

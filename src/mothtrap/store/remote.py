@@ -50,6 +50,11 @@ def spool_folder(runs_url: str) -> Path:
     return cache_folder() / "spool" / _folder_name(runs_url)
 
 
+def mirrors_folder() -> Path:
+    """Return where all runs lie that were fetched: `<one of its own>/<name of the run>`."""
+    return cache_folder() / "mirror"
+
+
 def mirror_folder(url: str, description: bytes) -> Path:
     """Return where a run is fetched to: no other run has that folder.
 
@@ -59,7 +64,7 @@ def mirror_folder(url: str, description: bytes) -> Path:
     """
     plain = url.rstrip("/")
     digest = hashlib.sha256(plain.encode() + b"\n" + description).hexdigest()[:16]
-    return cache_folder() / "mirror" / f"{_safe(plain)}-{digest}" / _safe(split(plain)[1])
+    return mirrors_folder() / f"{_safe(plain)}-{digest}" / _safe(split(plain)[1])
 
 
 def _folder_name(url: str) -> str:

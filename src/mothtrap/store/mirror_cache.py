@@ -1,0 +1,139 @@
+"""Keeps the mirrors of this machine within a size: those used least recently go first.
+
+Whoever reads a mirror holds a lock on a file in it, shared with other readers, for as long as
+anything lives that reads it. What nobody holds may be removed: it is fetched again when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from mothtrap.core.config import load_config
+from mothtrap.core.errors import ConfigError
+from mothtrap.store.remote import mirrors_folder
+from mothtrap.store.retention import GONE, StoredRun, measure, sweep
+
+FRESH_S = 60.0
+"""A mirror that was used so recently stays: between finding a run and reading it nobody holds
+it. Chosen by hand."""
+TRIES = 100
+"""How often a mirror is taken anew that is removed meanwhile; chosen by hand."""
+_LOCK = ".in-use"
+
+
+class Use:
+    """Holds a mirror, so that nobody removes it, for as long as this object lives.
+
+    Where the file system has no locks nothing is held, and nothing is removed either.
+
+    Args:
+        folder: of the run; is made where it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = folder / _LOCK
+        file = _shared(self._lock)
+        if file is not None:
+            weakref.finalize(self, os.close, file)
+        self.mark()
+
+    def mark(self) -> None:
+        """Note that the mirror was used this moment."""
+        with suppress(OSError):
+            os.utime(self._lock)
+
+
+def keep_within(limit_bytes: float) -> list[Path]:
+    """Remove mirrors, those used least recently first, until the others fit.
+
+    Those that somebody reads stay, and those that were used within `FRESH_S`.
+
+    Args:
+        limit_bytes: of all mirrors of this machine together.
+
+    Returns:
+        The runs' folders that were removed.
+    """
+    place = mirrors_folder()
+    sweep(place)
+    runs = [path for path in place.glob("*/*") if path.is_dir() and not path.is_symlink()]
+    mirrors = sorted(map(_measured, runs), key=lambda mirror: mirror.touched_s)
+    total = sum(mirror.size_bytes for mirror in mirrors)
+    removed = []
+    for mirror in mirrors:
+        if total <= limit_bytes or mirror.touched_s > time.time() - FRESH_S:
+            break
+        if _remove(mirror.path):
+            total -= mirror.size_bytes
+            removed.append(mirror.path)
+    return removed
+
+
+def configured_bytes() -> float:
+    """Return what all mirrors may take together, from the configuration that holds here."""
+    try:
+        config, _ = load_config(start=Path.cwd(), environ=os.environ)
+    except (ConfigError, OSError):  # said to whoever asks for the configuration
+        return float("inf")
+    return config.cache_mb * 2**20 or float("inf")
+
+
+def _measured(run: Path) -> StoredRun:
+    """Return a mirror's size, and when it was last used."""
+    mirror = measure(run)
+    try:
+        used_s = (run / _LOCK).stat().st_mtime
+    except OSError:
+        return mirror
+    return StoredRun(path=run, size_bytes=mirror.size_bytes, touched_s=used_s)
+
+
+def _remove(run: Path) -> bool:
+    """Remove a mirror that nobody holds; return whether it is gone."""
+    try:
+        file = os.open(run / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return False
+    gone = run.parent.with_name(f"{GONE}{secrets.token_hex(8)}")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(run.parent, gone)
+    except OSError:  # somebody reads it, or it cannot be told
+        return False
+    finally:
+        os.close(file)
+    shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+def _shared(lock: Path) -> int | None:
+    """Return an open file that others may lock so, too; None where that cannot be done."""
+    for _ in range(TRIES):
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _locked(lock)
+        except (FileNotFoundError, FileExistsError):  # the mirror was removed this moment
+            continue
+        except OSError:
+            break
+    return None
+
+
+def _locked(lock: Path) -> int:
+    file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if not os.path.samestat(os.fstat(file), lock.stat()):
+            raise FileNotFoundError(f"{lock} was replaced")
+    except OSError:
+        os.close(file)
+        raise
+    return file
