@@ -11,6 +11,7 @@ from mothtrap.core.observations import Resumed
 from mothtrap.reader.run import Run, open_run
 
 PROGRAM = str(FOLDER / "restarted.py")
+EVALUATIONS = 'outputs = {modes = ["eval"]}'
 
 
 def restarted(folder: Path, how: str, *launcher: str, resume: bool = False) -> tuple[Outcome, Run]:
@@ -19,7 +20,9 @@ def restarted(folder: Path, how: str, *launcher: str, resume: bool = False) -> t
     target = ["--", *launcher, *script] if launcher else script
     options = ["--resume"] if resume else []
     command = observed([*options, *target], runs_dir=folder, name="job")
-    outcome = run(command, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
+    outcome = run(
+        command, cwd=folder, env=environment(OMP_NUM_THREADS="1", MOTHTRAP_COLLECTIONS=EVALUATIONS)
+    )
     return outcome, open_run(folder / "job")
 
 
@@ -27,14 +30,20 @@ def steps(run: Run, worker: int) -> list[int]:
     return run.scalars("loss", worker=worker)[0].steps_S.tolist()
 
 
+def evaluations(run: Run) -> list[tuple[int, int]]:
+    """Step and own count of each forward of an evaluation."""
+    return [(key.step, key.mode_step) for key in run.timeline.keys("eval")]
+
+
 def test_workers_that_torchrun_starts_again_go_on_where_they_loaded(tmp_path: Path) -> None:
     launcher = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
     outcome, run = restarted(tmp_path, "weights", *launcher)
     assert outcome.returncode == 0, outcome.stderr
     assert (run.attempts, run.workers, run.steps, run.state) == (2, (0, 1), 9, "finished")
-    wanted = Resumed(step=5, evidence="its weights are those saved after 5 steps")
+    wanted = Resumed(step=5, evidence="its weights are those saved after 5 steps", evaluations=2)
     assert run.observations(Resumed) == (wanted, wanted)
     assert [steps(run, worker) for worker in (0, 1)] == [list(range(9))] * 2
+    assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]
 
 
 def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
@@ -43,9 +52,11 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     outcome, run = restarted(tmp_path, "optimizer", resume=True)
     assert outcome.returncode == 0, outcome.stderr
     assert (run.attempts, run.steps, run.state) == (2, 9, "finished")
-    wanted = Resumed(step=5, evidence="its optimizer has made 5 steps")
+    wanted = Resumed(step=5, evidence="its optimizer has made 5 steps", evaluations=2)
     assert run.observations(Resumed) == (wanted,)
     assert steps(run, 0) == list(range(9))
+    assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]
+    assert run.timeline.step_of("eval", 3) == 8
 
 
 def test_resuming_needs_a_name(tmp_path: Path) -> None:

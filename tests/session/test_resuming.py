@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,22 @@ from tests.store.records import record
 
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.observations import AnyObservation, Resumed, WeightsSaved
+from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode, StepKey
 from mothtrap.session.resuming import Resumption, next_attempt, open_attempt, own_attempt
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
 
 def attempt(
-    folder: Path, number: int, *seen: AnyObservation, rank: int = 0, pid: int = DEAD_PID
+    folder: Path,
+    number: int,
+    *seen: AnyObservation,
+    rank: int = 0,
+    pid: int = DEAD_PID,
+    before: Sequence[StepRecord] = (),
 ) -> Path:
-    """An attempt with three steps of one worker."""
+    """An attempt with three steps of one worker, and records that it wrote `before` them."""
     run = folder / "job"
     made = layout.attempt_folder(run, number)
     if number == 1 and not run.exists():
@@ -24,9 +32,14 @@ def attempt(
     elif not made.exists():
         layout.create_attempt(run, info(pid=pid, attempt=number))
     log = WorkerLog(layout.claim_worker(made, rank)[1])
-    log.append([record(step) for step in range(2)] + [record(2, observations=seen)])
+    log.append([*before, record(0), record(1), record(2, observations=seen)])
     log.close()
     return made
+
+
+def evaluated(step: int, mode_step: int) -> StepRecord:
+    """A forward of an evaluation."""
+    return record(step, key=StepKey(step=step, mode=Mode.EVAL, mode_step=mode_step), optimizers=())
 
 
 def saved(step: int, digest: str) -> WeightsSaved:
@@ -53,25 +66,37 @@ def test_the_first_worker_to_come_opens_the_attempt_for_all(tmp_path: Path) -> N
 def test_weights_tell_the_step_before_the_optimizer_does(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1, saved(1, "a"), saved(2, "b"), saved(2, "same"))
     resume = Resumption(first, first.parent / "2", lambda: 0)
-    assert resume({"Net": "a"}, 2) == (1, "its weights are those saved after 1 steps")
-    assert resume({"Net": "b", "Other": "a"}, None)[0] == 2
-    assert resume({"Other": "a"}, 2) == (2, "its optimizer has made 2 steps")
+    wanted = Resumed(step=1, evidence="its weights are those saved after 1 steps")
+    assert resume({"Net": "a"}, 2) == wanted
+    assert resume({"Net": "b", "Other": "a"}, None).step == 2
+    assert resume({"Other": "a"}, 2) == Resumed(step=2, evidence="its optimizer has made 2 steps")
+
+
+def test_evaluations_are_counted_on_from_those_that_still_count(tmp_path: Path) -> None:
+    """Those of an attempt after the step at which the next one began were made again."""
+    first = attempt(tmp_path, 1, before=[evaluated(1, 0), evaluated(1, 1), evaluated(3, 2)])
+    again = Resumed(step=1, evidence="", evaluations=2)
+    attempt(tmp_path, 2, before=[record(0, observations=(again,)), evaluated(3, 2)])
+    third = first.parent / "3"
+    for own_steps, wanted in ((1, 2), (2, 2), (3, 3)):
+        assert Resumption(first, first.parent / "2", lambda: 0)({}, own_steps).evaluations == wanted
+        assert Resumption(third, third, lambda: 0)({}, own_steps).evaluations == wanted
 
 
 def test_without_evidence_a_restart_began_again_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1)
     second = attempt(tmp_path, 2, Resumed(step=3, evidence="it was asked to"))
-    assert Resumption(first, first.parent / "2", lambda: 0)({}, None)[0] == 0
-    assert Resumption(second, second, lambda: 0)({}, None)[0] == 3
-    assert Resumption(second, second.parent / "3", lambda: 0)({}, None)[0] == 3
+    assert Resumption(first, first.parent / "2", lambda: 0)({}, None).step == 0
+    assert Resumption(second, second, lambda: 0)({}, None).step == 3
+    assert Resumption(second, second.parent / "3", lambda: 0)({}, None).step == 3
 
 
 def test_a_worker_that_was_not_there_before_asks_the_others(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1, saved(1, "of 0"))
     attempt(tmp_path, 1, saved(2, "of 1"), rank=1)
     own = first.parent / "2"
-    assert Resumption(first, own, lambda: 5)({"Net": "of 0"}, None)[0] == 1
-    assert Resumption(first, own, lambda: 1)({"Net": "of 0"}, None)[0] == 0
+    assert Resumption(first, own, lambda: 5)({"Net": "of 0"}, None).step == 1
+    assert Resumption(first, own, lambda: 1)({"Net": "of 0"}, None).step == 0
 
 
 def test_a_run_that_still_runs_is_not_resumed(tmp_path: Path) -> None:

@@ -83,6 +83,10 @@ class Plan:
                 self._decide(key.mode)
                 self._any_names = frozenset().union(*self._names.values())
 
+    def evaluations_begin(self, mode_step: int) -> None:
+        """Count forwards of evaluations from `mode_step` on."""
+        self._evaluated, self._mode_steps[Mode.EVAL] = None, mode_step
+
     def end_forward(self, key: StepKey) -> None:
         """Keep what is decided of an evaluation until the next one: its loss is still to come."""
         if key.mode is not Mode.TRAIN:

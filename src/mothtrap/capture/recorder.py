@@ -131,9 +131,10 @@ class Recorder(Generic[ArrayT]):
         """Open, from any thread, the collections that wait for a finding of a rule."""
         self._plan.call(code)
 
-    def continue_at(self, step: int) -> None:
-        """Say that the job made steps before this process did: its next one is `step`."""
+    def continue_at(self, step: int, evaluations: int) -> None:
+        """Say what the job did before this process: its next step, and forward of an evaluation."""
         self._steps = step
+        self._plan.evaluations_begin(evaluations)
         self.plan(step)
 
     def define(self, info: TensorInfo) -> int:

@@ -234,17 +234,23 @@ class WrapperBypassed(Observation, frozen=True, kw_only=True, tag=True):
 class WeightsSaved(Observation, frozen=True, kw_only=True, tag=True):
     """The state of a model was asked for, as for a checkpoint.
 
-    `step` counts the steps that the weights have taken, `digest` is that of the weights.
+    `step` counts the steps that the weights have taken, `digest` is that of the weights;
+    `evaluations` are the forwards of evaluations so far.
     """
 
     root: str
     digest: str
+    evaluations: int = 0
 
 
 class Resumed(Observation, frozen=True, kw_only=True, tag=True):
-    """A restarted job goes on at `step`; `evidence` says how that is known."""
+    """A restarted job goes on at `step`; `evidence` says how that is known.
+
+    `evaluations` are the forwards of evaluations that came before that step.
+    """
 
     evidence: str
+    evaluations: int = 0
 
 
 class ShapeChanged(Observation, frozen=True, kw_only=True, tag=True):

@@ -94,10 +94,11 @@ class _Axis:
         self._end: dict[Mode, int] = {}
 
     def place(self, attempt: int, key: StepKey) -> int:
-        """Return the step; evaluations, which every attempt counts from 0, are counted on."""
+        """Return the step; evaluations that an attempt counts from 0 again are counted on."""
         if key.mode is Mode.TRAIN:
             return key.step
-        before = self._before.setdefault((attempt, key.mode), self._end.get(key.mode, 0))
+        end = self._end.get(key.mode, 0)
+        before = self._before.setdefault((attempt, key.mode), end if key.mode_step < end else 0)
         place = before + key.mode_step
         self._end[key.mode] = max(self._end.get(key.mode, 0), place + 1)
         return place

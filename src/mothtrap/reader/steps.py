@@ -97,8 +97,9 @@ class Timeline:
 
         Args:
             mode: whose count it is.
-            mode_step: of the mode. Evaluations are counted from 0 by every attempt.
-            attempt: whose count it is; None = of the only one that has such a step.
+            mode_step: of the mode.
+            attempt: whose count it is, where one counts evaluations from 0 again; None = of
+                the only one that has such a step.
 
         Raises:
             StepUnavailableError: no worker captured that, or several attempts did; says

@@ -11,6 +11,7 @@ import msgspec
 
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.core.steps import Mode
 from mothtrap.store import layout
 
 if TYPE_CHECKING:
@@ -60,34 +61,44 @@ class Resumption:
     def __init__(self, opened: Path, own: Path, rank: Callable[[], int | None]) -> None:
         self._opened, self._own, self._rank = opened, own, rank
 
-    def __call__(self, digests: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
-        """Return the number of the next step, and how it is known.
+    def __call__(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed:
+        """Return where the job goes on.
 
         Args:
             digests: of the weights as they are now, by root.
             own_steps: steps that the optimizer says to have made, where one says so.
         """
         saved: dict[tuple[str, str], int] = {}
+        evaluated: list[tuple[int, int]] = []
         last = begun = 0
         for number, events in self._events():
             if events.commit.optimizers:
                 last = max(last, events.key.step + 1)
+            if events.key.mode is Mode.EVAL:
+                evaluated.append((events.key.step, events.key.mode_step + 1))
             for seen in events.observations:
                 if isinstance(seen, WeightsSaved):
                     saved[seen.root, seen.digest] = seen.step
-                elif isinstance(seen, Resumed) and number == int(self._opened.name):
-                    begun = seen.step
+                    evaluated.append((seen.step, seen.evaluations))
+                elif isinstance(seen, Resumed):
+                    begun = seen.step if number == int(self._opened.name) else begun
+                    evaluated = [(at, n) for at, n in evaluated if at <= seen.step]
         matched = [saved[item] for item in digests.items() if item in saved]
         if matched:
-            return max(matched), f"its weights are those saved after {max(matched)} steps"
-        if own_steps:
-            return own_steps, f"its optimizer has made {own_steps} steps"
-        if self._own == self._opened:
-            return last, (
+            step, evidence = max(matched), f"its weights are those saved after {max(matched)} steps"
+        elif own_steps:
+            step, evidence = own_steps, f"its optimizer has made {own_steps} steps"
+        elif self._own == self._opened:
+            step = last
+            evidence = (
                 "it was asked to resume, and nothing that it loaded tells where: it is taken "
                 "to go on after the last recorded step"
             )
-        return begun, "it loaded nothing that was saved before: it began again"
+        else:
+            step, evidence = begun, "it loaded nothing that was saved before: it began again"
+        # Evaluations bear the number of the step that follows them.
+        evaluations = max((n for at, n in evaluated if at <= step), default=0)
+        return Resumed(step=step, evidence=evidence, evaluations=evaluations)
 
     def _events(self) -> Iterator[tuple[int, StepEvents]]:
         from mothtrap.store.worker_reading import EventReader

@@ -81,7 +81,7 @@ class Tracer(Job):
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.losses = LossWatch(self, self.forwards)
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
-        self.saved_weights = SavedWeights(self, self.optimizers)
+        self.saved_weights = SavedWeights(self, self.optimizers, self.forwards)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
         self._inventory = InventoryWatch(self, self.optimizers)
         self._updates = UpdateWatch(self, self.optimizers)

@@ -68,9 +68,9 @@ def test_states_that_are_asked_for_in_every_step_are_digested_now_and_then() -> 
 def test_a_restarted_job_counts_on_from_the_step_that_it_is_told() -> None:
     asked: list[tuple[Mapping[str, str], int | None]] = []
 
-    def resume(digests: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
+    def resume(digests: Mapping[str, str], own_steps: int | None) -> Resumed:
         asked.append((digests, own_steps))
-        return 40, "by hand"
+        return Resumed(step=40, evidence="by hand", evaluations=7)
 
     model = classifier()
     before = digest(model)
@@ -82,15 +82,15 @@ def test_a_restarted_job_counts_on_from_the_step_that_it_is_told() -> None:
     assert [record.key.step for record in seen.steps()] == [40, 41, 42]
     assert seen.tracer.recorder.steps == 43
     (resumed,) = seen.observed(Resumed)
-    assert resumed == Resumed(step=40, evidence="by hand")
+    assert resumed == Resumed(step=40, evidence="by hand", evaluations=7)
 
 
 def test_the_optimizer_says_how_many_steps_it_made() -> None:
     said: list[int | None] = []
 
-    def resume(_: Mapping[str, str], own_steps: int | None) -> tuple[int, str]:
+    def resume(_: Mapping[str, str], own_steps: int | None) -> Resumed:
         said.append(own_steps)
-        return 0, ""
+        return Resumed(step=0, evidence="")
 
     for count in (1, 2):
         model = classifier()

@@ -73,7 +73,7 @@ class ForwardWatch:
         self._before_it: weakref.ref[nn.Module] | None = None
         self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
-        self._eval_steps = 0
+        self.eval_steps = 0
         self._trains = True
         self._loss_given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
         self.calls = CallCapture(job)
@@ -321,9 +321,9 @@ class ForwardWatch:
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
             return
-        self._eval_steps += 1
+        self.eval_steps += 1
         self._recorder.commit_forward(
-            StepKey(step=step, mode=Mode.EVAL, mode_step=self._eval_steps - 1)
+            StepKey(step=step, mode=Mode.EVAL, mode_step=self.eval_steps - 1)
         )
 
     def loss_called(
@@ -372,7 +372,7 @@ class ForwardWatch:
 
     def _loss_evaluated(self, place: str | None, value: torch.Tensor, target: Any) -> None:
         step = self._job.grouper.step
-        key = StepKey(step=step, mode=Mode.EVAL, mode_step=max(0, self._eval_steps - 1))
+        key = StepKey(step=step, mode=Mode.EVAL, mode_step=max(0, self.eval_steps - 1))
         self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
         self._job.contain_part(
             "losses", self.loss_tensors.evaluated, key, place or "", value, target

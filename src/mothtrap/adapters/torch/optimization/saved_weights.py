@@ -15,26 +15,32 @@ from mothtrap.core.observations import Resumed, WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
     from mothtrap.adapters.torch.job import Job
 
 COST_SHARE = 0.01
 """Share of the time since the last one that a digest may take: some programs ask for the
 state of a model in every step. Chosen by hand: half of the default overhead."""
 
-Resume = Callable[[Mapping[str, str], "int | None"], tuple[int, str]]
+Resume = Callable[[Mapping[str, str], "int | None"], Resumed]
 """Takes the digests of the weights by root and the steps that the one optimizer says to
-have made, returns the number of the next step and how that is known."""
+have made, returns where the job goes on."""
 
 
 class SavedWeights:
     """Records the digests of weights that are saved; finds the step of those loaded.
 
+    Args:
+        job: what is watched.
+        optimizers: its optimizers.
+        forwards: its forwards, which count evaluations.
+
     Attributes:
         resume: asked once, before the first step; None in a job that was not restarted.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
-        self._job, self._optimizers = job, optimizers
+    def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
+        self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._free_from_s = 0.0
         self.resume: Resume | None = None
 
@@ -50,7 +56,10 @@ class SavedWeights:
         if began_s < self._free_from_s:
             return
         saved = WeightsSaved(
-            step=self._job.grouper.steps_applied, root=_label(root), digest=_digest(whole)
+            step=self._job.grouper.steps_applied,
+            root=_label(root),
+            digest=_digest(whole),
+            evaluations=self._forwards.eval_steps,
         )
         self._job.recorder.observe(saved)
         ended_s = time.perf_counter()
@@ -66,10 +75,11 @@ class SavedWeights:
             for root in self._job.book.roots
             if (whole := root.module()) is not None and self._optimizers.owns_root(root)
         }
-        step, evidence = resume(digests, self._own_steps())
-        self._job.grouper.step = step
-        self._job.recorder.continue_at(step)
-        self._job.recorder.observe(Resumed(step=step, evidence=evidence))
+        resumed = resume(digests, self._own_steps())
+        self._job.grouper.step = resumed.step
+        self._forwards.eval_steps = resumed.evaluations
+        self._job.recorder.continue_at(resumed.step, resumed.evaluations)
+        self._job.recorder.observe(resumed)
 
     def _own_steps(self) -> int | None:
         """How many steps the job's optimizer says to have made; None where several could."""
