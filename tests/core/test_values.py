@@ -24,7 +24,10 @@ from mothtrap.core.values import to_struct
         ({"runs_dir": 3}, "runs_dir must be a text such as 'runs', not 3"),
         ({"select": "NUM"}, "select must be a list of texts, not 'NUM'"),
         ({"ignore": ["NUM", 3]}, "ignore must be a list of texts, not ['NUM', 3]"),
-        ({"overhed": 1}, "unknown key 'overhed' (did you mean 'overhead'?); known keys: cache_mb, capture, "),
+        (
+            {"overhed": 1},
+            "unknown key 'overhed' (did you mean 'overhead'?); known keys: cache_mb, capture, ",
+        ),
         ({"rules": 3}, "rules must be a table, not 3"),
         ({"rules": {"GRD101": 3}}, "rules.GRD101 must be a table, not 3"),
         (
