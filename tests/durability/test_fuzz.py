@@ -17,13 +17,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.durability.small_run import SmallRun, is_part_of, read, write
+from tests.durability.small_run import STEPS, SmallRun, is_part_of, read, write
+from tests.reader.runs import info
 from tests.store.records import plain, record
 from tests.store.test_raw_log import block
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.reader.run import open_run
 from mothtrap.store import layout
+from mothtrap.store.finding_log import SCHEMA as FINDINGS
 from mothtrap.store.finding_log import FindingReader
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
 from mothtrap.store.segments import MAGIC, SegmentWriter
@@ -33,6 +35,8 @@ from mothtrap.store.worker_log import EVENTS
 from mothtrap.store.worker_reading import EventReader, ReadState
 
 KINDS = ("stats", "scalars", "events", "index", "raw", "findings")
+DEEP = '{"a":' * 5000
+"""Nested deeper than a parser follows."""
 FEW = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
@@ -164,7 +168,7 @@ def rows(draw: st.DrawFn) -> pa.RecordBatch:
                 '{"id":16777215,"tensor":{"kind":"weight","name":"x"}}',
                 '{"id":99999999999999,"tensor":{"kind":"weight","name":"x"}}',
                 '{"type":"LossCall","step":-1,"operation":"x"}',
-                "[" * 500,
+                DEEP,
             ]
         ),
     )
@@ -223,6 +227,39 @@ def test_descriptions_of_any_bytes(data: bytes) -> None:
             (Path(name) / file).write_bytes(data)
             with suppress(DamagedDataError):
                 reader(Path(name))
+
+
+def test_rows_that_are_nested_too_deeply_are_damage(tmp_path: Path) -> None:
+    for kind in ("step", "defined", "Blind"):
+        folder = layout.worker_folder(layout.create_run(tmp_path / kind, info()), 0)
+        folder.mkdir()
+        values = {"record": 0, "step": 0, "mode": "train", "mode_step": 0, "type": kind}
+        values["json"] = DEEP
+        for name, schema in (("events", EVENTS), ("findings", FINDINGS)):
+            row = values if name == "events" else values | {"type": "finding", "code": ""}
+            given = {column: row[column] for column in schema.names}
+            writer = SegmentWriter(folder / f"{name}-00000000.arrow", schema)
+            writer.append(pa.RecordBatch.from_pylist([given], schema=schema))
+            writer.seal()
+        read_all(folder)
+        run = open_run(tmp_path / kind)
+        assert run.steps == 0
+        assert (
+            run.damage or kind != "step"
+        )  # facts of a step that never came are looked at by nobody
+
+
+@pytest.mark.parametrize("file", ["run.json", "end.json", "source.json", "w0/ledger.json"])
+def test_a_description_that_is_nested_too_deeply_is_damage(file: str, tmp_path: Path) -> None:
+    run = write(tmp_path / "small", sealed=True).path
+    (run / "1" / file).write_text(DEEP)
+    opened = open_run(run)
+    assert opened.steps == STEPS
+    if file in ("run.json", "end.json"):
+        assert any(file in text for text in opened.damage)
+    else:
+        with pytest.raises(DamagedDataError, match=file):
+            opened.ledger() if "ledger" in file else opened.source
 
 
 def test_a_schema_that_asks_for_unpickling_is_data(tmp_path: Path) -> None:

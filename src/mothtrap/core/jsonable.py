@@ -29,7 +29,10 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """Decode what `encode` wrote; numbers written as strings become numbers again.
 
     Raises:
-        msgspec.DecodeError: the text is not JSON.
+        msgspec.DecodeError: the text is not JSON, or nested deeper than anything that is encoded.
         msgspec.ValidationError: the JSON does not fit `kind`.
     """
-    return msgspec.json.decode(data, type=kind, strict=False)
+    try:
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except RecursionError as err:
+        raise msgspec.DecodeError("JSON is nested too deeply") from err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from mothtrap.core import jsonable
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.findings import Finding, Severity
 
@@ -62,7 +63,7 @@ def read_baseline(path: Path) -> Baseline:
         ConfigError: there is no such file, or it is no baseline.
     """
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=Baseline)
+        content = jsonable.decode(path.read_bytes(), Baseline)
     except OSError as err:
         raise ConfigError(
             f"no baseline {path}: {err.strerror}; make one with mothtrap show --save-baseline"
