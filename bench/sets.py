@@ -9,7 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TensorSet:
-    """`count` float32 tensors of `low` to `high` bytes at every step."""
+    """`count` float32 tensors of `low` to `high` bytes at every step.
+
+    `statistics`: what is stored is a row of numbers about each; `low` is what it has in float32.
+    """
 
     count: int
     low: int
@@ -24,6 +27,11 @@ class TensorSet:
         draw = np.random.default_rng(0)
         sizes = np.linspace(self.low, self.high, self.count).astype(int) // 4
         return [draw.standard_normal(size, np.float32) for size in sizes]
+
+    def rows(self, steps: int) -> list[np.ndarray]:
+        """The statistics of some steps, as they are handed over: float64, shape (count, 13)."""
+        first = np.stack(self.tensors()).astype(np.float64)
+        return [first + step for step in range(steps)]
 
     def steps_of(self, writer: str) -> int:
         """How many steps a writer makes."""

@@ -6,6 +6,9 @@ itself; the plain side of it is one copy of the same bytes into memory in use. `
 long, on the average, it then stands until the writer has taken a step before (`on_full =
 "block"`): a training computes meanwhile. `queue_mb` is the memory for copies, as configured.
 
+Of statistics `the same bytes` are those of the rows that are handed over, float64. All rows are
+made before the clock starts; those of successive steps lie in different memory, on both sides.
+
 Run: python bench/store.py [--rounds N] [--set NAME] [--folder DIR] [--smdebug PYTHON]
 `--smdebug` is an interpreter in whose environment `bench/peers/smdebug.txt` is installed.
 """
@@ -48,28 +51,37 @@ def queue_mb_of(name: str) -> int:
     return max(int(Config().queue_mb), math.ceil(ROOM * step_bytes / 2**20))
 
 
+def in_flight(name: str) -> int:
+    """Return how many steps wait at most: as wake the writer, so that it sets the pace.
+
+    A quarter of `queue_mb` of tensors kept whole does, and half of it of statistics.
+    """
+    chosen, limit_bytes = SETS[name], queue_mb_of(name) << 20
+    if chosen.statistics:
+        return min(limit_bytes // 2 // chosen.rows(1)[0].nbytes + 1, chosen.steps)
+    return limit_bytes // 4 // sum(tensor.nbytes for tensor in chosen.tensors()) + 1
+
+
 def write_plain(name: str, folder: Path) -> Times:
-    """One `write` per tensor into a file; blocked: a copy of all of them."""
+    """One `write` per tensor, or of all statistics, into a file; blocked: a copy of them."""
     chosen = SETS[name]
-    tensors = chosen.tensors()
-    joined = b"".join(tensor.tobytes() for tensor in tensors)
-    room = bytearray(len(joined))
+    steps = [chosen.tensors()]
+    if chosen.statistics:
+        steps = [[rows] for rows in chosen.rows(in_flight(name))]
+    room = bytearray(sum(array.nbytes for array in steps[0]))
     blocked = []
     with (folder / "plain").open("wb", buffering=0) as file:
         cpu, wall = time.process_time(), time.perf_counter()
-        for _ in range(chosen.steps):
-            if chosen.statistics:
-                file.write(joined)
-            else:
-                for tensor in tensors:
-                    file.write(tensor.data)
+        for step in range(chosen.steps):
+            for array in steps[step % len(steps)]:
+                file.write(array.data)
         spent = _per_step(cpu, wall, chosen.steps)
-    for _ in range(chosen.steps):
+    for step in range(chosen.steps):
         began = time.perf_counter()
         at = 0
-        for tensor in tensors:
-            room[at : at + tensor.nbytes] = tensor.data
-            at += tensor.nbytes
+        for array in steps[step % len(steps)]:
+            room[at : at + array.nbytes] = array.data.cast("B")
+            at += array.nbytes
         blocked.append(time.perf_counter() - began)
     return {**spent, "blocked_s": statistics.median(blocked)}
 
@@ -98,10 +110,8 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     _, worker = claim_worker(_new_attempt(folder), 0)
     log = WorkerLog(worker)
     failed: list[BaseException] = []
-    # As much in flight as wakes the writer: the disk, not the memory, sets the pace.
     limit_bytes = queue_mb_of(name) << 20
-    step_bytes = sum(tensor.nbytes for tensor in tensors)
-    waiting = threading.Semaphore(256 if chosen.statistics else limit_bytes // 4 // step_bytes + 1)
+    waiting = threading.Semaphore(in_flight(name))
 
     def consume(records: Any) -> None:
         log.append(records)
@@ -110,8 +120,8 @@ def write_mothtrap(name: str, folder: Path) -> Times:
 
     channel = Channel("writer", consume, failed.append, limit_bytes=limit_bytes, on_full="block")
     copies = RawCopies(arithmetic, Arenas(limit_bytes), wait_s=60.0)
-    ids = np.arange(len(tensors) if chosen.statistics else 0, dtype=np.uint32)
-    rows = np.zeros((len(ids), WIDTH))
+    rows = chosen.rows(in_flight(name)) if chosen.statistics else [np.empty((0, WIDTH))]
+    ids = np.arange(len(rows[0]), dtype=np.uint32)
     blocked, waited, held = [], [], True
     cpu, wall = time.process_time(), time.perf_counter()
     for step in range(chosen.steps):
@@ -127,7 +137,7 @@ def write_mothtrap(name: str, folder: Path) -> Times:
             wall_s=0.0,
             defined=tuple(infos) if step == 0 else (),
             tensor_T=ids,
-            summary_TF=rows + step,
+            summary_TF=rows[step % len(rows)],
             raw=tuple(copies.take()),
         )
         channel.put(record)

@@ -42,3 +42,12 @@ def test_memory_that_has_no_room_for_two_steps_is_made_larger(
     wide = TensorSet(count=2, low=16 << 20, high=16 << 20, steps=1)
     monkeypatch.setattr(bench, "SETS", {**SMALL, "wide": wide})
     assert [bench.queue_mb_of(name) for name in ("small", "wide")] == [64, 71]
+
+
+def test_as_many_steps_of_statistics_wait_as_wake_the_writer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    long = TensorSet(count=1000, low=52, high=52, steps=2000, statistics=True)
+    monkeypatch.setattr(bench, "SETS", {"long": long})
+    waiting = bench.in_flight("long")
+    assert waiting * 1000 * 13 * 8 > 32 << 20 >= (waiting - 1) * 1000 * 13 * 8

@@ -20,6 +20,24 @@ def test_what_is_not_finite_is_told_truthfully() -> None:
     assert json.loads(text) == {"a": "NaN", "b": ["Infinity", "-Infinity"], "c": {"d": 1.5}}
 
 
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text('nul"{é'),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text("nul"), inner),
+    )
+)
+def test_all_but_numbers_that_are_not_finite_is_plain_json(value: object) -> None:
+    def said(part: object) -> object:
+        if isinstance(part, dict):
+            return {name: said(item) for name, item in part.items()}
+        if isinstance(part, list):
+            return [said(item) for item in part]
+        finite = not isinstance(part, float) or math.isfinite(part)
+        return part if finite else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(part)]
+
+    assert json.loads(jsonable.encode(value)) == said(value)
+
+
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_a_scalar_comes_back_bit_for_bit(value: float) -> None:
     back = jsonable.decode(jsonable.encode(Scalar("loss", "x", value)), Scalar)

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from tests.reader import older
 from tests.reader.runs import DEAD_PID, closing, info, started, write_worker
 from tests.store.records import plain, record
 
@@ -234,6 +236,26 @@ def test_damage_is_told_and_costs_its_part_alone(tmp_path: Path) -> None:
     told = "\n".join(run.damage)
     for part in ("run.json cannot be read", "1/w0/events-0", "1/w0/stats-0", "1 steps lack"):
         assert part in told
+
+
+def test_a_run_of_an_earlier_version_says_the_same(tmp_path: Path) -> None:
+    stats = older.FOLDER / "1" / "w0" / "stats-00000000.arrow"
+    assert "mode_step" in pa.ipc.open_file(stats).schema.names  # else it is none of an earlier one
+    log = write_worker(create(tmp_path, pid=DEAD_PID), seal=False)
+    for records in older.items():
+        log.append(records)
+    log.close()
+    now, before = open_run("digits", tmp_path), open_run(older.FOLDER)
+    assert [plain(r) for r in before.records()] == [
+        plain(r) for batch in older.items() for r in batch
+    ]
+    assert [plain(r) for r in before.records()] == [plain(r) for r in now.records()]
+    for name in ("stats", "scalars", "steps", "tensors"):
+        assert before.table(name).equals(now.table(name))
+    history = [run.tensor("gradient:layer1").history("l2") for run in (before, now)]
+    assert history[0].values_S.tobytes() == history[1].values_S.tobytes()
+    assert history[0].steps_S.tolist() == history[1].steps_S.tolist() == [0, 1, 2, 3]
+    assert before.damage == now.damage
 
 
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -79,6 +80,22 @@ def test_a_log_opened_again_in_the_same_folder_continues(tmp_path: Path) -> None
     write(tmp_path, [record(0)], seal=False)
     write(tmp_path, [record(1)])
     assert [r.key.step for r in read_records(tmp_path)] == [0, 1]
+
+
+def test_a_row_of_statistics_repeats_nothing_of_its_record(tmp_path: Path) -> None:
+    write(tmp_path, [record(0), record(1)])
+    rows = pa.ipc.open_file(tmp_path / "stats-00000000.arrow").read_all()
+    assert rows.schema.names == ["record", "tensor", "summary"]
+    assert rows.column("record").to_pylist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_statistics_at_once_are_joined_in_batches_that_fit_into_the_caches(tmp_path: Path) -> None:
+    items = [record(step, tensors=9000, defined=()) for step in range(8)]  # of 0.94 MB each
+    write(tmp_path, items[:7], items[7:])
+    with pa.ipc.open_file(tmp_path / "stats-00000000.arrow") as file:
+        rows = [file.get_batch(i).num_rows for i in range(file.num_record_batches)]
+    assert rows == [27_000, 27_000, 9000, 9000]
+    assert [plain(r) for r in read_records(tmp_path)] == [plain(r) for r in items]
 
 
 def test_names_that_unicode_cannot_hold_are_escaped(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ def _truthful(value: object) -> object:
 
 def encode(value: object) -> bytes:
     """Encode a value (structs included) as JSON."""
-    return msgspec.json.encode(_truthful(msgspec.to_builtins(value)))
+    text = msgspec.json.encode(value)
+    # It says null for what is not finite; where it does not say so, there is no such number.
+    return msgspec.json.encode(_truthful(msgspec.to_builtins(value))) if b"null" in text else text
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:

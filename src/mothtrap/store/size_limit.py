@@ -16,8 +16,8 @@ from mothtrap.store.retention import measure
 RAW_SHARE = 0.9
 """Of the limit, up to which tensors are kept whole; the rest is left to statistics.
 Chosen by hand."""
-_KEY_BYTES = 48
-"""Of a row of statistics, beside its numbers: step, mode, tensor ..., rounded up."""
+_KEY_BYTES = 12
+"""Of a row of statistics, beside its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 

@@ -2,7 +2,7 @@
 
 Three kinds of segments share a running `record` number per step record:
 
-    stats    record, step, mode, mode_step, tensor, summary (a list of F float64)
+    stats    record, tensor, summary (a list of F float64)
     scalars  record, step, mode, mode_step, name, of, value
     events   record, step, mode, mode_step, type, json
 
@@ -57,8 +57,15 @@ EVENTS = _schema(type=pa.string(), json=pa.string())
 
 @functools.cache
 def _stats_schema(width: int) -> pa.Schema:
-    return _schema(tensor=pa.uint32(), summary=pa.list_(pa.float64(), width))
+    # As lean as can be: these rows are nearly all that a run writes and that a reader reads.
+    kinds = {"tensor": pa.uint32(), "summary": pa.list_(pa.float64(), width)}
+    fields = (pa.field(name, kind, nullable=False) for name, kind in kinds.items())
+    return pa.schema([_KEY_FIELDS[0], *fields])
 
+
+_BATCH_BYTES = 2 << 20
+"""Statistics that are joined in one batch, about. Chosen by hand: what fits into the caches is
+still there when it is summed and written."""
 
 # Bounds for what a reader believes; chosen by hand, far above what any training has.
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -119,6 +126,7 @@ class WorkerLog:
         self._raw = RawLog(folder, roll_bytes=roll_bytes, durability=durability)
         if durability == "power":
             sync_folder(folder.parent)
+        self._room = _Room()
         # Above all records of an earlier log in the same folder: each log begins new segments.
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
@@ -152,7 +160,7 @@ class WorkerLog:
         self._next_record += len(numbered)
         for number, record in numbered:
             self._raw.append(number, record.key, record.raw)
-        for batch in _stats_batches(numbered):
+        for batch in _stats_batches(numbered, self._room):
             self._stats.append(batch)
         if any(record.scalars for _, record in numbered):
             self._scalars.append(_scalars_batch(numbered))
@@ -183,15 +191,19 @@ Rows = npt.NDArray[Any]
 _Numbered = Sequence[tuple[int, StepRecord]]
 
 
+def _record_column(numbered: _Numbered, rows: Sequence[int]) -> pa.Array:
+    """The first column; `rows` is the number of rows of each record."""
+    return columns.numbers(np.repeat(np.array([n for n, _ in numbered], np.int64), rows))
+
+
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
-    """The first columns; `rows` is the number of rows of each record."""
+    """The columns that say when, of segments that have them."""
     keys = [record.key for _, record in numbered]
     modes = {key.mode.value for key in keys}
-    numbers = np.array([number for number, _ in numbered], np.int64)
     steps = np.array([key.step for key in keys], np.int64)
     mode_steps = np.array([key.mode_step for key in keys], np.int64)
     return [
-        columns.numbers(np.repeat(numbers, rows)),
+        _record_column(numbered, rows),
         columns.numbers(np.repeat(steps, rows)),
         columns.texts([key.mode.value for key, n in zip(keys, rows, strict=True) for _ in range(n)])
         if len(modes) > 1
@@ -200,34 +212,49 @@ def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
     ]
 
 
-def _stats_batches(numbered: _Numbered) -> Iterator[pa.RecordBatch]:
-    """One batch per run of records whose summaries have the same width: mostly one."""
+class _Room:
+    """Memory in which the parts of a batch are joined: new memory costs more than the joining."""
+
+    def __init__(self) -> None:
+        self._numbers = np.empty(0)
+
+    def joined(self, parts: Sequence[Rows]) -> npt.NDArray[np.float64]:
+        """Return the rows of all parts, shape (N, F); good until the next call."""
+        if len(parts) == 1:
+            return np.ascontiguousarray(parts[0], np.float64)
+        rows, width = sum(map(len, parts)), parts[0].shape[1]
+        if rows * width > len(self._numbers):
+            self._numbers = np.empty(rows * width)
+        joined_NF = self._numbers[: rows * width].reshape(rows, width)
+        return np.concatenate(parts, out=joined_NF)
+
+
+def _stats_batches(numbered: _Numbered, room: _Room) -> Iterator[pa.RecordBatch]:
+    """Some records in each batch, of summaries of one width; good until the next one."""
     group: list[tuple[int, StepRecord]] = []
+    size = 0
     for number, record in numbered:
         if not len(record.tensor_T):
             continue
-        if group and group[-1][1].summary_TF.shape[1] != record.summary_TF.shape[1]:
-            yield _stats_batch(group)
-            group = []
+        width = record.summary_TF.shape[1]
+        if group and (group[-1][1].summary_TF.shape[1] != width or size >= _BATCH_BYTES):
+            yield _stats_batch(group, room)
+            group, size = [], 0
         group.append((number, record))
+        size += record.summary_TF.nbytes
     if group:
-        yield _stats_batch(group)
+        yield _stats_batch(group, room)
 
 
-def _stats_batch(numbered: _Numbered) -> pa.RecordBatch:
-    width = numbered[0][1].summary_TF.shape[1]
-    tensors = _joined([record.tensor_T for _, record in numbered]).astype(np.uint32, copy=False)
-    summary_TF = _joined([record.summary_TF for _, record in numbered])
+def _stats_batch(numbered: _Numbered, room: _Room) -> pa.RecordBatch:
+    tensors = np.concatenate([record.tensor_T for _, record in numbered])
+    summary_NF = room.joined([record.summary_TF for _, record in numbered])
     batch = [
-        *_key_columns(numbered, [len(record.tensor_T) for _, record in numbered]),
-        columns.numbers(tensors),
-        columns.vectors(np.ascontiguousarray(summary_TF, np.float64)),
+        _record_column(numbered, [len(record.tensor_T) for _, record in numbered]),
+        columns.numbers(tensors.astype(np.uint32, copy=False)),
+        columns.vectors(summary_NF),
     ]
-    return pa.record_batch(batch, schema=_stats_schema(width))
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    return pa.record_batch(batch, schema=_stats_schema(summary_NF.shape[1]))
 
 
 def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
