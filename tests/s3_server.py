@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
 
 from mothtrap.store import objects
 
 _NUMBERS = itertools.count()
+_BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
 class S3Server:
-    """Keeps its objects while it is stopped, and its port."""
+    """Keeps its objects while it is stopped, and its port.
+
+    Attributes:
+        log: what was asked, e.g. `PUT /bucket/key?partNumber=1`, in order.
+    """
 
     def __init__(self) -> None:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         self.port = 0
+        self.log: list[str] = []
+        self._refused = 0
+        self._lock = threading.Lock()
+        self._app = DomainDispatcherApplication(create_backend_app)
         self.start()
 
     @property
@@ -31,13 +47,38 @@ class S3Server:
 
     def start(self) -> None:
         """Listen, on the port of before."""
-        self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=self.port, verbose=False)
-        self._server.start()
-        self.port = self._server.get_host_and_port()[1]
+        self._server = make_server(
+            "127.0.0.1", self.port, self._answer, threaded=True, request_handler=MotoRequestHandler
+        )
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         """Refuse connections."""
-        self._server.stop()
+        self._server.shutdown()
+        self._thread.join()
+
+    @contextmanager
+    def busy(self, requests: int) -> Iterator[None]:
+        """Tell so many requests to come again later; they are used up at the end."""
+        self._refused = requests
+        yield
+        assert self._refused == 0
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        query = environ["QUERY_STRING"]
+        with self._lock:
+            path = environ["PATH_INFO"] + (f"?{query}" if query else "")
+            self.log.append(f"{environ['REQUEST_METHOD']} {path}")
+            refuse = self._refused > 0
+            self._refused -= refuse
+        if not refuse:
+            answer: Iterable[bytes] = self._app(environ, start_response)
+            return answer
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        start_response("503 Slow Down", [("Content-Type", "application/xml")])
+        return [_BUSY]
 
     def make_bucket(self) -> str:
         """Make a bucket that nobody else has; return its name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -257,3 +258,37 @@ def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[
     done = open_run(f"{s3_url}/seen")
     steps = [key.step for key in done.tensor("gradient:0.weight").raw_keys()]
     assert steps == list(range(first, len(job.losses)))
+
+
+LARGE = """
+import hashlib, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2400, 2400)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(2):
+    print(hashlib.sha256(model.weight.detach().numpy().tobytes()).hexdigest())
+    optimizer.zero_grad(); model(torch.randn(2, 2400)).square().mean().backward(); optimizer.step()
+"""
+
+
+def test_a_large_tensor_goes_in_parts_and_comes_back(
+    s3_url: str, s3_server: S3Server, tmp_path: Path
+) -> None:
+    """A weight of 23 MB, in parts of the size that is used in earnest."""
+    (tmp_path / "large.py").write_text(LARGE)
+    collections = '{"w": {"tensors": ["weight:weight"], "raw": true}}'
+    env = here() | {"MOTHTRAP_COLLECTIONS": collections, "MOTHTRAP_QUEUE_MB": "256"}
+    s3_server.log.clear()
+    words = ["--runs-dir", s3_url, "--name", "large", "large.py"]
+    outcome = run([*MOTHTRAP, "run", *words], cwd=tmp_path, env=env)
+    assert outcome.returncode == 0, outcome.stderr
+    sent = [line.partition("?")[2] for line in s3_server.log if "/raw-00000000.arrow?" in line]
+    asked = [query for query in sent if query.startswith(("uploads", "partNumber", "uploadId"))]
+    assert asked[0].startswith("uploads")
+    assert {query.partition("&")[0] for query in asked[1:-1]} >= {"partNumber=1", "partNumber=2"}
+    assert asked[-1].startswith("uploadId")
+    found = open_run(f"{s3_url}/large")
+    weight = found.tensor("weight:weight")
+    read = [hashlib.sha256(weight.at(step).tobytes()).hexdigest() for step in range(2)]
+    assert read == outcome.stdout.split()
+    assert found.damage == ()

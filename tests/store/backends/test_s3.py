@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mothtrap.core.errors import (
     StoreRefusedError,
 )
 from mothtrap.store.backends import s3
-from mothtrap.store.objects import open_store
+from mothtrap.store.objects import Store, open_store
 
 
 def client_of(store: Any) -> Any:
@@ -26,9 +27,16 @@ def client_of(store: Any) -> Any:
     return store._client
 
 
+def parts_of(server: S3Server, key: str) -> list[str]:
+    """The numbers of the parts in which the server was sent an object."""
+    asked = re.compile(rf"PUT \S*/{key}\?partNumber=(\d+)&")
+    return sorted(found[1] for line in server.log if (found := asked.match(line)))
+
+
 def test_a_large_object_goes_in_parts_and_is_written_once(
-    s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3_url: str, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    s3_server.log.clear()
     monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)  # the least that the protocol allows
     data = os.urandom((11 << 20) + 3)
     (tmp_path / "raw").write_bytes(data)
@@ -38,7 +46,56 @@ def test_a_large_object_goes_in_parts_and_is_written_once(
     assert store.get("raw", (5 << 20) - 2, 5) == data[(5 << 20) - 2 :][:5]
     with pytest.raises(ObjectExistsError):
         store.put_if_absent("raw", b"x" * (6 << 20))
-    assert client_of(store).head("raw")["e_tag"].rstrip('"').endswith("-3")  # of three parts
+    assert parts_of(s3_server, "raw") == ["1", "2", "3"]
+    assert client_of(store).head("raw")["e_tag"].rstrip('"').endswith("-3")
+
+
+def test_what_is_not_large_goes_in_one(s3_url: str, s3_server: S3Server) -> None:
+    s3_server.log.clear()
+    open_store(s3_url).put_if_absent("raw", bytes(s3.PART_BYTES))
+    assert parts_of(s3_server, "raw") == []
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store, _: store.put_if_absent("new", b"1"),
+        lambda store, _: store.put_if_absent("new", bytes(6 << 20)),
+        lambda store, _: store.get("old"),
+        lambda store, _: store.get("old", 1, 2),
+        lambda store, folder: store.fetch("old", folder / "copy"),
+        lambda store, _: list(store.list("")),
+        lambda store, _: store.children(""),
+        lambda store, _: store.delete("old"),
+    ],
+    ids=["put", "put parts", "get", "get a range", "fetch", "list", "children", "delete"],
+)
+def test_a_store_that_says_it_is_busy_is_asked_again(
+    ask: Callable[[Store, Path], object],
+    times: int,
+    s3_url: str,
+    s3_server: S3Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)
+    store = open_store(s3_url)
+    store.put_if_absent("old", b"1234")
+    with s3_server.busy(times):
+        ask(store, tmp_path)
+
+
+def test_a_store_that_stays_busy_is_an_error_that_may_pass(
+    s3_url: str, s3_server: S3Server
+) -> None:
+    store = open_store(s3_url)
+    with (
+        s3_server.busy(3),
+        pytest.raises(StoreError, match=r"SlowDown: Please reduce") as caught,
+    ):
+        store.get("x")
+    assert not isinstance(caught.value, StoreRefusedError)
 
 
 def test_parts_that_never_became_an_object_are_seen_by_nobody(s3_url: str) -> None:
