@@ -10,7 +10,7 @@ from tests.reader.runs import DEAD_PID, closing, info, write_worker
 from tests.store.records import record
 from tests.store.test_finding_log import finding
 
-from mothtrap.core.errors import StoreRefusedError
+from mothtrap.core.errors import RunNotFoundError, StoreRefusedError
 from mothtrap.core.records import Scalar
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout, mirror, places
@@ -67,6 +67,25 @@ def test_the_url_of_a_run_is_taken_apart_as_it_was_put_together(url: str) -> Non
     for place in (url, "s3://bucket/runs"):
         for name in ALIKE:
             assert split(join(place, name)) == (place, name)
+
+
+def test_a_run_that_is_removed_while_runs_are_listed_is_not_in_the_list(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, "x", 1.0)
+    gone = join(url, "gone")
+    monkeypatch.setattr(places, "list_remote", lambda place: [gone, join(place, "x")])
+    assert [path.name for path in places.list_runs(url)] == ["x"]
+    with pytest.raises(RunNotFoundError, match="no run found at"):
+        open_run(gone)
+
+
+def test_a_mirror_that_says_nothing_sensible_of_itself_is_one_all_the_same(
+    tmp_path: Path, url: str
+) -> None:
+    stored(tmp_path, "x", 1.0)
+    (open_run(join(url, "x")).path / "remote.json").write_text("{")
+    assert loss(open_run(join(url, "x"))) == [1.0]
 
 
 def test_objects_lie_where_their_url_says(tmp_path: Path, url: str) -> None:

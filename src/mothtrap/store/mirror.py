@@ -16,6 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from mothtrap.core.errors import (
+    DamagedDataError,
     ObjectNotFoundError,
     RunNotFoundError,
     StoreError,
@@ -69,7 +70,7 @@ class Mirror:
         self._url = url
         self._use = Use(folder)
         remote = Remote(url=url, role="mirror", whole=whole)
-        if read_remote(folder) != remote:
+        if _known(folder) != remote:
             write_remote(folder, remote)
         self._store: Store = open_store(url)
         self._kinds = FETCHED if whole else FOR_A_LIST
@@ -233,10 +234,18 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
             f"`mothtrap ls {runs}` lists the runs"
         ) from err
     folder = mirror_folder(plain, description)
-    known = read_remote(folder)
+    known = _known(folder)
     mirror = Mirror(plain, folder, whole=whole or (known is not None and known.whole))
     mirror.sync()
     return mirror
+
+
+def _known(folder: Path) -> Remote | None:
+    """What a mirror's folder says of itself; None where that is damaged: it is said anew."""
+    try:
+        return read_remote(folder)
+    except DamagedDataError:
+        return None
 
 
 def mirror_of(run: Path) -> Mirror | None:

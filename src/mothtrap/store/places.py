@@ -52,15 +52,26 @@ def list_runs(runs_dir: str | Path) -> list[Path]:
     """
     if not isinstance(runs_dir, str) or not is_url(runs_dir):
         return layout.list_runs(Path(runs_dir))
-    mirrors = _mirrors(list_remote(runs_dir), whole=False)
+    mirrors = _mirrors(list_remote(runs_dir), whole=False, all_of=False)
     return sorted(mirrors, key=layout.started, reverse=True)
 
 
-def _mirrors(urls: Sequence[str], *, whole: bool = True) -> list[Path]:
-    """Fetch runs; where anything came, the mirrors used least recently make room."""
+def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) -> list[Path]:
+    """Fetch runs; where anything came, the mirrors used least recently make room.
+
+    Args:
+        urls: of runs.
+        whole: whether to fetch the statistics of tensors, too.
+        all_of: whether one that is not there is an error; else it was removed meanwhile.
+    """
     folders, grew = [], False
     for url in urls:
-        mirror = open_mirror(url, whole=whole)
+        try:
+            mirror = open_mirror(url, whole=whole)
+        except RunNotFoundError:
+            if all_of:
+                raise
+            continue
         folders.append(mirror.folder)
         grew = grew or mirror.grew
     if grew:

@@ -136,8 +136,12 @@ def test_a_store_that_is_down_may_come_back(s3_url: str, s3_server: S3Server) ->
     store = open_store(s3_url)
     s3_server.stop()
     try:
-        with pytest.raises(StoreError, match="cannot write x to s3://") as caught:
+        with pytest.raises(
+            StoreError, match=r"cannot write x to s3://.*: it does not answer"
+        ) as caught:
             store.put_if_absent("x", b"1")
+        with pytest.raises(StoreError, match=r"cannot list s3://.*: it does not answer"):
+            store.children("")
     finally:
         s3_server.start()
     assert not isinstance(caught.value, StoreRefusedError)

@@ -83,8 +83,8 @@ class S3Store:
     """A `Store` in a bucket; see `store.objects`.
 
     Objects above `PART_BYTES` are written in parts. What an interrupted writing leaves
-    of them is no object and is seen by nobody. The protocol's condition "only if absent"
-    is for objects in one part: before larger ones it is asked whether the key is taken.
+    of them is no object and is seen by nobody. The client's condition "only if absent" is for
+    objects in one part: before larger ones it is asked whether the key is taken.
     """
 
     def __init__(self, url: str, client: Any) -> None:
@@ -136,16 +136,15 @@ class S3Store:
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects by key; a page of keys is asked for when it is needed."""
-        pages = self._asked(
-            f"list {folder} of", lambda: self._client.list(folder or None, offset=after or None)
-        )
-        while page := self._asked(f"list {folder} of", lambda: next(pages, None)):
+        what = _listing(folder)
+        pages = self._asked(what, lambda: self._client.list(folder or None, offset=after or None))
+        while page := self._asked(what, lambda: next(pages, None)):
             yield from map(_info, page)
 
     def children(self, folder: str) -> Children:
         """Return the folders and objects of a folder."""
         found = self._asked(
-            f"list {folder} of", lambda: self._client.list_with_delimiter(folder or None)
+            _listing(folder), lambda: self._client.list_with_delimiter(folder or None)
         )
         return Children(
             folders=tuple(sorted(prefix.rpartition("/")[2] for prefix in found["common_prefixes"])),
@@ -168,6 +167,10 @@ class S3Store:
             return ask()
         except Exception as err:  # obstore has no common base: built-in errors are among them
             raise _in_words(err, f"cannot {what} {self._url}") from err
+
+
+def _listing(folder: str) -> str:
+    return f"list {folder} of" if folder else "list"
 
 
 def _info(found: Any) -> ObjectInfo:
@@ -199,4 +202,8 @@ def _in_words(err: Exception, what: str) -> StoreError:
         return StoreRefusedError(f"{what}: the bucket is in another region; set AWS_REGION")
     if isinstance(err, FileNotFoundError | exceptions.NotFoundError):
         return ObjectNotFoundError(f"{what}: there is no such object")
+    if "error sending request" in said:
+        said = (
+            f"it does not answer ({said}); look at the network, and AWS_ENDPOINT_URL if it is set"
+        )
     return StoreError(f"{what}: {said}")
