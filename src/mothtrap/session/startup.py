@@ -40,7 +40,12 @@ def attach(framework: str) -> None:
     if config.workers == "rank0" and adapter.ranks()[0]:
         return
     worker = Worker(
-        lambda: open_attempt(opened, own), config, adapter, say_on_stderr, launched=True
+        lambda: open_attempt(opened, own),
+        config,
+        adapter,
+        say_on_stderr,
+        launched=True,
+        is_compared=lambda: True,
     )
     handle = adapter.attach_process(worker.recorder, config)
     if int(own.name) > layout.FIRST_ATTEMPT:

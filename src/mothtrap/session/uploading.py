@@ -151,7 +151,7 @@ class Uploader:
         self._claimed = False
         self._ended = threading.Event()
         self._trouble: Exception | None = None
-        self._done = False
+        self._done = self._left = False
         self._alive_s = self._looked_s = float("-inf")
         self._sent_s = time.monotonic()
         self._hold = hold(run)
@@ -240,6 +240,12 @@ class Uploader:
             self._say(_kept(self._outbox.left(), self.run, self.url, self._trouble))
         return self._done
 
+    def leave(self) -> None:
+        """Leave the rest on this machine: others still write to the run."""
+        self._left = True
+        self.let_go()
+        self._say(_kept(self._outbox.left(), self.run, self.url, StoreError("it is still written")))
+
     def let_go(self) -> None:
         """Let others send the run."""
         os.close(self._hold)
@@ -264,6 +270,8 @@ class Uploader:
         pause_s = self._every_s
         while True:
             final = self._ended.wait(pause_s)
+            if self._left:
+                return
             try:
                 self.step(final=final)
                 pause_s = self._every_s

@@ -17,7 +17,7 @@ from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
 from mothtrap.session import launch, startup, uploading
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
 
 
@@ -107,7 +107,8 @@ def watch(
     """Watch a model and its optimizer; touches only the objects given.
 
     Inside a script started by `mothtrap run`, which watches everything, this only gives
-    `step` and `log` their meaning.
+    `step` and `log` their meaning. Where each process of a `torch.distributed` job watches its
+    own model, all of them write to one run.
 
     Args:
         model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`.
@@ -140,26 +141,26 @@ def watch(
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
-    run_name = name or launch.default_name(command if sys.argv[0] else ["session"])
     uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
 
-    def make_run() -> Path:
-        numbered = name is None
-        attempt = launch.create(run_name, command, config, numbered=numbered)
-        uploader = uploading.begin(
-            attempt.parent, config, say_on_stderr, numbered=numbered, ask=False
-        )
-        if uploader is not None:
-            worker.afterwards(uploader.finish)
-        return attempt
-
+    run = WatchedRun(
+        name,
+        launch.default_name(command if sys.argv[0] else ["session"]),
+        command,
+        config,
+        adapter.job_store,
+        lambda: adapter.ranks()[0],
+        say_on_stderr,
+    )
     worker = Worker(
-        make_run,
+        run.open,
         config,
         adapter,
         say_on_stderr,
-        last_word=say_verdict,
+        last_word=run.last_word,
+        is_compared=lambda: run.is_shared,
     )
+    worker.afterwards(run.close)
     if optimizer is None:
         optimizer = ()
     several = isinstance(optimizer, list | tuple)

@@ -68,7 +68,9 @@ class Worker:
         adapter: the framework's adapter.
         say: prints one line for the user.
         last_word: called with the run's folder when everything is closed.
-        launched: a launcher of mothtrap watches all workers of the job, and compares them.
+        launched: a launcher of mothtrap has started this process.
+        is_compared: whether somebody compares this worker with others; asked once its
+            attempt is there.
     """
 
     def __init__(
@@ -79,8 +81,9 @@ class Worker:
         say: Callable[[str], None],
         last_word: Callable[[Path, Config], None] | None = None,
         launched: bool = False,
+        is_compared: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._last_word, self._launched = last_word, launched
+        self._last_word, self._launched, self._is_compared = last_word, launched, is_compared
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
         self._rules = () if config.capture == "off" else load_rules(config)
@@ -239,7 +242,6 @@ class Worker:
         if self._config.workers == "rank0" and self._rank:
             self.leave()
             return
-        self._supervised = self._launched and world_size > 1 and self._config.workers == "all"
         attempt, changes = None, self.recorder.changes
         ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
         if self._config.capture != "off":
@@ -250,6 +252,8 @@ class Worker:
             self._requests = self._contained(
                 "requests", lambda: RequestWatch(attempt, ask, changes.refuse)
             )
+        all_workers = world_size > 1 and self._config.workers == "all"
+        self._supervised = all_workers and self._is_compared()
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.observe(

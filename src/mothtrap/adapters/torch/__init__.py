@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.job_store import job_store as job_store
 from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart

@@ -1,0 +1,177 @@
+"""The run of a watched model: of one process, or of all processes of a job that each watch theirs.
+
+The first rank makes the run and leaves word of it in the job's own store; the others look
+for that word at their first step, and write to folders of their own in the same run. The
+first one also does what a launcher does: it compares the workers, and has the last word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.reader.attempts import AttemptView
+from mothtrap.session import launch, uploading
+from mothtrap.session.supervision import Supervision
+from mothtrap.session.verdict import say_verdict
+from mothtrap.store import layout
+
+WORD_S = 5.0
+"""How long a process waits for word of the first one; chosen by hand: in a job that averages
+gradients all make their first step together."""
+LOOK_EVERY_S = 0.01
+OTHERS_S = 5.0
+"""How long the first process waits at its end for the others to close their records; chosen
+by hand: they end together."""
+
+
+class JobStore(Protocol):
+    """What the processes of a job can leave for one another; no method waits for another."""
+
+    def count(self, what: str) -> int:
+        """Return how often this process has counted something before; counts it."""
+
+    def leave(self, key: str, text: str) -> None:
+        """Leave a text for all processes."""
+
+    def find(self, key: str) -> str | None:
+        """Return what was left; None while nothing was."""
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first process says of the run that it has made; `attempt` is a folder."""
+
+    name: str
+    attempt: str
+    created_s: float
+
+
+class WatchedRun:
+    """Makes the run at the first step, or takes part in that of the first process.
+
+    Args:
+        name: that the user gave; None = `default_name`, made unique where it is taken.
+        default_name: of the run.
+        command: of this process.
+        config: settings.
+        job_store: asked at the first step; None in a job of one process.
+        rank: of this process, asked at the first step.
+        say: prints one line for the user.
+
+    Attributes:
+        is_shared: whether other processes may write to the run.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        default_name: str,
+        command: Sequence[str],
+        config: Config,
+        job_store: Callable[[], JobStore | None],
+        rank: Callable[[], int | None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._name, self._default_name, self._command = name, default_name, command
+        self._config, self._say = config, say
+        self._job_store, self._rank = job_store, rank
+        self._uploader: uploading.Uploader | None = None
+        self._supervision: Supervision | None = None
+        self._is_whole = True
+        self.is_shared = False
+
+    def open(self) -> Path:
+        """Return the folder of the attempt; called at the first step.
+
+        Raises:
+            RunExistsError: the name is taken.
+            OSError: nothing can be written.
+        """
+        store = self._job_store()
+        if store is None:
+            return self._make()
+        key = f"run/{store.count('run')}"
+        if self._rank():
+            found = self._find(store, key)
+            self.is_shared = found is not None
+            return found or self._make()
+        try:
+            attempt = self._make()
+        except Exception:
+            store.leave(key, "")
+            raise
+        self.is_shared = True
+        info = layout.read_info(attempt)
+        word = Word(
+            name=self._name or "",
+            attempt=str(attempt.absolute()),
+            created_s=info.created_s if info is not None else 0.0,
+        )
+        store.leave(key, msgspec.json.encode(word).decode())
+        if self._config.workers == "all":
+            self._supervision = Supervision(attempt, self._config)
+            self._supervision.__enter__()
+        return attempt
+
+    def last_word(self, run: Path, config: Config) -> None:
+        """Print the verdict, once the other processes have closed their records."""
+        if self.is_shared:
+            attempt = layout.attempt_folder(run, layout.attempts(run)[-1])
+            wait_s = uploading.GIVE_UP_S if self._uploader is not None else OTHERS_S
+            self._is_whole = _all_closed(attempt, wait_s)
+        if self._supervision is not None:
+            self._supervision.__exit__(None, None, None)
+        say_verdict(run, config)
+
+    def close(self) -> None:
+        """Send the rest, where the run belongs into an object store."""
+        if self._uploader is not None and self._is_whole:
+            self._uploader.finish()
+        elif self._uploader is not None:
+            self._uploader.leave()
+
+    def _make(self) -> Path:
+        numbered = self._name is None
+        name = self._name or self._default_name
+        attempt = launch.create(name, self._command, self._config, numbered=numbered)
+        self._uploader = uploading.begin(
+            attempt.parent, self._config, self._say, numbered=numbered, ask=False
+        )
+        return attempt
+
+    def _find(self, store: JobStore, key: str) -> Path | None:
+        """Return the attempt of the first process; None where it is none of this process's."""
+        until_s = time.monotonic() + WORD_S
+        while (text := store.find(key)) is None:
+            if time.monotonic() >= until_s:
+                return None
+            time.sleep(LOOK_EVERY_S)
+        if not text:
+            return None
+        word = msgspec.json.decode(text, type=Word)
+        attempt = Path(word.attempt)
+        try:
+            info = layout.read_info(attempt)
+        except (DamagedDataError, OSError):
+            return None
+        here = info is not None and info.created_s == word.created_s  # on a disk that both see
+        return attempt if here and self._name in (None, word.name) else None
+
+
+def _all_closed(attempt: Path, timeout_s: float) -> bool:
+    """Wait until nobody else writes to an attempt; whether that came in time."""
+    view = AttemptView(attempt)
+    until_s = time.monotonic() + timeout_s
+    while True:
+        view.refresh()
+        if not view.workers.keys() - view.gone:
+            return True
+        if time.monotonic() >= until_s:
+            return False
+        time.sleep(LOOK_EVERY_S)
