@@ -13,6 +13,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import Stream
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics import numpy as arithmetic
 from mothtrap.statistics.summary import COLUMN, WIDTH
 
 Values = list[float]
@@ -43,6 +44,11 @@ class Arithmetic:
 
     def norms(self, tensors: Sequence[Values]) -> npt.NDArray[np.float64]:
         return self._rows("norms", tensors)
+
+    def count_exponents_of(self, tensors: Sequence[Values]) -> npt.NDArray[np.int64]:
+        self.calls.append("count_exponents_of")
+        self._clock.now_s += self.cost_s
+        return arithmetic.count_exponents_of([np.array(values) for values in tensors])
 
     def describe(self, tensor: Values) -> tuple[str, tuple[int, ...], int]:
         return "float64", (len(tensor),), 8 * len(tensor)

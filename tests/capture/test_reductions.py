@@ -17,7 +17,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.observations import ToolError
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.statistics.distribution import histogram, quantiles
+from mothtrap.statistics.distribution import quantiles
 from mothtrap.statistics.dtypes import dtype_of
 
 VALUES = [[1.0, -2.0, 4.0], [8.0, 0.0]]
@@ -98,19 +98,17 @@ def test_of_copies_for_different_purposes_those_to_be_kept_are_kept() -> None:
 
 
 def test_distributions_become_tensors_of_their_own() -> None:
-    case = Case(statistics=("histogram", "quantiles"))
+    case = Case(statistics=("quantiles",))
     record = case.step()
     names = {info.name: number for number, info in record.defined}
     found = stored(record)
     assert set(found) == set(names.values()) - set(case.numbers)
     for name, values in zip("ab", VALUES, strict=True):
         array = np.array(values)
-        counts = found[names[f"histogram(gradient:{name})"]]
-        assert np.array_equal(counts, histogram(array))
         assert np.array_equal(found[names[f"quantiles(gradient:{name})"]], quantiles(array))
     infos = dict(record.defined)
-    info = infos[names["histogram(gradient:a)"]]
-    assert (info.kind, info.shape, info.dtype) == ("metric", (2, 64), "int64")
+    info = infos[names["quantiles(gradient:a)"]]
+    assert (info.kind, info.shape, info.dtype) == ("metric", (9,), "float64")
 
 
 def test_a_function_that_fails_is_told_of_once_and_switched_off() -> None:
@@ -186,7 +184,7 @@ def test_a_tensor_that_is_wanted_later_is_told_of_later() -> None:
     job = Job(())
     number = job.recorder.define(TensorInfo(kind="weight", name="w"))
     assert job.close(0).defined == ()
-    job.recorder.tensors.announce(number, ("histogram",))
-    assert [info.name for _, info in job.close(1).defined] == ["w", "histogram(weight:w)"]
-    job.recorder.tensors.announce(number, ("histogram",))
+    job.recorder.tensors.announce(number, ("exponents",))
+    assert [info.name for _, info in job.close(1).defined] == ["w", "exponents(weight:w)"]
+    job.recorder.tensors.announce(number, ("exponents",))
     assert job.close(2).defined == ()

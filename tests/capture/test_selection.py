@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mothtrap.capture.selection import (
@@ -151,11 +153,11 @@ def by_name(name: str, collection: Collection) -> dict[str, frozenset[str]]:
 
 def test_the_copies_of_a_collection_are_a_stream_of_their_own() -> None:
     collection = Collection(
-        raw=True, statistics=("l2", "histogram"), reductions={"n": len}, budget_mb=1.0
+        raw=True, statistics=("l2", "quantiles"), reductions={"n": len}, budget_mb=1.0
     )
     assert by_name("weights", collection) == {
         "collection weights": {"l2"},
-        "copies of collection weights": {RAW, "histogram", "weights.n"},
+        "copies of collection weights": {RAW, "quantiles", "weights.n"},
     }
     numbers, copies = of_collection("weights", collection)
     assert (numbers.copies, copies.copies) == (False, True)
@@ -165,6 +167,31 @@ def test_the_copies_of_a_collection_are_a_stream_of_their_own() -> None:
     assert by_name("weights", Collection(shape_only=True)) == {
         "collection weights": {"count", SHAPE}
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "steps"),
+    [
+        ({}, [0, 16, 32]),
+        ({"start": 3, "stop": 30}, [3, 19]),
+        ({"every": 1}, list(range(33))),
+        ({"steps": (5, 7)}, [5, 7]),
+        ({"logarithmic": True, "start": 1}, [*range(1, 11), 11, 21, 31]),
+    ],
+)
+def test_what_takes_a_look_of_its_own_is_rare_unless_it_is_said_when(
+    fields: dict[str, Any], steps: list[int]
+) -> None:
+    asked = Collection(
+        statistics=("l2", "exponents", "inactive"), modes=("train", "eval"), **fields
+    )
+    numbers, rare = of_collection("gradients", asked)
+    assert (numbers.name, numbers.statistics) == ("collection gradients", {"l2"})
+    assert rare.name == "exponents, inactive of collection gradients"
+    assert rare.statistics == {"exponents", "inactive", "zero", "nan"}
+    assert not rare.copies
+    for mode in (Mode.TRAIN, Mode.EVAL):
+        assert [step for step in range(33) if rare.is_due(mode, step)] == steps
 
 
 def test_a_collection_asks_for_its_own_kinds_alone() -> None:

@@ -44,7 +44,7 @@ def test_every_kind_has_a_built_in_collection_of_its_own() -> None:
 
 
 def test_every_statistic_can_be_asked_for() -> None:
-    assert set(get_args(Statistic)) == {*STATISTICS, "all", "histogram", "quantiles"}
+    assert set(get_args(Statistic)) == {*STATISTICS, "all", "exponents", "quantiles"}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports import Choice, export_run
 from mothtrap.exports._buckets import BUCKETS, buckets, power_buckets
 from mothtrap.reader.run import Run, open_run
-from mothtrap.statistics.distribution import histogram, quantiles
+from mothtrap.statistics.distribution import quantiles
+from mothtrap.statistics.exponents import count_exponents
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
@@ -164,7 +165,7 @@ def test_a_value_beyond_float32_is_left_out_and_said(tmp_path: Path) -> None:
 
 def test_captured_distributions_are_histograms_and_scalars(tmp_path: Path) -> None:
     values = np.array([-3.0, -1e-30, 0.0, 0.5, 0.6, 3.0, 1e30, np.nan])
-    found = {"histogram": histogram(values), "quantiles": quantiles(values)}
+    found = {"exponents": count_exponents(values), "quantiles": quantiles(values)}
     names = [f"{what}(gradient:head.weight)" for what in found]
     attempt = layout.create_run(tmp_path / "x", info("x", 1))
     log = WorkerLog(layout.claim_worker(attempt)[1])
@@ -182,7 +183,7 @@ def test_captured_distributions_are_histograms_and_scalars(tmp_path: Path) -> No
 
 def test_buckets_of_powers_ascend_and_hold_what_was_counted() -> None:
     values = np.array([-3.0, -1e-30, 0.5, 0.6, 3.0, 1e30])
-    found = power_buckets(histogram(values))
+    found = power_buckets(count_exponents(values))
     assert (np.diff(found[:, :2].reshape(-1)) >= 0).all()
     assert found[found[:, 2] > 0].tolist() == [
         [-4.0, -2.0, 1.0],

@@ -21,6 +21,7 @@ NAME = "blocks.0.attn.q.weight"
 TENSORS = (
     TensorInfo(kind="weight", name=NAME, module="blocks.0.attn.q", shape=(2, 2), dtype="float32"),
     TensorInfo(kind="gradient", name=NAME, module="blocks.0.attn.q", shape=(2, 2)),
+    TensorInfo(kind="metric", name=f"exponents(gradient:{NAME})", shape=(2, 64), dtype="int64"),
 )
 
 
@@ -31,7 +32,9 @@ def write_run(folder: Path) -> None:
     write_worker(
         attempt,
         record(0, tensors=2, defined=tuple(enumerate(TENSORS)), scalars=scalars),
-        *(record(step, tensors=2, scalars=scalars) for step in range(1, 99)),
+        *(record(step, tensors=2, scalars=scalars) for step in range(1, 96)),
+        record(96, tensors=2, scalars=scalars, raw=(raw((2, np.eye(2, 64, dtype=np.int64))),)),
+        *(record(step, tensors=2, scalars=scalars) for step in range(97, 99)),
         *(evaluation(99, forward, tensors=2) for forward in range(5)),
         record(99, tensors=2, scalars=scalars),
         record(100, tensors=2, scalars=scalars, raw=(values,)),

@@ -57,13 +57,13 @@ def test_tensors_are_chosen_by_name_module_kind_and_pattern(tmp_path: Path) -> N
 
 def test_names_may_hold_colons(tmp_path: Path) -> None:
     attempt = layout.create_run(tmp_path / "y", info())
-    named = ("histogram(gradient:head.weight)", "conv0/weight:0")
+    named = ("exponents(gradient:head.weight)", "conv0/weight:0")
     infos = [TensorInfo(kind="metric", name=name) for name in named]
     write_worker(attempt, record(0, defined=tuple(enumerate(infos)), tensors=0))
     run = open_run(tmp_path / "y")
     assert run.tensor(named[0]).name == named[0]
     assert names(run, named[0]) == ["metric:" + named[0]]
-    assert names(run, "histogram(*:head.*)") == ["metric:" + named[0]]
+    assert names(run, "exponents(*:head.*)") == ["metric:" + named[0]]
     assert names(run, "metrics:*weight:0") == ["metric:" + named[1]]
     assert names(run, named[1]) == ["metric:" + named[1]]
 

@@ -15,11 +15,12 @@ from torch import nn
 import mothtrap
 from mothtrap import Collection, Schedule
 from mothtrap.capture.plan import Plan
-from mothtrap.core.errors import ConfigError
+from mothtrap.core.errors import ConfigError, StepUnavailableError
 from mothtrap.core.observations import Blind, ToolError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
-from mothtrap.statistics.distribution import histogram, quantiles
+from mothtrap.statistics.distribution import quantiles
+from mothtrap.statistics.exponents import count_exponents
 
 WRITERS = ["thread", "process"]
 
@@ -79,18 +80,40 @@ def test_reductions_and_distributions_are_those_of_the_values(tmp_path: Path, wr
 
     chosen = Collection(
         tensors=("gradients:0.weight",),
-        statistics=("histogram", "quantiles"),
+        statistics=("exponents", "quantiles"),
+        every=1,
         reductions={"p99": lambda array: np.quantile(np.abs(array), 0.99)},
     )
     run = trained(tmp_path, 4, each, writer=writer, collections={"mine": chosen})
     (series,) = run.scalars("p99:gradient:0.weight")
     assert series.values_S.tolist() == [np.quantile(np.abs(g), 0.99) for g in seen]
-    counts = run.tensor("histogram(gradient:0.weight)")
+    counts = run.tensor("exponents(gradient:0.weight)")
     spread = run.tensor("quantiles(gradient:0.weight)")
     for step, gradient in enumerate(seen):
-        assert np.array_equal(counts.at(step), histogram(gradient))
+        assert np.array_equal(counts.at(step), count_exponents(gradient))
         assert np.array_equal(spread.at(step), quantiles(gradient))
     assert not len(run.tensor("gradient:0.weight").raw_keys())
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_exponents_are_captured_at_one_step_in_16(tmp_path: Path, writer: str) -> None:
+    seen: list[np.ndarray] = []
+
+    def each(step: int, model: nn.Module, dbg: Any) -> None:
+        seen.append(model.get_parameter("0.weight").grad.numpy().copy())  # type: ignore[union-attr]
+
+    both = Collection(tensors=("gradients:0.weight", "activations"), statistics=("exponents",))
+    run = trained(tmp_path, 20, each, writer=writer, collections={"mine": both})
+    tensor = run.tensor("gradient:0.weight")
+    for step in (0, 16):
+        found = tensor.exponents(step)
+        assert np.array_equal(found.counts_2B, count_exponents(seen[step]))
+        assert (found.zero, found.nan, found.inf) == (np.sum(seen[step] == 0), 0, 0)
+    with pytest.raises(StepUnavailableError, match="at 2 steps from 0 to 16"):
+        tensor.exponents(1)
+    output = run.tensor("activation:1").exponents(16)
+    assert output.counts_2B[0].sum() == 0  # of a ReLU
+    assert output.counts.sum() + (output.zero or 0) == 16 * 8
 
 
 def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:

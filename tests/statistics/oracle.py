@@ -55,3 +55,13 @@ def assert_close(actual: Floats, wanted: Floats, *, relative: float = 1e-5) -> N
             slack = 0.0
         same = got[name] == want[name] or (math.isnan(got[name]) and math.isnan(want[name]))
         assert same or abs(got[name] - want[name]) <= slack, (name, got, want)
+
+
+def counted_exponents(values: np.ndarray) -> np.ndarray:
+    """How many values have which sign and power of two, one by one; int64, shape (2, 64)."""
+    found = np.zeros((2, 64), np.int64)
+    for value in values.reshape(-1).tolist():
+        if math.isfinite(value) and value:
+            power = math.frexp(value)[1] - 1
+            found[int(value > 0), min(max(power, -40), 23) + 40] += 1
+    return found

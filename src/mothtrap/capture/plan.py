@@ -99,11 +99,14 @@ class Plan:
         self._spent_s.clear()
         self._governor.earn(step_s)
 
-    def charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:
+    def charge(
+        self, kind: str, cost_s: float, *, copies: bool = False, statistic: str = ""
+    ) -> None:
         """Book a cost on the first stream that asked for it and can be thinned."""
         for mode in MODES:
             for stream in self.active[mode]:
                 asked = kind in stream.kinds and stream.copies == copies
+                asked = asked and (not statistic or statistic in stream.statistics)
                 if asked and not stream.essential:
                     self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
                     return

@@ -12,6 +12,7 @@ import numpy as np
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.plan import Plan
@@ -20,10 +21,11 @@ from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
 from mothtrap.capture.selection import RAW, SHAPE, Stream
 from mothtrap.capture.tensors import Tensors
 from mothtrap.core.collections import Reduction
-from mothtrap.core.observations import AnyObservation, Blind, Dropped, ShapeChanged, WorkerEnded
+from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.distribution import EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
 NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
@@ -35,7 +37,7 @@ _FORWARD_KINDS = ("activation", "input", "output")
 _MADE_BY_FORWARDS = (*_FORWARD_KINDS, "activation_gradient")
 """As many of them as there are forwards."""
 _STATISTICS = frozenset(STATISTICS)
-_IN_PLACE = _STATISTICS | {SHAPE}
+_IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
 """What is taken from a tensor where it lies; all else takes a copy."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
@@ -89,6 +91,7 @@ class Recorder(Generic[ArrayT]):
         self._rows: list[tuple[Sequence[int], Rows]] = []
         self._forward_rows: list[tuple[Sequence[int], Rows]] = []
         self._copies = StepCopies(reducer, Arenas(raw_bytes), wait_s=raw_wait_s)
+        self._exponents = StepExponents(self.tensors, clock)
         self._fields: dict[int, dict[str, float]] = {}
         self._blind: set[str] = set()
         self._forwards = 0
@@ -181,22 +184,26 @@ class Recorder(Generic[ArrayT]):
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         asked = mode or (None if waits else Mode.TRAIN)
         target = self._forward_rows if waits else self._rows
-        copying_s = 0.0
+        apart_s = 0.0
         arithmetic = reducer or self.reducer
         for wanted, places in self._plan.groups(ids, asked):
             numbers, chosen = ids, tensors
             if len(places) < len(ids):
                 numbers, chosen = [ids[p] for p in places], [tensors[p] for p in places]
             if copies := wanted - _IN_PLACE:
-                copying_s += self._copy(arithmetic, kind, waits, copies, numbers, chosen)
+                apart_s += self._copy(arithmetic, kind, waits, copies, numbers, chosen)
+            if EXPONENTS in wanted:
+                counting_s = self._exponents.count(arithmetic, numbers, chosen, waits=waits)
+                apart_s += self._charge(kind, counting_s, statistic=EXPONENTS)
             if SHAPE in wanted:
-                self._follow_shapes(arithmetic, numbers, chosen)
+                shapes = [arithmetic.describe(tensor)[1] for tensor in chosen]
+                self._observations += self.tensors.changed_shapes(self.step, numbers, shapes)
             if statistics := wanted & _STATISTICS:
                 rows = summarize(arithmetic, chosen, statistics)
                 if kind == "gradient":
                     self.gradients.add(rows)
                 target.append((numbers, rows))
-        self._charge(kind, self._clock() - began - copying_s)
+        self._charge(kind, self._clock() - began - apart_s)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
@@ -208,16 +215,20 @@ class Recorder(Generic[ArrayT]):
         self._plan.begin_forward()
         self._forward_rows = []
         self._copies.begin_forward()
+        self._exponents.begin_forward()
 
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
         raw = self._copies.take_forward()
+        counted = self._exponents.take_forward()
         if key.mode is Mode.TRAIN:
             self._forwards += 1
             if self._forwards <= _OPEN_FORWARDS:
                 self._rows += self._forward_rows
                 self._copies.keep(raw)
-        elif (self._forward_rows or raw) and self._opened:
+                self._exponents.keep(counted)
+        elif (self._forward_rows or raw or counted) and self._opened:
+            raw = [*raw, *self._exponents.blocks(counted)]
             self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False, raw=raw)
         self._plan.end_forward(key)
         self._forward_rows = []
@@ -272,7 +283,7 @@ class Recorder(Generic[ArrayT]):
         self._tell_raw_dropped(closed.step)
         self._observations += self.changes.settle(closed.step + 1)
         scalars, observations, rows = self._scalars, self._observations, self._rows
-        fields, raw = self._fields, self._copies.take()
+        fields, raw = self._fields, [*self._copies.take(), *self._exponents.take()]
         self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
         self._emit(
             key,
@@ -373,24 +384,16 @@ class Recorder(Generic[ArrayT]):
                 paid = purpose - {RAW}
             if paid:
                 self._copies.add(number, tensor, paid, copier, waits=waits)
-        cost_s = self._clock() - began
-        self._charge(kind, cost_s, copies=True)
-        return cost_s
-
-    def _follow_shapes(
-        self, copier: Copier[ArrayT], numbers: Sequence[int], tensors: Sequence[ArrayT]
-    ) -> None:
-        for number, tensor in zip(numbers, tensors, strict=True):
-            _, shape, _ = copier.describe(tensor)
-            if self.tensors.has_changed(number, shape):
-                identity = self.tensors[number].identity
-                self.observe(ShapeChanged(step=self.step, tensor=identity, shape=shape))
+        return self._charge(kind, self._clock() - began, copies=True)
 
     def _tell_raw_dropped(self, step: int) -> None:
         """Say what copies of this step were given up."""
         self._observations += self._plan.take_told()
         self._observations += self._copies.take_dropped(step)
 
-    def _charge(self, kind: str, cost_s: float, *, copies: bool = False) -> None:
+    def _charge(
+        self, kind: str, cost_s: float, *, copies: bool = False, statistic: str = ""
+    ) -> float:
         self.capture_s += cost_s
-        self._plan.charge(kind, cost_s, copies=copies)
+        self._plan.charge(kind, cost_s, copies=copies, statistic=statistic)
+        return cost_s

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from mothtrap.capture.raw import Copier
 from mothtrap.capture.selection import ESSENTIAL
+from mothtrap.statistics.exponents import Counts
 from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 
 Rows = npt.NDArray[np.float64]
@@ -23,6 +24,9 @@ class Reducer(Copier[ArrayT], Protocol[ArrayT]):
 
     def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
         """One row of sufficient statistics per tensor."""
+
+    def count_exponents_of(self, tensors: Sequence[ArrayT]) -> Counts:
+        """Counts by sign and power of two, int64, shape (tensors, 2, bins)."""
 
     def norms(self, tensors: Sequence[ArrayT]) -> Rows:
         """Rows with count, l2, nan and inf alone, as cheaply as can be."""

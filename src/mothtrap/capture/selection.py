@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.statistics.distribution import DISTRIBUTIONS
+from mothtrap.statistics.distribution import DISTRIBUTIONS, EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
 ESSENTIAL = frozenset({"l2", "nan", "inf"})
@@ -21,6 +21,13 @@ ESSENTIAL = frozenset({"l2", "nan", "inf"})
 
 TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 """All statistics of a tensor by itself."""
+
+RARE = frozenset({EXPONENTS, "inactive", "saturated"})
+"""What takes a look of its own at a tensor; where nobody says when, at ..."""
+RARE_EVERY = 16
+"""... one step in so many; chosen by hand: a distribution changes slowly."""
+BESIDE_EXPONENTS = frozenset({"zero", "nan"})
+"""How many elements are in no bin, and why: captured with the others."""
 
 RAW = "raw"
 """Stands among the statistics of a stream that keeps tensors whole."""
@@ -86,7 +93,7 @@ class Stream:
         return not self.statistics <= NUMBERS
 
 
-NUMBERS = frozenset({*STATISTICS, SHAPE})
+NUMBERS = frozenset({*STATISTICS, EXPONENTS, SHAPE})
 """What is taken from a tensor in place; all else from a copy of it."""
 
 MAX_GROUPS: Final = 1024
@@ -183,18 +190,23 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
 def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
     """Return the streams of a collection: of its numbers, and of its copies.
 
-    Copies are a stream of their own, so that they are thinned by themselves.
+    Copies are a stream of their own, so that they are thinned by themselves; so is what is
+    captured at one step in `RARE_EVERY` unless the collection says when.
     """
     functions = {f"{name}.{key}": function for key, function in collection.reductions.items()}
     asked = frozenset(collection.numbers)
     numbers = (asked & NUMBERS) | (TABLE if "all" in asked else frozenset())
     numbers |= {SHAPE, "count"} if collection.shape_only else frozenset()
+    rare, numbers = numbers & RARE, numbers - RARE
+    rare |= BESIDE_EXPONENTS if EXPONENTS in rare else frozenset()
     copies = (asked & DISTRIBUTIONS.keys()) | functions.keys()
     copies |= {RAW} if collection.raw else frozenset()
     schedules = {mode: schedule for mode in Mode if (schedule := collection.schedule(mode))}
     budget_mb = collection.budget_mb
 
-    def stream(label: str, statistics: frozenset[str]) -> Stream:
+    def stream(
+        label: str, statistics: frozenset[str], schedules: Mapping[Mode, Schedule] = schedules
+    ) -> Stream:
         return Stream(
             name=label,
             kinds=collections.kinds(name, collection),
@@ -212,9 +224,20 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
     found = []
     if numbers:
         found.append(stream(f"collection {name}", numbers))
+    if rare:
+        seldom = {mode: _seldom(schedule) for mode, schedule in schedules.items()}
+        words = ", ".join(sorted(rare & RARE))
+        found.append(stream(f"{words} of collection {name}", rare, seldom))
     if copies:
         found.append(stream(f"copies of collection {name}", copies))
     return tuple(found)
+
+
+def _seldom(schedule: Schedule) -> Schedule:
+    """The same schedule, of one step in `RARE_EVERY` where it says no more than from when on."""
+    if schedule.every is not None or schedule.steps or schedule.logarithmic:
+        return schedule
+    return Schedule(every=RARE_EVERY, start=schedule.start, stop=schedule.stop)
 
 
 LOGGED = Stream(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mothtrap.core.observations import ShapeChanged
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.statistics.distribution import DISTRIBUTIONS, SHAPES
+from mothtrap.statistics.distribution import SHAPES
 
 
 class Tensors:
     """Numbers tensors; those that are captured are announced once, with the next record.
 
-    What is worked out from a tensor and is itself an array (a histogram) is a tensor of
-    its own: `metric:histogram(weight:head.weight)`.
+    What is worked out from a tensor and is itself an array is a tensor of its own:
+    `metric:exponents(weight:head.weight)`.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Tensors:
         if tensor_id not in self._announced:
             self._announced.add(tensor_id)
             self._new.append((tensor_id, self._infos[tensor_id]))
-        for name in sorted(DISTRIBUTIONS.keys() & set(wanted)):
+        for name in sorted(SHAPES.keys() & set(wanted)):
             if (tensor_id, name) not in self._derived:
                 number = self.add(_derived(name, self._infos[tensor_id]))
                 self._derived[tensor_id, name] = number
@@ -46,11 +47,17 @@ class Tensors:
         new, self._new = self._new, []
         return tuple(new)
 
-    def has_changed(self, tensor_id: int, shape: tuple[int, ...]) -> bool:
-        """Whether a tensor has another shape than when this was last asked, if it ever was."""
-        before = self._shapes.get(tensor_id)
-        self._shapes[tensor_id] = shape
-        return shape != before
+    def changed_shapes(
+        self, step: int, numbers: Iterable[int], shapes: Iterable[tuple[int, ...]]
+    ) -> list[ShapeChanged]:
+        """Tell of tensors with another shape than when this was last asked, if it ever was."""
+        found = []
+        for number, shape in zip(numbers, shapes, strict=True):
+            if self._shapes.get(number) != shape:
+                self._shapes[number] = shape
+                identity = self._infos[number].identity
+                found.append(ShapeChanged(step=step, tensor=identity, shape=shape))
+        return found
 
     def derived(self, tensor_id: int, name: str) -> int:
         """The number of a distribution of a tensor that was announced."""

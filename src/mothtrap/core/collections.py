@@ -37,7 +37,7 @@ USUAL_KINDS = ("weight", "bias", "gradient", "activation")
 # fmt: off
 Statistic = Literal[
     "all", "count", "nan", "inf", "zero", "min", "max", "mean", "std", "abs_mean", "abs_max",
-    "l2", "inactive", "saturated", "update_ratio", "histogram", "quantiles",
+    "l2", "inactive", "saturated", "update_ratio", "exponents", "quantiles",
 ]
 # fmt: on
 """What can be told of a tensor in numbers; `all` = all but the last five."""
@@ -63,8 +63,9 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
     built-in one and chooses nothing is that one. Inputs are those of whole models, unless
     names, `modules` or `module_types` ask for others.
 
-    What: `statistics` (`all`, or ids; `histogram` and `quantiles` are worked out from
-    copies, like `reductions`; empty = none), `raw` = the values as they are,
+    What: `statistics` (`all`, or ids; `quantiles` are worked out from copies, like
+    `reductions`; `exponents`, `inactive` and `saturated` are captured at one step in 16
+    where no schedule is given; empty = none), `raw` = the values as they are,
     `shape_only` = nothing but the shape at each step. `reductions` are functions of
     one array that return a number.
 

@@ -43,7 +43,7 @@ _LINE = 92
 GLOB_SIGNS = frozenset("*?[")
 
 # Those of `Statistic` that are one number for each tensor and step.
-STATISTICS = tuple(s for s in get_args(Statistic) if s not in ("all", "histogram", "quantiles"))
+STATISTICS = tuple(s for s in get_args(Statistic) if s not in ("all", "exponents", "quantiles"))
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.statistics.distribution import EDGES
+from mothtrap.statistics.exponents import EDGES
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def power_buckets(count_2P: npt.NDArray[np.int64]) -> Floats:
     """Return a captured histogram over powers of two.
 
     Args:
-        count_2P: int64, shape (2, P), as `statistics.distribution.histogram` returns it.
+        count_2P: int64, shape (2, P), as `statistics.exponents.count_exponents` returns it.
 
     Returns:
         float64, shape (2 P, 3), ascending. The innermost buckets reach to 0, and hold what

@@ -6,7 +6,7 @@ evaluations begin with `eval/` and are drawn over the count of evaluated batches
 many batches share a train step.
 Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
 each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
-histograms become histograms, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
+exponents become histograms, too, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
 infinities stay what they are. TensorBoard's scalars are float32: a finite value beyond
 that is left out, and said, rather than called infinite.
 """
@@ -28,10 +28,10 @@ from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import Whole, records, statistics, wholes
 from mothtrap.reader.run import Run
-from mothtrap.statistics.distribution import QUANTILES, SHAPES
+from mothtrap.statistics.distribution import EXPONENTS, QUANTILES, SHAPES
 
 _DISTRIBUTION = re.compile(
-    r"(?P<what>histogram|quantiles)\((?P<kind>\w+):(?P<name>.*)\)", re.DOTALL
+    r"(?P<what>exponents|quantiles)\((?P<kind>\w+):(?P<name>.*)\)", re.DOTALL
 )
 """How what was worked out from a tensor is named."""
 _VERSION = "brain.Event:2"
@@ -112,7 +112,7 @@ def _add_whole(events: _EventFile, whole: Whole, axis: _Axis) -> int:
     added = 0
     if spread is not None and values.shape == SHAPES[spread["what"]][0]:
         tag = f"{prefix}{spread['kind']}_{{}}/{spread['name']}"
-        if spread["what"] == "histogram":
+        if spread["what"] == EXPONENTS:
             events.add_histogram(tag.format("exponents"), power_buckets(values.astype(np.int64)))
             added = 1
         else:

@@ -251,6 +251,24 @@ def _piece(info: TensorInfo, worker: int, holders: list[int]) -> tuple[int, int]
     return holders.index(worker), len(holders)
 
 
+def workers_of_whole(infos: Mapping[int, TensorInfo], holders: list[int]) -> list[int]:
+    """Return the workers whose parts of a tensor together are the whole.
+
+    Args:
+        infos: what they know of the tensor, by rank, of those that captured it.
+        holders: all workers that have it, ascending.
+
+    Returns:
+        Of equal parts the lowest worker; none where a part is missing, or cannot be merged.
+    """
+    by_piece: dict[int, int] = {}
+    pieces = 0
+    for worker in sorted(infos):
+        place, pieces = _piece(infos[worker], worker, holders)
+        by_piece.setdefault(place, worker)
+    return [] if -1 in by_piece or len(by_piece) != pieces else [*by_piece.values()]
+
+
 def _merge(rows: _Rows) -> tuple[Ints, Ints, Floats]:
     """Merge the rows of each moment and tensor; returns moments, columns and summaries."""
     order = np.lexsort((rows.worker_N, rows.piece_N, rows.column_N, rows.moment_N))

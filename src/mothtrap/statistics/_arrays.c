@@ -1,4 +1,5 @@
-/* One pass over the memory of many arrays: the norm of each, all its statistics, or a copy.
+/* One pass over the memory of many arrays: the norm of each, all its statistics, how its values
+ * are spread over powers of two, or a copy.
  *
  * Sums are kept in double, so nothing of float32 overflows, vanishes or cancels, and what
  * is not finite shows in the sum of squares. Python decides what to do about those arrays.
@@ -33,8 +34,9 @@
  * does: who gives it up may wait longer to have it back. */
 #define UNSHARED_BYTES (1 << 26)
 
-enum kind { FLOAT32 = 0, BFLOAT16 = 1, KINDS };
-static const int64_t element_bytes[KINDS] = {4, 2};
+/* Of the first ones there are norms and statistics; of all, tallies. */
+enum kind { FLOAT32 = 0, BFLOAT16 = 1, SUMMARIZED = 2, FLOAT16 = 2, FLOAT64, BYTE, KINDS };
+static const int64_t element_bytes[KINDS] = {4, 2, 2, 8, 1};
 
 enum column { ZERO, MIN, MAX, MEAN, DEVIATION, ABS_SUM, NORM, COLUMNS };
 
@@ -141,10 +143,102 @@ static void finish(double *row, int64_t count, double pivot, double sum, double 
 DEFINE_SUMMARY(float32)
 DEFINE_SUMMARY(bfloat16)
 
-static double (*const squares_of[KINDS])(const void *, int64_t) = {
+static double (*const squares_of[SUMMARIZED])(const void *, int64_t) = {
     squares_float32, squares_bfloat16};
-static void (*const summary_of[KINDS])(const void *, int64_t, double *) = {
+static void (*const summary_of[SUMMARIZED])(const void *, int64_t, double *) = {
     summary_float32, summary_bfloat16};
+
+/* How values are spread over powers of two. Each becomes the number of its bin, as vectors; then
+ * these are tallied, in turns in four tables: one would wait for what was just written to it. */
+#define BINS 64
+#define LOWEST_POWER (-40)
+#define UNCOUNTED (2 * BINS) /* zeros, NaN, infinities */
+#define TALLIES 256
+#define TABLES 4
+
+/* By the bits: whatever the processor makes of denormal numbers. Negative values come first. */
+static inline uint8_t bin_of(int32_t exponent, int32_t bias, int32_t negative, int32_t counted)
+{
+    int32_t bin = exponent - bias - LOWEST_POWER;
+    bin = bin < 0 ? 0 : bin;
+    bin = bin > BINS - 1 ? BINS - 1 : bin;
+    return (uint8_t)(counted ? bin + (negative ? 0 : BINS) : UNCOUNTED);
+}
+
+static inline uint8_t bin_of_bits(uint32_t bits)
+{
+    int32_t exponent = (int32_t)(bits >> 23 & 0xff);
+    return bin_of(exponent, 127, bits >> 31 != 0, (bits << 1 != 0) & (exponent != 0xff));
+}
+
+static inline uint8_t bin_float32(const void *values, int64_t i)
+{
+    return bin_of_bits(((const uint32_t *)values)[i]);
+}
+
+static inline uint8_t bin_bfloat16(const void *values, int64_t i)
+{
+    return bin_of_bits((uint32_t)((const uint16_t *)values)[i] << 16);
+}
+
+static inline uint8_t bin_float16(const void *values, int64_t i)
+{
+    uint32_t half = ((const uint16_t *)values)[i], size = half & 0x7fff;
+    float unit = (float)(int32_t)size; /* a denormal number, in units of 2^-24 */
+    uint32_t bits;
+    memcpy(&bits, &unit, sizeof bits);
+    int32_t small = (int32_t)(bits >> 23) - 24, usual = (int32_t)(size >> 10) + 127 - 15;
+    return bin_of(size < 0x400 ? small : usual, 127, half >> 15 != 0,
+                  (size != 0) & (size < 0x7c00));
+}
+
+static inline uint8_t bin_float64(const void *values, int64_t i)
+{
+    uint64_t bits = ((const uint64_t *)values)[i];
+    int32_t exponent = (int32_t)(bits >> 52 & 0x7ff);
+    return bin_of(exponent, 1023, bits >> 63 != 0, (bits << 1 != 0) & (exponent != 0x7ff));
+}
+
+static void tally_byte(const void *values, int64_t count, int64_t *table)
+{
+    const uint8_t *byte = values;
+    int64_t tables[TABLES][TALLIES] = {{0}}, i = 0;
+    for (; i + TABLES <= count; i += TABLES)
+        for (int turn = 0; turn < TABLES; turn++)
+            tables[turn][byte[i + turn]]++;
+    for (; i < count; i++)
+        tables[0][byte[i]]++;
+    for (int turn = 0; turn < TABLES; turn++)
+        for (int place = 0; place < TALLIES; place++)
+            table[place] += tables[turn][place];
+}
+
+#define TALLIED_BLOCK 16384 /* bytes on the stack, which stay in the nearest cache */
+
+#define DEFINE_TALLY(TYPE)                                                                 \
+    WIDEST static void bins_##TYPE(const void *values, int64_t at, int64_t end, uint8_t *bins) \
+    {                                                                                      \
+        for (int64_t i = at; i < end; i++)                                                 \
+            bins[i - at] = bin_##TYPE(values, i);                                          \
+    }                                                                                      \
+                                                                                           \
+    static void tally_##TYPE(const void *values, int64_t count, int64_t *table)            \
+    {                                                                                      \
+        uint8_t bins[TALLIED_BLOCK];                                                       \
+        for (int64_t at = 0; at < count; at += TALLIED_BLOCK) {                            \
+            int64_t end = count - at > TALLIED_BLOCK ? at + TALLIED_BLOCK : count;         \
+            bins_##TYPE(values, at, end, bins);                                            \
+            tally_byte(bins, end - at, table);                                             \
+        }                                                                                  \
+    }
+
+DEFINE_TALLY(float32)
+DEFINE_TALLY(bfloat16)
+DEFINE_TALLY(float16)
+DEFINE_TALLY(float64)
+
+static void (*const tally_of[KINDS])(const void *, int64_t, int64_t *) = {
+    tally_float32, tally_bfloat16, tally_float16, tally_float64, tally_byte};
 
 /* Give the interpreter up for work on so many bytes, where that is worth it; NULL: it was not. */
 static PyThreadState *share(int64_t bytes)
@@ -158,36 +252,41 @@ static void take_back(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
-static void look(const int64_t *arrays, int64_t many, double *rows, int whole, int64_t bytes)
+enum look { NORM_ALONE, WHOLE_ROW, TALLY };
+static const int64_t look_width[] = {1, COLUMNS, TALLIES};
+
+static void look(const int64_t *arrays, int64_t many, char *rows, enum look how, int64_t bytes)
 {
     PyThreadState *state = share(bytes);
-    for (int64_t i = 0; i < many; i++, arrays += 3) {
+    for (int64_t i = 0; i < many; i++, arrays += 3, rows += look_width[how] * 8) {
         const void *values = (const void *)(intptr_t)arrays[0];
-        if (whole)
-            summary_of[arrays[2]](values, arrays[1], rows + i * COLUMNS);
+        if (how == TALLY)
+            tally_of[arrays[2]](values, arrays[1], (int64_t *)rows);
+        else if (how == WHOLE_ROW)
+            summary_of[arrays[2]](values, arrays[1], (double *)rows);
         else
-            rows[i] = sqrt(squares_of[arrays[2]](values, arrays[1]));
+            *(double *)rows = sqrt(squares_of[arrays[2]](values, arrays[1]));
     }
     take_back(state);
 }
 
-static PyObject *reduce(PyObject *args, int whole)
+static PyObject *reduce(PyObject *args, enum look how)
 {
     Py_buffer arrays, rows;
     if (!PyArg_ParseTuple(args, "y*w*", &arrays, &rows))
         return NULL;
     const int64_t *array = arrays.buf;
     int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t))), bytes = 0;
-    int64_t width = whole ? COLUMNS : 1;
-    int good = rows.len == (Py_ssize_t)(many * width * sizeof(double));
+    int64_t kinds = how == TALLY ? KINDS : SUMMARIZED;
+    int good = rows.len == (Py_ssize_t)(many * look_width[how] * 8);
     for (int64_t i = 0; good && i < many; i++) {
         int64_t kind = array[3 * i + 2], count = array[3 * i + 1];
-        good = kind >= 0 && kind < KINDS && count > 0;
+        good = kind >= 0 && kind < kinds && count > 0;
         if (good)
             bytes += count * element_bytes[kind];
     }
     if (good)
-        look(array, many, rows.buf, whole, bytes);
+        look(array, many, rows.buf, how, bytes);
     else
         PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
     PyBuffer_Release(&arrays);
@@ -197,8 +296,9 @@ static PyObject *reduce(PyObject *args, int whole)
     Py_RETURN_NONE;
 }
 
-static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, 0); }
-static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, 1); }
+static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, NORM_ALONE); }
+static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, WHOLE_ROW); }
+static PyObject *tallies(PyObject *module, PyObject *args) { return reduce(args, TALLY); }
 
 /* Copies of more than this are past the caches when somebody reads them. */
 #define STREAMED_BYTES (1 << 22)
@@ -410,6 +510,11 @@ static PyMethodDef methods[] = {
      "summaries(arrays, rows): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
      "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
      "element is not; deviation_l2 is NaN where it would be inaccurate."},
+    {"tallies", tallies, METH_VARARGS,
+     "tallies(arrays, tables): add up how many elements lie where.\n\n"
+     "arrays: as for norms, also of further kinds. tables: int64, 256 per array: of bytes a\n"
+     "tally of each byte; of others of 64 powers of two of negative values, then positive ones,\n"
+     "then of zeros, NaN and infinities together."},
     {"copy", copy, METH_VARARGS,
      "copy(source, target): copy an array in C order into as many bytes."},
     {"copy_at", copy_at, METH_VARARGS,

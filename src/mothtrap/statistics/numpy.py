@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mothtrap.statistics import built
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.dtypes import dtype_of, name_of
+from mothtrap.statistics.exponents import BINS, Counts, count_exponents
 from mothtrap.statistics.summary import (
     COLUMN,
     WIDTH,
@@ -62,6 +63,12 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
             rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
         rows_TF[index] = merge_segments(np.concatenate(rows), first)[0]
     return rows_TF
+
+
+def count_exponents_of(arrays: Sequence[Array]) -> Counts:
+    """Return, int64, shape (T, 2, 64), what `exponents.count_exponents` counts of each array."""
+    found = [count_exponents(array) for array in arrays]
+    return np.array(found, np.int64).reshape(len(arrays), 2, BINS)
 
 
 def describe(array: Array) -> tuple[str, tuple[int, ...], int]:

@@ -6,7 +6,7 @@ import torch
 
 from mothtrap.statistics import numpy as numpy_statistics
 from mothtrap.statistics.torch import digest
-from mothtrap.statistics.torch.plain import flat_values, to_host
+from mothtrap.statistics.torch.plain import flat_elements, to_host
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
@@ -40,7 +40,7 @@ def test_a_digest_reads_every_layout_and_type():
 def test_dense_memory_is_viewed_and_not_copied():
     base = torch.zeros(2, 3, 4, 5)
     for view in (base, base.transpose(1, 3), base.permute(2, 0, 3, 1), base.requires_grad_()):
-        flat, implicit_zeros = flat_values(view)
+        flat, implicit_zeros = flat_elements(view)
         assert flat.data_ptr() == base.data_ptr()
         assert flat.shape == (120,)
         assert implicit_zeros == 0

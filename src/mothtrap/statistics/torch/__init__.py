@@ -4,6 +4,7 @@ Nothing here records autograd, draws random numbers, writes to its inputs, chang
 setting of torch, or waits for an accelerator more often than its docstring says.
 """
 
+from mothtrap.statistics.torch.exponents import count_exponents_of as count_exponents_of
 from mothtrap.statistics.torch.fingerprint import fingerprint as fingerprint
 from mothtrap.statistics.torch.norms import norms as norms
 from mothtrap.statistics.torch.raw import copy_bytes as copy_bytes
@@ -15,6 +16,7 @@ from mothtrap.statistics.torch.units import inactive_units as inactive_units
 
 __all__ = [
     "copy_bytes",
+    "count_exponents_of",
     "describe",
     "digest",
     "fingerprint",

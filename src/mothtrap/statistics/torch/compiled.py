@@ -22,7 +22,10 @@ from mothtrap.statistics.torch.in_place import PLAIN
 
 Integers = npt.NDArray[np.int64]
 
-_KINDS: Final = {torch.float32: 0, torch.bfloat16: 1}
+SUMMARIZED: Final = (torch.float32, torch.bfloat16)
+TALLIED: Final = (*SUMMARIZED, torch.float16, torch.float64, torch.uint8)
+"""Element types, in the order of their kinds; the last one stands for all of one byte."""
+_TALLIES: Final = 256
 _COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
 """Zero, min, max, mean, deviation_l2, abs_sum, l2: a test pins them."""
 
@@ -50,16 +53,18 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
     built.arrays.gather(pieces_T3, out_N)
 
 
-def places(tensors: Sequence[torch.Tensor]) -> Integers:
+def places(
+    tensors: Sequence[torch.Tensor], dtypes: tuple[torch.dtype, ...] = SUMMARIZED
+) -> Integers:
     """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
 
     Args:
         tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
             lies, and of all where the compiled part was not built.
+        dtypes: `SUMMARIZED` for norms and summaries, `TALLIED` for tallies.
     """
     places_T3 = np.full((len(tensors), 3), -1)
     if built.arrays is not None:
-        dtypes = tuple(_KINDS)
         built.arrays.places([*tensors], PLAIN, dtypes, torch.strided, places_T3)
     return places_T3
 
@@ -93,3 +98,19 @@ def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
     rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
     right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows), axis=1)
     return rows_TF, right_T
+
+
+def tallies(places_T3: Integers) -> Integers:
+    """Count the elements of each tensor, int64, shape (T, 256).
+
+    Args:
+        places_T3: what `places` says, of `TALLIED` types, of tensors that are alive; no kind
+            is -1.
+
+    Returns:
+        Of types of one byte how many elements are which byte. Of the others bins of powers of
+        two as `statistics.exponents` has them, negative values first, and then those in no bin.
+    """
+    found = np.zeros((len(places_T3), _TALLIES), np.int64)
+    built.arrays.tallies(places_T3, found)
+    return found

@@ -4,7 +4,7 @@ A tensor is cut into a head of whole chunks, reduced where it lies (`chunks`), a
 shorter than a chunk, which travels with the results and is reduced in float64 on the
 host. What comes back decides which tensors take a second pass: about a pivot, or exact.
 Where the package was built with a compiler, plain tensors on the host take one pass of
-their own instead (`compiled`).
+their own instead (`compiled`); those of one byte an element always do (`one_byte`).
 
 Shape suffixes: N = rows, T = tensors, F = fields.
 """
@@ -19,7 +19,7 @@ import torch
 
 from mothtrap.statistics.numpy import summarize_segments
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
-from mothtrap.statistics.torch import compiled
+from mothtrap.statistics.torch import compiled, one_byte
 from mothtrap.statistics.torch.chunks import (
     cancelled,
     chunk_length,
@@ -48,6 +48,17 @@ def reduce_all(flats: Tensors, columns: frozenset[str]) -> Rows:
     Returns:
         float64 rows of shape (F,), by the keys of `flats`.
     """
+    narrow = {i: flat for i, flat in flats.items() if flat.element_size() == 1}
+    rows = {i: one_byte.row(one_byte.tallies(f), f.dtype) for i, f in narrow.items() if f.is_cpu}
+    wider = {
+        i: flat.to(torch.float32) if i in narrow else flat
+        for i, flat in flats.items()
+        if i not in rows
+    }
+    return rows | _reduce_wider(wider, columns) if wider else rows
+
+
+def _reduce_wider(flats: Tensors, columns: frozenset[str]) -> Rows:
     places_T3 = compiled.places([*flats.values()])
     taken_T = places_T3[:, 2] >= 0
     direct = dict(compress(flats.items(), taken_T))

@@ -24,7 +24,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return (to_local() if to_local is not None else tensor).detach()
 
 
-def flat_values(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return the stored elements of a tensor and how many more are zeros.
 
     Args:
@@ -32,8 +32,8 @@ def flat_values(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
 
     Returns:
         A strided tensor of shape (N,), elements in any order, a view where memory allows;
-        complex elements as real and imaginary part, 8-bit floats as float32. And the
-        number of zeros that a sparse layout leaves out.
+        complex elements as real and imaginary part. And the number of zeros that a sparse
+        layout leaves out.
     """
     values, implicit_zeros = local(tensor), 0
     if values.layout is not torch.strided:
@@ -42,8 +42,6 @@ def flat_values(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
         values = values.dequantize()
     if values.is_complex():
         values, implicit_zeros = torch.view_as_real(values.resolve_conj()), 2 * implicit_zeros
-    elif values.is_floating_point() and values.element_size() == 1:
-        values = values.to(torch.float32)
     values = values.resolve_neg()
     if not values.is_contiguous():
         # In the order of memory a transposed or channels-last tensor needs no copy.

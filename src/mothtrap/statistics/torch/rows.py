@@ -16,7 +16,7 @@ from mothtrap.statistics.numpy import constant_row
 from mothtrap.statistics.summary import COLUMN, EMPTY, Floats, columns_for, merge
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.passes import reduce_all
-from mothtrap.statistics.torch.plain import flat_values
+from mothtrap.statistics.torch.plain import flat_elements
 
 _VALUES: Final = {"nan", "zero"}
 """One of these columns is wanted wherever values are read."""
@@ -70,7 +70,7 @@ def _rows(tensors: Sequence[torch.Tensor], columns: frozenset[str]) -> Floats:
         if tensor.is_meta:
             rows_TF[index] = EMPTY
             continue
-        flat, zeros = flat_values(tensor)
+        flat, zeros = flat_elements(tensor)
         if flat.numel():
             flats[index] = flat
         if zeros:

@@ -1,0 +1,215 @@
+"""How the values of a tensor were spread over powers of two.
+
+Shape suffixes: B = bins, S = places in ascending order of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.display import grid, heading, pairs
+from mothtrap.core.errors import UnknownNameError, nearest
+from mothtrap.statistics.dtypes import NAMES, dtype_of
+from mothtrap.statistics.exponents import BINS, LOWEST_POWER, Counts
+from mothtrap.statistics.summary import derive
+
+_BAR_CHARS = 40
+"""Length of the longest bar of a picture; chosen by hand: a line stays below 80 characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Which part of the nonzero finite values a type of fewer bits cannot hold well.
+
+    Attributes:
+        vanishing: share of those that become 0.
+        subnormal: share of those that lose some of their digits.
+        overflowing: share of those that are beyond the largest number.
+    """
+
+    vanishing: float
+    subnormal: float
+    overflowing: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exponents:
+    """The finite values of a tensor at a step, by sign and power of two.
+
+    `print` draws them, and so does a notebook. Real and imaginary parts of complex numbers
+    are two values.
+
+    Attributes:
+        of: the text form `kind:name` of the tensor.
+        step: of the job.
+        counts_2B: int64, shape (2, 64), exact: negative values, then positive ones. Bin `i`
+            is of magnitudes from 2^(i - 40) to below twice that; the first also holds all
+            that are smaller, the last all that are larger. Zeros, NaN and infinities are in none.
+        zero, nan, inf: how many values are in no bin; None = not captured.
+    """
+
+    of: str
+    step: int
+    counts_2B: Counts
+    zero: int | None
+    nan: int | None
+    inf: int | None
+
+    @property
+    def counts(self) -> Counts:
+        """Values of either sign by power of two, int64, shape (64,)."""
+        both: Counts = self.counts_2B.sum(axis=0)
+        return both
+
+    @property
+    def powers(self) -> range:
+        """The powers of two, least and largest, between which there are values; may be empty."""
+        (held,) = np.nonzero(self.counts)
+        if not len(held):
+            return range(0)
+        return range(LOWEST_POWER + int(held[0]), LOWEST_POWER + int(held[-1]) + 1)
+
+    @property
+    def magnitudes(self) -> Exponents:
+        """The same without signs: every value as a positive one."""
+        counts_2B = np.stack([np.zeros_like(self.counts), self.counts])
+        return Exponents(
+            of=self.of,
+            step=self.step,
+            counts_2B=counts_2B,
+            zero=self.zero,
+            nan=self.nan,
+            inf=self.inf,
+        )
+
+    def quantiles(self, shares: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Estimate quantiles of the finite values, zeros (where they were captured) among them.
+
+        Args:
+            shares: from 0 to 1, e.g. `(0.01, 0.5, 0.99)`.
+
+        Returns:
+            float64, shape (shares,): of the right sign and power of two, so off by less than
+            a factor of two (more in the first and last bin, which are open); 0 where the
+            quantile is 0. Inside a bin values are taken as evenly spread on a logarithmic scale.
+            NaN where there is no finite value.
+
+        Raises:
+            ValueError: a share is not from 0 to 1.
+        """
+        share_S = np.asarray(shares, np.float64)
+        if not ((share_S >= 0) & (share_S <= 1)).all():
+            raise ValueError(f"shares must be from 0 to 1, not {list(shares)}")
+        count_S = np.concatenate([self.counts_2B[0][::-1], [self.zero or 0], self.counts_2B[1]])
+        end_S = np.cumsum(count_S)
+        if not end_S[-1]:
+            return np.full(len(share_S), np.nan)
+        rank = np.floor(share_S * (end_S[-1] - 1)).astype(np.int64)
+        place = np.searchsorted(end_S, rank, side="right")
+        power = np.abs(place - BINS) - 1 + LOWEST_POWER
+        inside = (rank - (end_S - count_S)[place] + 0.5) / count_S[place]
+        inside = np.where(place < BINS, 1 - inside, inside)
+        found: npt.NDArray[np.float64] = np.sign(place - BINS) * 2.0 ** (power + inside)
+        return found
+
+    def fit(self, dtype: str) -> Fit:
+        """Say which part of the values another type could not hold.
+
+        Args:
+            dtype: e.g. `float16`, `float8_e4m3fn`, `float8_e5m2`. Of types whose range goes
+                beyond the bins, as that of bfloat16 does, both ends are told as 0.
+
+        Returns:
+            Shares of the nonzero finite values, by whole bins: values next to the largest number
+            count as held.
+
+        Raises:
+            UnknownNameError: there is no such floating type; names the nearest.
+        """
+        if dtype not in NAMES or "float" not in dtype:
+            floats = [name for name in NAMES if "float" in name]
+            raise UnknownNameError(f"{dtype!r} is no floating type{nearest(dtype, floats)}")
+        limits = ml_dtypes.finfo(dtype_of(dtype))  # type: ignore[no-untyped-call]
+        power_B = np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
+        # What is above half of the least number is rounded up to it.
+        least = _power(limits.smallest_subnormal) - 1
+        vanishing_B = power_B < least
+        subnormal_B = (power_B < _power(limits.smallest_normal)) & ~vanishing_B
+        overflowing_B = power_B > _power(limits.max)
+        whole = max(1, int(self.counts.sum()))
+        shares = [
+            float(self.counts[chosen_B].sum()) / whole
+            for chosen_B in (vanishing_B, subnormal_B, overflowing_B)
+        ]
+        return Fit(vanishing=shares[0], subnormal=shares[1], overflowing=shares[2])
+
+    @classmethod
+    def of_row(
+        cls, of: str, step: int, counts_2B: Counts, row_1F: npt.NDArray[np.float64] | None
+    ) -> Exponents:
+        """Join counts with the row of statistics, float64, shape (1, F), of the same values."""
+        zero, nan, inf = (
+            None if row_1F is None or np.isnan(found := derive(row_1F, name)[0]) else int(found)
+            for name in ("zero", "nan", "inf")
+        )
+        return cls(of=of, step=step, counts_2B=counts_2B, zero=zero, nan=nan, inf=inf)
+
+    def __repr__(self) -> str:
+        between = f"2^{self.powers[0]} to 2^{self.powers[-1] + 1}" if self.powers else "none"
+        return f"<Exponents of {self.of} at step {self.step}: {between}, {self._others()}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.of} at step {self.step}, {self._others()}"]
+        lines += [
+            f"{power:>7} {negative:>12} {positive:>12}  {bar}"
+            for power, negative, positive, bar in self._rows()
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        others = {"zero": self.zero, "NaN": self.nan, "infinite": self.inf}
+        known = {name: count for name, count in others.items() if count is not None}
+        columns = ("magnitude from", "negative", "positive", "")
+        return (
+            heading(f"{self.of} at step {self.step}") + pairs(known) + grid(columns, self._rows())
+        )
+
+    def _rows(self) -> list[tuple[str, int, int, str]]:
+        """Power, negative and positive values, and a bar, from the largest on."""
+        most = int(self.counts.max())
+        rows = []
+        for power in reversed(self.powers):
+            negative, positive = self.counts_2B[:, power - LOWEST_POWER].tolist()
+            bar = "█" * -(-_BAR_CHARS * (negative + positive) // most)
+            rows.append((f"2^{power}", negative, positive, bar))
+        return rows
+
+    def _others(self) -> str:
+        told = {"zeros": self.zero, "NaN": self.nan, "infinities": self.inf}
+        return ", ".join(f"{'?' if n is None else n} {name}" for name, n in told.items())
+
+
+def total(parts: Sequence[Exponents]) -> Exponents:
+    """Add up the counts of the parts of one tensor, at least one; exact."""
+
+    def added(counts: Sequence[int | None]) -> int | None:
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    return Exponents(
+        of=parts[0].of,
+        step=parts[0].step,
+        counts_2B=np.sum([part.counts_2B for part in parts], axis=0),
+        zero=added([part.zero for part in parts]),
+        nan=added([part.nan for part in parts]),
+        inf=added([part.inf for part in parts]),
+    )
+
+
+def _power(number: np.generic) -> int:
+    return int(np.frexp(np.float64(number))[1]) - 1

@@ -1,0 +1,142 @@
+"""Where the rows and copies of one tensor are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownNameError
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.reader.commits import ModeName
+from mothtrap.reader.kept import Place, belong, rows_of
+from mothtrap.reader.numbers import summaries
+from mothtrap.reader.parts import Part, Span
+from mothtrap.reader.steps import StepState, Timeline
+from mothtrap.statistics.summary import WIDTH
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A tensor in the files of the workers that have it; `mode` and `worker` as in `Tensor`.
+
+    Attributes:
+        span: the run, or a part of it.
+        identity: the text form `kind:name`.
+        workers: ranks that have it, ascending.
+    """
+
+    span: Span
+    identity: str
+    workers: tuple[int, ...]
+
+    def worker(self, worker: int | None) -> int:
+        """Return a worker that has it, by default the lowest."""
+        if worker is not None and worker not in self.workers:
+            raise UnknownNameError(
+                f"worker {worker} has no {self.identity}; workers that have it: "
+                f"{', '.join(map(str, self.workers))}"
+            )
+        return self.workers[0] if worker is None else worker
+
+    def parts(self, worker: int | None) -> list[tuple[Part, list[int]]]:
+        """Return the parts of a worker, each with the ids that the tensor has there."""
+        parts = self.span.parts(self.worker(worker))
+        return [(part, part.view.ids(self.identity)) for part in parts]
+
+    def raw_rows(self, mode: ModeName | None, worker: int | None) -> Iterator[Place]:
+        """Yield where its copies are, in order."""
+        for part, ids in self.parts(worker):
+            for piece in part.view.raw():
+                rows = np.flatnonzero(belong(piece.column("tensor"), ids))
+                rows = rows[part.counts(piece.commit_N[rows], mode)]
+                for row in rows.tolist():
+                    yield part, int(piece.commit_N[row]), piece, row
+
+    def moments(
+        self, step: int | StepKey, mode: ModeName | None, worker: int | None
+    ) -> list[tuple[Part, int]]:
+        """Return the records of a step, the train step first."""
+        key = step if isinstance(step, StepKey) else None
+        number = step.step if isinstance(step, StepKey) else int(step)
+        found = [
+            (part, commit)
+            for part, _ in self.parts(worker)
+            for commit in part.at(number, key.mode if key else mode).tolist()
+            if key is None or part.view.commits.key(commit) == key
+        ]
+        return found[::-1]  # evaluations of a step come before it
+
+    def find(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> list[Place]:
+        """Return where the values of one moment are: of each copy, in order."""
+        found = [
+            (part, commit, *place)
+            for part, commit in self.moments(step, mode, worker)
+            for place in rows_of(part.view.raw(), commit, part.view.ids(self.identity))
+        ]
+        if not found:
+            self.complain(step, mode, worker)
+        keys = list(dict.fromkeys(part.view.commits.key(commit) for part, commit, _, _ in found))
+        if len(keys) > 1 and keys[0].mode is not Mode.TRAIN:
+            first, last = keys[-1], keys[0]
+            raise StepUnavailableError(
+                f"step {first.step} has {len(keys)} moments of mode {first.mode} with "
+                f"{self.identity}: mode_step {first.mode_step} to {last.mode_step}; pass one of "
+                "them as a StepKey, see `raw_keys`"
+            )
+        return [place for place in found if place[:2] == found[0][:2]]
+
+    def chosen(self, copies: list[Place], copy: int | None) -> Place:
+        """Return one of several copies of a moment."""
+        count = len(copies)
+        if copy is None and count > 1:
+            part, commit, _, _ = copies[0]
+            raise StepUnavailableError(
+                f"step {part.view.commits.key(commit).step} has {count} copies of {self.identity}, "
+                f"of micro-batches or calls: pass copy=0 to copy={count - 1}, or take all from "
+                "`values()`"
+            )
+        if copy is not None and not -count <= copy < count:
+            raise StepUnavailableError(
+                f"there is no copy {copy} of {self.identity}: that step has {count}, from 0"
+            )
+        return copies[copy or 0]
+
+    def raw_keys(self, mode: ModeName | None, worker: int | None) -> tuple[StepKey, ...]:
+        """Return the moments at which there are copies, in order."""
+        keys = (part.view.commits.key(c) for part, c, _, _ in self.raw_rows(mode, worker))
+        return tuple(dict.fromkeys(keys))
+
+    def complain(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> NoReturn:
+        """Say that there are no copies at a step, and where there are."""
+        wanted = mode or (step.mode if isinstance(step, StepKey) else Mode.TRAIN)
+        number = step.step if isinstance(step, StepKey) else int(step)
+        status = Timeline(self.span).status(number, wanted)
+        if status.state is StepState.NOT_YET:
+            raise StepNotYetError(
+                f"{self.identity} has no values of step {number} yet: the job has not come to it; "
+                "`Run.wait_for` waits"
+            )
+        steps = sorted({key.step for key in self.raw_keys(mode, worker)})
+        if not steps:
+            raise StepUnavailableError(
+                f"no values of {self.identity} were kept, so there are none of step {number}; "
+                "capture them with a collection that has raw = true"
+            )
+        near = min(steps, key=lambda other: abs(other - number))
+        raise StepUnavailableError(
+            f"no values of {self.identity} were kept at step {number}; they were at "
+            f"{len(steps)} steps from {steps[0]} to {steps[-1]}, the nearest is {near}"
+        )
+
+    def summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
+        """Return its row of statistics in a record, float64, shape (1, F)."""
+        ids = part.view.ids(self.identity)
+        for piece, row in rows_of(part.view.statistics(), commit, ids):
+            summary_NF = summaries(piece)
+            if summary_NF.shape[1] == WIDTH:
+                return summary_NF[row : row + 1]
+        return None
