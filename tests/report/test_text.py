@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
 from mothtrap.core.findings import RuleState, Severity
-from mothtrap.core.observations import Blind, ToolError
+from mothtrap.core.observations import Blind, Dropped, ToolError
 from mothtrap.report import text
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, summarize
@@ -65,7 +65,7 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
         rule("A4", "fourth", RuleState.OK),
         rule("A5", "fifth", RuleState.RULE_FAILED, "KeyError: 'q'"),
     )
-    lines = text.verdict_lines(summary_of(HandMadeRun(rules=rules, dropped=2)))
+    lines = text.verdict_lines(summary_of(HandMadeRun(rules=rules)))
     counted = "1 rule found nothing, 2 could not judge, 1 does not apply"
     assert f"  0 errors, 0 warnings in 120 steps; {counted}" in lines
     assert "  not enough data: first, second: needs 200 steps" in lines
@@ -78,8 +78,26 @@ def test_the_verdict_groups_rules_that_could_not_judge_by_reason() -> None:
     assert "  not applicable: third: no class loss was seen" in everything
     assert "--all" not in " ".join(everything)
     assert "  rule failed: A5 fifth: KeyError: 'q'" in lines
-    assert "  not kept: 2 records: a queue was full, or the run at its max_run_mb" in lines
     assert lines[-1] == "  own cost: 1.3 % of the training time (0.52 s)"
+
+
+def test_what_was_given_up_is_told_with_its_reasons_the_most_first() -> None:
+    lost = [("tensors", 2, "late"), ("mine", 1, "its budget_mb is used up"), ("tensors", 3, "late")]
+    lost += [("steps", 4, "writer queue full"), ("forwards", 1, "many"), ("tensors", 1, "rare")]
+    seen = tuple(Dropped(step=0, what=what, count=n, reason=why) for what, n, why in lost)
+    summary = summary_of(HandMadeRun(observed=seen, dropped=12))
+    told = [line for line in text.verdict_lines(summary) if "not kept" in line]
+    assert told == [
+        "  not kept: tensors (5): late",
+        "  not kept: steps (4): writer queue full",
+        "  not kept: mine (1): its budget_mb is used up",
+        "  not kept: 2 more (mothtrap show --format json says why)",
+    ]
+    assert [(lost.what, lost.count) for lost in summary.not_kept[2:]] == [
+        ("mine", 1),
+        ("forwards", 1),
+        ("tensors", 1),
+    ]
 
 
 def test_the_verdict_says_what_its_cause_is_of_whichever_rank() -> None:

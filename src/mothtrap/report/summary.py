@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import msgspec
 from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
 from mothtrap.core.diagnosis import verdict as sick_verdict
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.observations import Dropped, ScriptFailed
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures
@@ -51,11 +52,19 @@ class OwnError(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
+class NotKept(msgspec.Struct, frozen=True, kw_only=True):
+    """Captured data that was given up: how many of what (`tensors`, `steps`, a collection ...)."""
+
+    what: str
+    count: int
+    reason: str
+
+
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that is said about a run; fields with a default are left out when empty.
 
-    `dropped` counts captured records that were given up: a queue was full, or the run;
-    `damage` names the stored parts that could not be read; `known` counts the findings
+    `dropped` counts what was captured and given up, `not_kept` says why, the most first; `damage`
+    names the stored parts that could not be read; `known` counts the findings
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be done again; `called` is the path that finds the run in a
     command, where its id does not.
@@ -70,6 +79,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overhead: Overhead
     tool_errors: tuple[OwnError, ...] = ()
     dropped: int = 0
+    not_kept: tuple[NotKept, ...] = ()
     damage: tuple[str, ...] = ()
     known: int = 0
     guarded: tuple[Guarded, ...] = ()
@@ -123,12 +133,23 @@ def summarize(
         overhead=run.overhead,
         tool_errors=tuple(OwnError(part=e.part, error=e.error) for e in run.tool_errors),
         dropped=run.dropped,
+        not_kept=_not_kept(run),
         damage=run.damage,
         known=len(judged.findings) - len(told),
         guarded=guarded(run),
         failures=failures(run),
         snapshots=kept_snapshots(run),
         called=called if called != run.id else "",
+    )
+
+
+def _not_kept(run: Run) -> tuple[NotKept, ...]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for seen in run.observations(Dropped):
+        counts[seen.what, seen.reason] += seen.count
+    return tuple(
+        NotKept(what=what, count=count, reason=reason)
+        for (what, reason), count in counts.most_common()
     )
 
 

@@ -17,6 +17,7 @@ from mothtrap.report.summary import RunSummary
 PLAIN = Style()
 MAX_LAYERS = 3
 MAX_BLIND = 5
+MAX_NOT_KEPT = 3
 MAX_RULES = 4
 MAX_REASONS = 3
 UNJUDGED = {
@@ -92,6 +93,7 @@ def verdict_lines(
     elif whole and other:
         lines.append(f"  not applicable: {count_of(len(other), 'rule')} (--all says why)")
     lines += _not_seen(summary, style)
+    lines += _not_kept(summary, style)
     lines += _own_failures(summary, style)
     if summary.run.steps:
         run = summary.run
@@ -201,9 +203,17 @@ def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
         lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
-    if summary.dropped:
-        kept = count_of(summary.dropped, "record")
-        lines.append(f"  not kept: {kept}: a queue was full, or the run at its max_run_mb")
+    return lines
+
+
+def _not_kept(summary: RunSummary, style: Style) -> list[str]:
+    lines = [
+        f"  not kept: {style.safe(lost.what)} ({lost.count:,}): {style.safe(lost.reason)}"
+        for lost in summary.not_kept[:MAX_NOT_KEPT]
+    ]
+    more = sum(lost.count for lost in summary.not_kept[MAX_NOT_KEPT:])
+    if more:
+        lines.append(f"  not kept: {more:,} more (mothtrap show --format json says why)")
     return lines
 
 
