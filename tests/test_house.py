@@ -67,7 +67,11 @@ NO_PICKLE_MODULES = {
     "marshal",
     "shelve",
 }
-UNPICKLING = {"torch.load", "torch.jit.load", "torch.serialization.load"}
+UNPICKLING = {
+    *("torch.load", "torch.jit.load", "torch.serialization.load"),
+    *("numpy.load", "pandas.read_pickle", "concurrent.futures.ProcessPoolExecutor"),
+    *(f"multiprocessing.{name}" for name in ("Pipe", "Pool", "Queue", "connection", "managers")),
+}
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 400
 LONG_FILES: dict[str, str] = {}
@@ -138,21 +142,39 @@ def pickle_offences(source: Path) -> list[str]:
         offences += [
             f"{path}:{line} imports {name}"
             for name, line in _imported(tree)
-            if name.split(".")[0] in NO_PICKLE_MODULES
+            if name.split(".")[0] in NO_PICKLE_MODULES or name in UNPICKLING
         ]
-        offences += [
-            f"{path}:{line} imports {name}" for name, line in _imported(tree) if name in UNPICKLING
-        ]
+        named = dict(_named(tree))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and (
-                ast.unparse(node) in UNPICKLING or node.attr == "read_pickle"
-            ):
+            if isinstance(node, ast.Attribute) and _whole(node, named) in UNPICKLING:
                 offences.append(f"{path}:{node.lineno} uses {ast.unparse(node)}")
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 offences.append(f"{path}:{node.value.lineno} passes allow_pickle")
-            if isinstance(node, ast.Call) and _executes(node):
+            if isinstance(node, ast.Call) and (_executes(node) or _imports_by_text(node)):
                 offences.append(f"{path}:{node.lineno} executes what it is given")
     return offences
+
+
+def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """What the names that a file imports stand for: `t` for `torch` after `import torch as t`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((a.asname, a.name) for a in node.names if a.asname)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
+
+
+def _whole(node: ast.Attribute, named: dict[str, str]) -> str:
+    """The dotted name that an expression stands for."""
+    first, dot, rest = ast.unparse(node).partition(".")
+    return named.get(first, first) + dot + rest
+
+
+def _imports_by_text(call: ast.Call) -> bool:
+    """Whether a call imports a module of pickle by a name in a text."""
+    called = ast.unparse(call.func).rpartition(".")[2]
+    texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+    return called in ("import_module", "__import__") and bool(NO_PICKLE_MODULES & set(texts))
 
 
 def _executes(call: ast.Call) -> bool:
@@ -278,7 +300,14 @@ def test_nothing_unpickles() -> None:
         "import pickle",
         "from marshal import loads",
         "import torch\ntorch.load('x')",
-        "import numpy\nnumpy.load('x', allow_pickle=True)",
+        "import torch as t\nt.load('x')",
+        "from torch import serialization as s\ns.load('x')",
+        "import numpy as np\nnp.load('x', None, True)",
+        "import importlib\nimportlib.import_module('pickle')",
+        "__import__('_pickle')",
+        "from multiprocessing import Pipe",
+        "import multiprocessing as mp\nmp.Queue()",
+        "import numpy\nnumpy.save('x', [], allow_pickle=True)",
         "from torch import load",
         "import pandas\npandas.read_pickle('x')",
         "import shelve",
@@ -293,6 +322,9 @@ def test_pickle_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
 
 def test_pickle_check_allows_what_it_should(tmp_path: Path) -> None:
     text = "import re\nre.compile('x')\nexec('pass')\nmodel.eval()\nsafetensors.torch.load(b'')\n"
+    text += (
+        "import importlib\nimportlib.import_module('json')\nimport torch as t\nt.save([], 'x')\n"
+    )
     _plant(tmp_path, "store/good.py", text)
     assert pickle_offences(tmp_path) == []
 
