@@ -11,6 +11,7 @@ from tests.capture.test_reductions import stored
 
 from mothtrap.capture.selection import of_collection
 from mothtrap.core.collections import Collection
+from mothtrap.core.observations import Thinned
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -100,6 +101,7 @@ def test_what_counting_costs_is_charged_to_who_asked_for_it() -> None:
     for step in range(200):
         made.recorder.reduce("gradient", [number], [[1.0]])
         made.close(step)
-    shed = " ".join(made.recorder.shed)
+    facts = [fact for record in made.sink.records for fact in record.observations]
+    shed = {fact.what for fact in facts if isinstance(fact, Thinned)}
     assert "exponents of collection mine" in shed
     assert 0 < made.arithmetic.calls.count("count_exponents_of") < 100

@@ -12,7 +12,14 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Blind, CaptureChanged, Dropped, ShapeChanged, WorkerEnded
+from mothtrap.core.observations import (
+    Blind,
+    CaptureChanged,
+    Dropped,
+    ShapeChanged,
+    Thinned,
+    WorkerEnded,
+)
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey
@@ -131,10 +138,14 @@ def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
     copies = sum(len(kept(record)) for record in records)
     assert sum(len(record.tensor_T) for record in records) == 200
     assert 2 <= copies < 20
-    dropped = [o for record in records for o in record.observations if isinstance(o, Dropped)]
-    assert dropped
-    assert all(fact.what == "copies of collection gradients" for fact in dropped)
-    assert all("share of the training time" in fact.reason for fact in dropped)
+    job.recorder.finish(WorkerEnded(step=200, steps=200, own_s=0.0, wall_s=1.0))
+    told = [o for r in job.sink.records for o in r.observations if isinstance(o, Thinned)]
+    assert {fact.what for fact in told} == {"copies of collection gradients"}
+    assert {fact.kinds for fact in told} == {("gradient",)}
+    assert sum(fact.due for fact in told) == 200
+    assert sum(fact.count for fact in told) == 200 - copies
+    assert len(told) <= 4  # at the first, and then in about a hundred steps
+    assert not [o for r in job.sink.records for o in r.observations if isinstance(o, Dropped)]
 
 
 def test_only_shapes_are_followed_where_only_shapes_are_asked_for() -> None:
@@ -324,6 +335,56 @@ def test_schedules_of_a_request_count_from_its_first_step(
     collection = Collection(tensors=("gradients",), **fields)  # type: ignore[arg-type]
     plan.change(request(add={"mine": collection}, for_steps=for_steps), 100)
     assert due_steps(plan, range(100, 135)) == due
+
+
+def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode() -> None:
+    """Not on streams of another mode, nor on the non-finite checks."""
+    means = Need(kinds=("gradient",), statistics=("mean",))
+    norms = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
+    spreads = Need(kinds=("gradient",), statistics=("std",))
+    evaluated = Need(kinds=("gradient",), statistics=("max",), modes=(Mode.EVAL,))
+    plan = Plan(streams(Config(), [means, norms, spreads, evaluated]), 0.02)
+    plan.begin(0)
+    plan.charge("gradient", 0.4, Mode.TRAIN)
+    plan.charge("gradient", 0.1, Mode.EVAL)
+    assert plan._spent_s == pytest.approx(
+        {"mean of gradients": 0.2, "std of gradients": 0.2, "max of gradients in eval": 0.1}
+    )
+
+
+def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time() -> None:
+    """One decision for a thousand forwards would be a debt of a thousand captures."""
+    hidden = Collection(tensors=("activations",), statistics=("l2",), modes=("eval",))
+    plan = Plan(of_collection("hidden", hidden), 0.02)
+    plan.begin(10)
+    made, taken_s = 0, 0.0
+    for forward in range(1000):
+        if plan.evaluated:
+            plan.earn(0.01 + taken_s, taken_s)
+        plan.begin_forward()
+        taken_s = 0.0
+        if plan.is_due("activation", Mode.EVAL):
+            made += 1
+            taken_s = 0.001
+            plan.charge("activation", taken_s, Mode.EVAL)
+        plan.end_forward(StepKey(step=10, mode=Mode.EVAL, mode_step=forward))
+    assert 190 <= made <= 220  # a fifth: a forward earns 0.0002 s
+    told = plan.take_told(last=True)
+    assert [(o.mode, o.due, o.count) for o in told if isinstance(o, Thinned)] == [
+        (Mode.EVAL, 1000, 1000 - made)
+    ]
+
+
+def test_what_is_shed_of_evaluations_is_not_told_where_there_are_none() -> None:
+    hidden = Collection(tensors=("activations",), statistics=("l2",), modes=("eval",))
+    plan = Plan(of_collection("hidden", hidden), 0.02)
+    for step in range(100):
+        plan.begin(step)
+        assert plan.take_told() == []
+        plan.charge("activation", 1.0, Mode.EVAL)
+        plan.earn(0.01, 0.0)
+    assert not plan.is_due("activation", Mode.EVAL)
+    assert plan.take_told() == []
 
 
 def test_what_is_remembered_of_tensors_is_bounded() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mothtrap.capture.governor import Priority
 from mothtrap.capture.selection import (
     CAPTURED_KINDS,
     DENSE_STEPS,
@@ -195,10 +196,31 @@ def test_what_takes_a_look_of_its_own_is_rare_unless_it_is_said_when(
 
 
 def test_a_collection_asks_for_its_own_kinds_alone() -> None:
-    (stream,) = of_collection("mine", Collection(tensors=("updates:head.*", "losses")))
-    assert set(stream.kinds) == {"loss", "update"}
-    assert stream.matches(TensorInfo(kind="update", name="head.weight"))
-    assert not stream.matches(TensorInfo(kind="update", name="body.weight"))
+    found = of_collection("mine", Collection(tensors=("updates:head.*", "losses")))
+    assert {kind for stream in found for kind in stream.kinds} == {"loss", "update"}
+    for stream in found:
+        assert stream.matches(TensorInfo(kind="update", name="head.weight"))
+        assert not stream.matches(TensorInfo(kind="update", name="body.weight"))
+
+
+def test_numbers_of_kinds_of_several_priorities_are_thinned_apart_and_copies_together() -> None:
+    found = of_collection("mine", Collection(tensors=("*",), statistics=("l2",), raw=True))
+    assert [(stream.name, stream.priority) for stream in found] == [
+        ("collection mine: weights, biases, updates, optimizer state", Priority.WEIGHTS),
+        ("collection mine: gradients, losses, metrics", Priority.GRADIENTS),
+        (
+            "collection mine: activations, activation gradients, inputs, labels, outputs",
+            Priority.ACTIVATIONS,
+        ),
+        ("copies of collection mine", Priority.COPIES),
+    ]
+    kinds = [kind for stream in found[:-1] for kind in stream.kinds]
+    assert sorted(kinds) == sorted(found[-1].kinds) == sorted(set(kinds))
+
+
+def test_what_is_never_thinned_is_not_split() -> None:
+    waiting = of_collection("mine", Collection(tensors=("*",), statistics=("l2",), on=("NUM",)))
+    assert [stream.name for stream in waiting] == ["collection mine"]
 
 
 def test_what_waits_for_a_finding_is_never_thinned() -> None:

@@ -9,7 +9,8 @@ import pytest
 from mothtrap.core.config import Config
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import LossSeries, NonfiniteModule
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import LossSeries, NonfiniteModule, Thinned
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode, StepKey
@@ -194,6 +195,44 @@ def test_the_reason_why_a_rule_cannot_judge_is_told() -> None:
     assert monitor.statuses()[0].reason == "no step was judged"
     monitor.feed(record(0))
     assert monitor.statuses()[0].reason == "step 0 is not step 1"
+
+
+@pytest.mark.parametrize("reason", [NotEnoughData, NotApplicable])
+@pytest.mark.parametrize(
+    ("kinds", "statistics", "mode", "told"),
+    [
+        (("activation", "input"), ("inactive", "mean"), Mode.TRAIN, True),
+        (("weight",), ("inactive",), Mode.TRAIN, False),
+        (("activation",), ("mean",), Mode.TRAIN, False),
+        (("activation",), ("inactive",), Mode.EVAL, False),
+    ],
+)
+def test_what_was_thinned_is_not_taken_for_what_is_not_there(
+    reason: type[NotEnoughData | NotApplicable],
+    kinds: tuple[str, ...],
+    statistics: tuple[str, ...],
+    mode: Mode,
+    told: bool,
+) -> None:
+    rule = Choosy(reason=reason)
+    object.__setattr__(rule, "needs", (Need(kinds=("activation",), statistics=("inactive",)),))
+    thinned = Thinned(
+        step=0,
+        mode=mode,
+        last_step=0,
+        what="a collection",
+        kinds=kinds,
+        statistics=statistics,
+        count=1,
+        due=1,
+    )
+    monitor = Monitor([rule], clock=Clock())
+    monitor.feed(record(0, observations=(thinned,)))
+    (status,) = monitor.statuses()
+    assert ("to stay within the budget" in status.reason) is told
+    plain = reason is NotApplicable and not told
+    assert status.state is (RuleState.NOT_APPLICABLE if plain else RuleState.NOT_ENOUGH_DATA)
+    assert status.reason.startswith("step 0 is not step 1")
 
 
 def test_a_rule_that_turns_out_not_to_apply_says_so() -> None:

@@ -15,7 +15,7 @@ from tests.store.records import plain, record
 
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import Blind, Dropped, ToolError
+from mothtrap.core.observations import Blind, Dropped, Thinned, ToolError
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RuleStatus, RunEnd
 from mothtrap.core.steps import Mode, StepKey
@@ -216,6 +216,32 @@ def test_own_troubles_are_told(tmp_path: Path) -> None:
     assert run.tool_errors == troubles[2:3]
     assert run.dropped == 7
     assert (run.overhead.seconds, run.overhead.ratio) == (0.5, 0.05)
+
+
+def test_what_was_thinned_is_told_of_a_run_that_was_killed_too_most_thinned_first(
+    tmp_path: Path,
+) -> None:
+    def thinned(what: str, count: int, due: int) -> Thinned:
+        return Thinned(
+            step=0,
+            last_step=0,
+            what=what,
+            kinds=("weight",),
+            statistics=("mean",),
+            count=count,
+            due=due,
+        )
+
+    attempt = create(tmp_path)
+    facts = (thinned("means", 1, 8), thinned("copies", 1, 1), thinned("means", 40, 100))
+    write_worker(attempt, record(0, observations=facts))
+    write_worker(attempt, record(0, observations=(thinned("copies", 9, 10),)))
+    run = open_run(tmp_path / "digits")
+    assert run.overhead.shed == (
+        "copies: 10 of 11 captures skipped",
+        "means: 41 of 108 captures skipped",
+    )
+    assert run.dropped == 0  # no queue was full
 
 
 def test_damage_is_told_and_costs_its_part_alone(tmp_path: Path) -> None:

@@ -36,6 +36,19 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             "more than the training time of 0.40 s (0.50 s); above the budget of 2 %, as the first "
             "steps cost more, and there were only 3",
         ),
+        (
+            Overhead(
+                ratio=0.02, seconds=0.6, budget=0.02, shed=("copies: 9 of 9", "means: 1 of 9")
+            ),
+            400,
+            "2.0 % of the training time (0.60 s); thinned: copies: 9 of 9; means: 1 of 9",
+        ),
+        (
+            Overhead(ratio=0.02, seconds=0.6, budget=0.02, shed=tuple("abcdef")),
+            400,
+            "2.0 % of the training time (0.60 s); thinned: a; b; c; d; and 2 more "
+            "(mothtrap show --format json lists all)",
+        ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
     ],
 )

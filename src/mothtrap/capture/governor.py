@@ -1,74 +1,155 @@
-"""Keeps captures within their share of the training time."""
+"""Keeps what mothtrap costs a training within its share of the time.
+
+The law. A step of `t` seconds earns `overhead * t`. From that goes first what mothtrap itself
+took in the step beside captures that can be thinned: hooks, records, the norms that the
+non-finite checks need. The rest is paid into purses, one for each stream (one reason to
+capture). A stream may capture when its purse holds what a capture of it is expected to cost,
+and then the true cost is taken out, be it more or less. So over any stretch of steps
+
+    own time <= overhead * time + what the purses held at its beginning
+
+and as a purse holds at most one capture and the pay of one step, the right side is the budget
+as soon as the stretch is long against one capture of each stream. Nothing in this knows how
+long a step takes: when steps become ten times shorter, the pay does with the next one.
+
+Who goes short. The purses of one priority are filled before those of the next get anything
+(`Priority`): where the pay does not suffice for all, copies are shed first, then activations,
+then weights, gradients last. Streams of equal priority get the same number of seconds, and what
+a full purse does not take goes to the others: a cheap stream starves no dear one, and one that
+is due each 50 steps saves for its turn while others are due at every step.
+
+What bounds the law at its ends:
+
+- The first capture of a stream is free, since it pays for imports and first-touched memory. The
+  second is on credit, since only then the cost is known; towards it goes a gift of what a step
+  usually pays, so that cheap streams are not thinned while the purses fill for the first time.
+- Time without steps buys nothing: a step that earns more than ten usual ones was a pause, and
+  pays like a usual one.
+- Where hooks took more than a step earned, later steps owe it: for at most `OWED_STEPS` steps'
+  pay, so that it is over soon after steps became longer.
+- Where they leave nothing at all, as with steps of a few milliseconds, captures still get a
+  tenth of what the hooks take. So the budget is exceeded by a tenth of it at most where the
+  hooks alone are within it, and short steps do not leave the rules blind.
+
+What is not counted: threads that write and judge beside the training, which rest for 500 times
+as long as they work, and what the hooks cost outside of what they measure themselves.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+FIRST_STEPS = 8
+"""Steps at the start whose fixed cost is owed by no later step: they are looked at in full."""
+OWED_STEPS = 200
+"""Ten times longer steps pay as much in 20; chosen by hand."""
+PAUSE_STEPS = 10
+"""So many times longer may a step be; chosen by hand: as evaluations and slow loaders make it."""
+SMOOTHING = 0.3
+"""Weight of the newest value in a running mean; chosen by hand."""
+HOOKS_PART = 0.1
+"""What captures get in any case, as a part of what hooks take: 0.2 percentage points of 2 %."""
+TRIALS = 2
+
+
+class Priority(IntEnum):
+    """Who is paid first; the last are shed first."""
+
+    GRADIENTS = 0
+    WEIGHTS = 1
+    ACTIVATIONS = 2
+    COPIES = 3
+
+
+@dataclass(slots=True)
+class _Purse:
+    """What a stream has to spend; less than nothing where a capture cost more than expected."""
+
+    priority: Priority
+    held_s: float = 0.0
+    cost_s: float = 0.0
+    captures: int = 0
+    is_new: bool = True
+
 
 class Governor:
-    """A purse for each stream: every step pays in a share of its time, captures take out.
-
-    All purses get the same; what a full one does not take goes to the others. So a cheap
-    stream starves no dear one. A stream whose expected cost its purse cannot pay is
-    thinned: skipped this time. Each stream may run twice before its cost is known.
-    Streams that hold the non-finite checks never ask. A purse holds at most `PURSE_STEPS`
-    captures, so that a long pause does not buy a burst.
+    """Says which streams may capture; streams that hold the non-finite checks never ask.
 
     Args:
         overhead: share of the training time, e.g. 0.02; 0 turns the governor off.
     """
 
-    PURSE_STEPS = 4
-    TRIAL_RUNS = 2
-    SMOOTHING = 0.3
-    """Weight of the newest cost in the running mean; chosen by hand."""
-
     def __init__(self, overhead: float) -> None:
         self._overhead = overhead
-        self._purse_s: dict[str, float] = {}
-        self._cost_s: dict[str, float] = {}
-        self._runs: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
-        self._refused: dict[str, int] = {}
+        self._purses: dict[str, _Purse] = {}
+        self._usual_s = self._fixed_s = self._owed_s = 0.0
+        self._steps = 0
 
-    def earn(self, step_s: float) -> None:
-        """Pay in the share of one step that took `step_s` seconds."""
-        pay_s = self._overhead * step_s
-        room_s = {}
-        for stream, purse_s in self._purse_s.items():
-            limit_s = self.PURSE_STEPS * max(self._cost_s.get(stream, 0.0), pay_s)
-            self._purse_s[stream] = min(purse_s, limit_s)
-            room_s[stream] = limit_s - self._purse_s[stream]
-        for waiting, stream in zip(
-            range(len(room_s), 0, -1), sorted(room_s, key=room_s.__getitem__), strict=True
-        ):
-            part_s = min(pay_s / waiting, room_s[stream])
-            self._purse_s[stream] += part_s
-            pay_s -= part_s
-
-    def admits(self, stream: str) -> bool:
-        """Whether the stream may capture in this step."""
-        purse_s = self._purse_s.setdefault(stream, 0.0)
-        self._asked[stream] = self._asked.get(stream, 0) + 1
-        if not self._overhead or self._runs.get(stream, 0) < self.TRIAL_RUNS:
-            return True
-        if purse_s >= self._cost_s.get(stream, 0.0):
-            return True
-        self._refused[stream] = self._refused.get(stream, 0) + 1
-        return False
+    def admits(self, stream: str, priority: Priority) -> bool:
+        """Whether a stream may capture in the step that begins."""
+        purse = self._purses.get(stream)
+        if purse is None:
+            purse = self._purses[stream] = _Purse(priority)
+        return not self._overhead or purse.captures < TRIALS or purse.held_s >= purse.cost_s
 
     def spent(self, stream: str, cost_s: float) -> None:
-        """Tell what one capture of a stream cost."""
-        runs = self._runs[stream] = self._runs.get(stream, 0) + 1
-        known = self._cost_s.get(stream, cost_s)
-        if runs <= self.TRIAL_RUNS:  # the first capture pays for imports and caches
-            self._cost_s[stream] = cost_s
-            return
-        self._cost_s[stream] = known + self.SMOOTHING * (cost_s - known)
-        self._purse_s[stream] = self._purse_s.get(stream, 0.0) - cost_s
+        """Tell what a capture of a stream cost."""
+        purse = self._purses[stream]
+        purse.captures += 1
+        self._fixed_s -= cost_s
+        if purse.captures <= TRIALS:
+            purse.cost_s = cost_s
+        else:
+            purse.cost_s += SMOOTHING * (cost_s - purse.cost_s)
+        if purse.captures > 1:
+            purse.held_s -= cost_s
 
-    @property
-    def shed(self) -> tuple[str, ...]:
-        """What was thinned, in words."""
-        return tuple(
-            f"{stream}: {refused} of {self._asked[stream]} captures skipped"
-            for stream, refused in sorted(self._refused.items())
-        )
+    def earn(self, step_s: float, own_s: float) -> None:
+        """Pay in the share of a step.
+
+        Args:
+            step_s: what it took.
+            own_s: the part of it that mothtrap took, captures and all.
+        """
+        self._steps += 1
+        self._fixed_s += own_s
+        # A hook adds its time when it ends, which for the last one is after its captures are
+        # told: less than nothing is kept for the next step.
+        fixed_s = max(0.0, self._fixed_s)
+        self._fixed_s -= fixed_s
+        if self._steps > 1:  # the first began with the import
+            self._pay(self._overhead * step_s, fixed_s if self._steps > FIRST_STEPS else 0.0)
+
+    def _pay(self, share_s: float, fixed_s: float) -> None:
+        usual_s = self._usual_s or share_s
+        left_s = share_s - fixed_s - self._owed_s
+        if left_s > PAUSE_STEPS * usual_s:
+            left_s = usual_s
+        usual_s += SMOOTHING * (min(share_s, PAUSE_STEPS * usual_s) - usual_s)
+        self._usual_s = usual_s
+        self._owed_s = min(max(0.0, -left_s), OWED_STEPS * usual_s)
+        pay_s = max(left_s, min(share_s, HOOKS_PART * fixed_s))
+        for purse in self._purses.values():
+            if purse.is_new and purse.captures:
+                purse.is_new, purse.held_s = False, purse.held_s + usual_s
+        for priority in Priority:
+            purses = [p for p in self._purses.values() if p.priority == priority]
+            pay_s = _fill(purses, pay_s, usual_s)
+
+
+def _fill(purses: Iterable[_Purse], pay_s: float, spare_s: float) -> float:
+    """Pay equal parts into purses; return what is left when all are full.
+
+    Args:
+        purses: hold what a capture costs, and `spare_s` beside it, at most.
+        pay_s: for all of them.
+        spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
+    """
+    rooms = sorted(((p.cost_s + spare_s - p.held_s, p) for p in purses), key=lambda room: room[0])
+    for waiting, (room_s, purse) in zip(range(len(rooms), 0, -1), rooms, strict=True):
+        part_s = min(pay_s / waiting, max(0.0, room_s))
+        purse.held_s = min(purse.held_s, purse.cost_s + spare_s) + part_s
+        pay_s -= part_s
+    return pay_s

@@ -10,13 +10,16 @@ from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier
 from mothtrap.capture.requested import requested
 from mothtrap.capture.selection import RAW, Groups, Selection, Stream
+from mothtrap.capture.thinning import Thinning
 from mothtrap.core.control import CaptureRequest
-from mothtrap.core.observations import Blind, CaptureChanged, Dropped
+from mothtrap.core.observations import Blind, CaptureChanged, Dropped, Thinned
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
 ArrayT = TypeVar("ArrayT")
 MODES = tuple(Mode)
+COPIES = "copies"
+"""The part of a cost that is for copies."""
 
 
 class Plan:
@@ -33,7 +36,7 @@ class Plan:
         self.step = 0
         self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
         self._selection = Selection(tuple(streams))
-        self._governor = Governor(overhead)
+        self._governor, self._thinning = Governor(overhead), Thinning()
         self._evaluated: StepKey | None = None
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
@@ -41,11 +44,12 @@ class Plan:
         self._modes = self._scheduled()
         self._any_names: frozenset[str] = frozenset()
         self._spent_s: dict[str, float] = {}
+        self._payers: dict[tuple[str, str, Mode], tuple[str, ...]] = {}
+        self._thinnable: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
         self._called: deque[str] = deque()
         self._open_until: dict[str, int] = {}
         self._used_bytes: dict[str, int] = {}
         self._exhausted: set[str] = set()
-        self._thinned: dict[str, int] = {}
         self._due: dict[tuple[str, Mode, str], bool] = {}
         self._has_ending = False
         self._told: list[Dropped | CaptureChanged] = []
@@ -56,9 +60,9 @@ class Plan:
         return self._selection.streams
 
     @property
-    def shed(self) -> tuple[str, ...]:
-        """What the governor thinned."""
-        return self._governor.shed
+    def evaluated(self) -> bool:
+        """Whether a forward of an evaluation was the last that ended in this step."""
+        return self._evaluated is not None
 
     # Steps
 
@@ -80,6 +84,7 @@ class Plan:
         if key is not None:
             self._mode_steps[key.mode] = key.mode_step + 1
             if key.mode in self._modes:
+                self._admitted.clear()
                 self._decide(key.mode)
                 self._any_names = frozenset().union(*self._names.values())
 
@@ -91,25 +96,43 @@ class Plan:
         """Keep what is decided of an evaluation until the next one: its loss is still to come."""
         if key.mode is not Mode.TRAIN:
             self._evaluated = key
+            self._count_thinned(key.mode)
 
-    def end(self, step_s: float) -> None:
-        """Tell the governor what the step took, and what its captures cost."""
+    def earn(self, step_s: float, own_s: float) -> None:
+        """Tell the governor what a step took, or a forward of an evaluation, and its captures.
+
+        Args:
+            step_s: since it was last told.
+            own_s: the part of it that mothtrap took.
+        """
         for stream, cost_s in self._spent_s.items():
             self._governor.spent(stream, cost_s)
         self._spent_s.clear()
-        self._governor.earn(step_s)
+        self._governor.earn(step_s, own_s)
 
-    def charge(
-        self, kind: str, cost_s: float, *, copies: bool = False, statistic: str = ""
-    ) -> None:
-        """Book a cost on the first stream that asked for it and can be thinned."""
-        for mode in MODES:
-            for stream in self.active[mode]:
-                asked = kind in stream.kinds and stream.copies == copies
-                asked = asked and (not statistic or statistic in stream.statistics)
-                if asked and not stream.essential:
-                    self._spent_s[stream.name] = self._spent_s.get(stream.name, 0.0) + cost_s
-                    return
+    def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
+        """Book a cost, in equal parts, on the streams that asked for it and can be thinned.
+
+        Args:
+            kind: of the tensors.
+            cost_s: seconds.
+            mode: that they were captured in; None = train, or what else asked for them.
+            part: `COPIES`, or the one statistic that it was of; else of any.
+        """
+        for asked in MODES if mode is None else (mode,):
+            what = kind, part, asked
+            payers = self._payers.get(what)
+            if payers is None:
+                payers = self._payers[what] = tuple(
+                    stream.name
+                    for stream in self.active[asked]
+                    if kind in stream.kinds and stream.copies == (part == COPIES)
+                    if not stream.essential and part in ("", COPIES, *stream.statistics)
+                )
+            if payers:
+                for name in payers:
+                    self._spent_s[name] = self._spent_s.get(name, 0.0) + cost_s / len(payers)
+                return
 
     # Questions
 
@@ -193,22 +216,22 @@ class Plan:
         self._modes = MODES  # also those in which something is due no more
         return wanted
 
-    def take_told(self, *, last: bool = False) -> list[Dropped | CaptureChanged | Blind]:
-        """Return what was given up, and what has come to its end, since the last call.
+    def take_told(self, *, last: bool = False) -> list[Dropped | CaptureChanged | Thinned | Blind]:
+        """Return what was given up, and what has come to its end, when a step closes.
 
         Args:
-            last: nothing more will come: tell also of what is still being thinned, and of
-                collections that never found a tensor.
+            last: no step does, nothing more will come: tell also of what is still being
+                thinned, and of collections that never found a tensor.
         """
         unfound: list[Blind] = []
         if last:
-            for stream in self.streams:
-                self._tell_thinned(stream)
             reason = "no tensor that was seen matches it, or its schedule named no step of the run"
             for name in self._selection.idle_collections():
                 unfound.append(Blind(step=self.step, what=f"collection {name}", reason=reason))
+        else:
+            self._count_thinned(Mode.TRAIN)
         told, self._told = self._told, []
-        return [*told, *unfound]
+        return [*told, *self._thinning.take(self.step, last=last), *unfound]
 
     def _next(self, mode: Mode) -> int:
         """The next step of a mode."""
@@ -243,21 +266,24 @@ class Plan:
         mode_step = self._mode_steps[mode]
         due = [s for s in self.streams if s.is_due(mode, mode_step) and self._is_open(s)]
         active = tuple(stream for stream in due if self._admits(stream))
+        self._thinnable[mode] = tuple(stream for stream in due if not stream.essential)
         if active != self.active[mode]:
             self.active[mode] = active
             self._due.clear()
+            self._payers.clear()
             self._names[mode] = frozenset(stream.name for stream in active)
 
     def _admits(self, stream: Stream) -> bool:
-        """Ask the governor, once a step."""
+        """Ask the governor, once a step, and again for each forward of an evaluation."""
         name = stream.name
         if name not in self._admitted:
-            admitted = self._admitted[name] = stream.essential or self._governor.admits(name)
-            if stream.copies and not admitted:
-                self._thinned[name] = self._thinned.get(name, 0) + 1
-            elif self._thinned:
-                self._tell_thinned(stream)
+            self._admitted[name] = stream.essential or self._governor.admits(name, stream.priority)
         return self._admitted[name]
+
+    def _count_thinned(self, mode: Mode) -> None:
+        """Note which captures of the step, or forward, that ends were made and which were not."""
+        for stream in self._thinnable[mode]:
+            self._thinning.count(stream, mode, self.step, admitted=stream in self.active[mode])
 
     def _is_open(self, stream: Stream) -> bool:
         if stream.name in self._exhausted:
@@ -274,11 +300,6 @@ class Plan:
     def _has_left(self, stream: Stream, size: int) -> bool:
         used = self._used_bytes.get(stream.name, 0)
         return stream.budget_bytes is None or used + size <= stream.budget_bytes
-
-    def _tell_thinned(self, stream: Stream) -> None:
-        count = self._thinned.pop(stream.name, 0)
-        if count:
-            self._drop(stream, count, "the share of the training time (overhead)")
 
     def _drop(self, stream: Stream, count: int, spent: str) -> None:
         self._told.append(

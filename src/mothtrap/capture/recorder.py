@@ -15,7 +15,7 @@ from mothtrap.capture.containment import Containment
 from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.capture.plan import Plan
+from mothtrap.capture.plan import COPIES, Plan
 from mothtrap.capture.raw import Copier, StepCopies
 from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
 from mothtrap.capture.selection import RAW, SHAPE, Stream
@@ -97,8 +97,8 @@ class Recorder(Generic[ArrayT]):
         self._forwards = 0
         self._opened = self._left = False
         self._steps = 0
-        self._started_s = self._closed_s = clock()
-        self._own_before_s = 0.0
+        self._started_s = self._closed_s = self._earned_s = clock()
+        self._own_before_s = self._earned_own_s = 0.0
         self.plan(0)
 
     @property
@@ -110,11 +110,6 @@ class Recorder(Generic[ArrayT]):
     def wall_s(self) -> float:
         """Seconds since the first step's end, evaluations included, as in `own_s`."""
         return self._clock() - self._started_s
-
-    @property
-    def shed(self) -> tuple[str, ...]:
-        """What the governor thinned."""
-        return self._plan.shed
 
     @property
     def step(self) -> int:
@@ -191,10 +186,10 @@ class Recorder(Generic[ArrayT]):
             if len(places) < len(ids):
                 numbers, chosen = [ids[p] for p in places], [tensors[p] for p in places]
             if copies := wanted - _IN_PLACE:
-                apart_s += self._copy(arithmetic, kind, waits, copies, numbers, chosen)
+                apart_s += self._copy(arithmetic, kind, asked, copies, numbers, chosen)
             if EXPONENTS in wanted:
                 counting_s = self._exponents.count(arithmetic, numbers, chosen, waits=waits)
-                apart_s += self._charge(kind, counting_s, statistic=EXPONENTS)
+                apart_s += self._charge(kind, counting_s, asked, EXPONENTS)
             if SHAPE in wanted:
                 shapes = [arithmetic.describe(tensor)[1] for tensor in chosen]
                 self._observations += self.tensors.changed_shapes(self.step, numbers, shapes)
@@ -203,15 +198,17 @@ class Recorder(Generic[ArrayT]):
                 if kind == "gradient":
                     self.gradients.add(rows)
                 target.append((numbers, rows))
-        self._charge(kind, self._clock() - began - apart_s)
+        self._charge(kind, self._clock() - began - apart_s, asked)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
         self._fields.setdefault(tensor_id, {}).update(fields)
-        self._charge(self.tensors[tensor_id].kind, cost_s)
+        self._charge(self.tensors[tensor_id].kind, cost_s, Mode.TRAIN)
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
+        if self._opened and self._plan.evaluated:
+            self._earn(self.own_s)
         self._plan.begin_forward()
         self._forward_rows = []
         self._copies.begin_forward()
@@ -268,7 +265,8 @@ class Recorder(Generic[ArrayT]):
             self._started_s = self._clock()
             # Reported apart: it is paid once, before the first step is counted.
             opening_s = self._started_s - began
-            self.own_s = self._own_before_s = 0.0
+            self.own_s = self._own_before_s = self._earned_own_s = 0.0
+            self._earned_s = self._started_s
         self._steps += 1
         now = self._clock()
         step_s, self._closed_s = now - self._closed_s, now
@@ -280,7 +278,8 @@ class Recorder(Generic[ArrayT]):
         self.scalar("step_s", "", step_s)
         self.scalar("own_s", "", own_s)
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
-        self._tell_raw_dropped(closed.step)
+        self._observations += self._plan.take_told()
+        self._observations += self._copies.take_dropped(closed.step)
         self._observations += self.changes.settle(closed.step + 1)
         scalars, observations, rows = self._scalars, self._observations, self._rows
         fields, raw = self._fields, [*self._copies.take(), *self._exponents.take()]
@@ -295,7 +294,7 @@ class Recorder(Generic[ArrayT]):
             fields=fields,
             raw=raw,
         )
-        self._plan.end(step_s)
+        self._earn(self._own_before_s)
         self.plan(closed.step + 1)
 
     def hand_on_facts(self, *more: AnyObservation) -> None:
@@ -353,6 +352,12 @@ class Recorder(Generic[ArrayT]):
                 if failure is not None:
                     self.observe(failure)
 
+    def _earn(self, own_s: float) -> None:
+        """Tell the governor what has passed since it was last told."""
+        now_s = self._clock()
+        self._plan.earn(now_s - self._earned_s, own_s - self._earned_own_s)
+        self._earned_s, self._earned_own_s = now_s, own_s
+
     def _has_enough(self, mode: Mode) -> bool:
         return mode is Mode.TRAIN and self._forwards >= _OPEN_FORWARDS
 
@@ -371,29 +376,23 @@ class Recorder(Generic[ArrayT]):
         self,
         copier: Copier[ArrayT],
         kind: str,
-        waits: bool,
+        mode: Mode | None,
         purpose: frozenset[str],
         numbers: Sequence[int],
         tensors: Sequence[ArrayT],
     ) -> float:
         """Copy tensors; return the seconds that it took."""
         began = self._clock()
+        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         for number, tensor in zip(numbers, tensors, strict=True):
             paid = purpose
             if RAW in purpose and not self._plan.pays(number, copier, tensor):
                 paid = purpose - {RAW}
             if paid:
                 self._copies.add(number, tensor, paid, copier, waits=waits)
-        return self._charge(kind, self._clock() - began, copies=True)
+        return self._charge(kind, self._clock() - began, mode, COPIES)
 
-    def _tell_raw_dropped(self, step: int) -> None:
-        """Say what copies of this step were given up."""
-        self._observations += self._plan.take_told()
-        self._observations += self._copies.take_dropped(step)
-
-    def _charge(
-        self, kind: str, cost_s: float, *, copies: bool = False, statistic: str = ""
-    ) -> float:
+    def _charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
         self.capture_s += cost_s
-        self._plan.charge(kind, cost_s, copies=copies, statistic=statistic)
+        self._plan.charge(kind, cost_s, mode, part)
         return cost_s

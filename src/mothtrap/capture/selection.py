@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mothtrap.capture.governor import Priority
 from mothtrap.core import collections
 from mothtrap.core.collections import Collection, Reduction
 from mothtrap.core.config import Config
@@ -36,6 +37,17 @@ SHAPE = "shape"
 """Stands among the statistics of a stream that keeps nothing but shapes."""
 
 CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
+PRIORITIES: Mapping[str, Priority] = {
+    "gradient": Priority.GRADIENTS,
+    "loss": Priority.GRADIENTS,
+    "metric": Priority.GRADIENTS,
+    "weight": Priority.WEIGHTS,
+    "bias": Priority.WEIGHTS,
+    "update": Priority.WEIGHTS,
+    "optimizer_state": Priority.WEIGHTS,
+}
+"""By kind of tensor; what passes through a model beside them counts as activations."""
+
 FEW_STEPS = 8
 """Steps of a need that names them which are never thinned; chosen by hand."""
 DENSE_STEPS = 8
@@ -91,6 +103,11 @@ class Stream:
     def copies(self) -> bool:
         """Whether it needs copies of whole tensors."""
         return not self.statistics <= NUMBERS
+
+    @property
+    def priority(self) -> Priority:
+        """When it is shed; of kinds of several priorities see `by_priority`."""
+        return Priority.COPIES if self.copies else max(map(_priority, self.kinds))
 
 
 NUMBERS = frozenset({*STATISTICS, EXPONENTS, SHAPE})
@@ -184,7 +201,32 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
         )
     for name, collection in config.collections.items():
         found += of_collection(name, collection)
-    return tuple({stream.name: stream for stream in found}.values())
+    return by_priority({stream.name: stream for stream in found}.values())
+
+
+def by_priority(found: Iterable[Stream]) -> tuple[Stream, ...]:
+    """Split streams of numbers so that each has one priority, and is thinned by itself."""
+    parts: list[Stream] = []
+    for stream in found:
+        kinds: dict[Priority, list[str]] = {}
+        for kind in stream.kinds:
+            kinds.setdefault(_priority(kind), []).append(kind)
+        if stream.essential or stream.copies or len(kinds) == 1:
+            parts.append(stream)
+            continue
+        for group in kinds.values():
+            name = f"{stream.name}: {_plural(group)}"
+            parts.append(replace(stream, name=name, kinds=tuple(group)))
+    return tuple(parts)
+
+
+def _plural(kinds: Iterable[str]) -> str:
+    plurals = {kind: plural.replace("_", " ") for plural, kind in collections.BUILT_IN.items()}
+    return ", ".join(plurals[kind] for kind in kinds)
+
+
+def _priority(kind: str) -> Priority:
+    return PRIORITIES.get(kind, Priority.ACTIVATIONS)
 
 
 def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
@@ -230,7 +272,7 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
         found.append(stream(f"{words} of collection {name}", rare, seldom))
     if copies:
         found.append(stream(f"copies of collection {name}", copies))
-    return tuple(found)
+    return by_priority(found)
 
 
 def _seldom(schedule: Schedule) -> Schedule:
@@ -289,7 +331,7 @@ def _matcher(need: Need) -> Callable[[TensorInfo], bool]:
 
 def _words(need: Need) -> str:
     """A need as users read it: `inactive of activations (rectifier), one step in 16`."""
-    words = f"{', '.join(sorted(need.statistics))} of {', '.join(f'{k}s' for k in need.kinds)}"
+    words = f"{', '.join(sorted(need.statistics))} of {_plural(need.kinds)}"
     roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
     whole = " of whole models" if need.of_root else ""
     modes = "" if need.modes == (Mode.TRAIN,) else f" in {' and '.join(sorted(need.modes))}"

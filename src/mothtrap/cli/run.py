@@ -28,7 +28,7 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--overhead",
     metavar="SHARE",
-    help="Share of the training time that statistics may cost, below 1; 0 = no limit "
+    help="Share of the training time that mothtrap may cost, below 1; 0 = no limit "
     "[default: 0.02, which is 2 %].",
 )
 @rule_files_option

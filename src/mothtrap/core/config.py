@@ -32,8 +32,8 @@ FILE_ONLY = ("rules", "severity", "per_layer_ignores")
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a user can set.
 
-    `overhead` is the share of training time, at least 0 and below 1, that the governor
-    keeps captures within; 0 turns the governor off. `queue_mb` bounds the memory of
+    `overhead` is the share of training time, at least 0 and below 1, that hooks and captures
+    together are kept within by skipping captures; 0 skips none. `queue_mb` bounds the memory of
     captured data on its way to the disk; `on_full` says what gives when it is full:
     `degrade` thins statistics, `drop` drops whole steps, `block` waits. `max_run_mb` is the
     size of a run above which tensors are no longer kept whole, then statistics are no longer

@@ -7,6 +7,7 @@ Every observation has the `step` (see `StepKey`) in which it was made.
 
 from __future__ import annotations
 
+from mothtrap.core.capture_observations import Thinned as Thinned
 from mothtrap.core.data_observations import (
     BatchesLoaded,
     IndicesShared,
@@ -318,14 +319,13 @@ class WorkerEnded(Observation, frozen=True, kw_only=True, tag=True):
 
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
-    step to the end, `shed` what the governor thinned.
+    step to the end.
     """
 
     steps: int
     own_s: float
     capture_s: float = 0.0
     wall_s: float
-    shed: tuple[str, ...] = ()
     exception: str | None = None
     location: str | None = None
 
@@ -382,6 +382,7 @@ AnyObservation = (
     | Blind
     | ToolError
     | Dropped
+    | Thinned
     | BatchesLoaded
     | IndicesShared
     | InputDistribution

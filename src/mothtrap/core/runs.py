@@ -68,9 +68,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     """mothtrap's own measured cost: of the training threads, summed over workers.
 
-    `capture_seconds` is the part of `seconds` that went into statistics, which the
-    governor keeps within `budget`, a share like `ratio` (0: no limit); the rest is the
-    fixed cost of the hooks.
+    The governor keeps `ratio` within `budget` (0: no limit) by skipping captures: `shed`
+    tells which and how many, the most thinned first. `capture_seconds` is the part of
+    `seconds` that went into captures; the rest is the fixed cost of the hooks.
     """
 
     ratio: float = 0.0

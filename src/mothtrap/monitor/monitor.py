@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from mothtrap.core.errors import CannotJudge, NotApplicable
+from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import NonfiniteModule, ToolError
+from mothtrap.core.observations import NonfiniteModule, Thinned, ToolError
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.rule import Rule
@@ -38,6 +38,9 @@ that lies before it is dated to its beginning."""
 
 URGENT_RECORDS = 16
 """Records with non-finite signals that are judged at once; later ones wait their turn."""
+
+
+THINNED = "what it needs was captured more rarely, to stay within the budget (overhead)"
 
 
 class WindowSource(Protocol):
@@ -103,6 +106,7 @@ class Monitor:
         self._outcomes: dict[str, tuple[RuleState, str]] = {
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
         }
+        self._thinned: set[tuple[str, Mode, str]] = set()
         self._failures: list[ToolError] = []
         self._train_records = self._unjudged = 0
         self._urgent_records = 0
@@ -117,6 +121,9 @@ class Monitor:
             Findings that were opened or became worse.
         """
         self._builder.feed(record)
+        for fact in record.observations:
+            if isinstance(fact, Thinned):
+                self._thinned.update(product(fact.kinds, (fact.mode,), fact.statistics))
         self._now_s = record.wall_s
         self._pending = True
         self._train_records += record.key.mode is Mode.TRAIN
@@ -243,7 +250,16 @@ class Monitor:
                 self._cases.add(told, window)
 
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
-        """Keep why a rule could not judge, unless it could before."""
+        """Keep why a rule could not judge, unless it could before.
+
+        What was thinned was not looked at: a rule that finds none of it does not know
+        that it does not apply.
+        """
+        if any(
+            not self._thinned.isdisjoint(product(need.kinds, need.modes, need.statistics))
+            for need in rule.needs
+        ):
+            reason = NotEnoughData(f"{reason}; {THINNED}")
         if isinstance(reason, NotApplicable):
             self._outcomes[rule.code] = (RuleState.NOT_APPLICABLE, str(reason))
         elif self._outcomes[rule.code][0] is not RuleState.OK:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from mothtrap.core.findings import Finding, RuleState
-from mothtrap.core.observations import Blind
+from mothtrap.core.observations import Blind, Thinned
 from mothtrap.core.runs import RuleStatus
 
 # The worst, or else the most telling, first.
@@ -73,4 +73,17 @@ def _join(a: Finding, b: Finding) -> Finding:
         count=max(a.count, b.count),
         workers=tuple(sorted({*a.workers, *b.workers})),
         layers=tuple(dict.fromkeys((*first.layers, *a.layers, *b.layers))),
+    )
+
+
+def merge_thinned(facts: Iterable[Thinned]) -> tuple[str, ...]:
+    """Say, for each reason to capture, how many captures were skipped; most thinned first."""
+    counts: dict[str, tuple[int, int]] = {}
+    for fact in facts:
+        skipped, due = counts.get(fact.what, (0, 0))
+        counts[fact.what] = skipped + fact.count, due + fact.due
+    shares = {what: -skipped / due for what, (skipped, due) in counts.items()}
+    return tuple(
+        f"{what}: {counts[what][0]} of {counts[what][1]} captures skipped"
+        for what in sorted(counts, key=lambda what: (shares[what], what))
     )

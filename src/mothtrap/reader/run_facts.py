@@ -8,11 +8,18 @@ import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.ledger import Ledger, Source
-from mothtrap.core.observations import Blind, Dropped, Observation, StepGuarded, ToolError
+from mothtrap.core.observations import (
+    Blind,
+    Dropped,
+    Observation,
+    StepGuarded,
+    Thinned,
+    ToolError,
+)
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
 from mothtrap.reader.files import RunFiles
-from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses
+from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses, merge_thinned
 from mothtrap.reader.numbers import scalar_series
 from mothtrap.reader.parts import EVERYTHING, Span
 from mothtrap.store.layout import read_ledger, read_source
@@ -143,11 +150,9 @@ class RunFacts:
     def overhead(self) -> Overhead:
         """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
         own_s = capture_s = wall_s = 0.0
-        shed: dict[str, None] = {}
         for rank in self.workers:
             views = self._span.views(rank)
             ends = [view.ended for view in views if view.ended is not None]
-            shed |= dict.fromkeys(name for end in ends for name in end.shed)
             if len(ends) == len(views):
                 own_s += sum(end.own_s for end in ends)
                 capture_s += sum(end.capture_s for end in ends)
@@ -161,7 +166,7 @@ class RunFacts:
             ratio=ratio,
             seconds=own_s,
             capture_seconds=capture_s,
-            shed=tuple(shed),
+            shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
         )
 

@@ -7,6 +7,9 @@ from mothtrap.core.runs import Overhead
 FEW_STEPS = 100
 """Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
 
+MAX_SHED = 4
+"""Reasons to capture that are named in one line; chosen by hand."""
+
 
 def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     """Say what mothtrap cost, of what, and why that is more than its budget where it is.
@@ -23,8 +26,7 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     text = f"{share} ({cost.seconds:.2f} s"
     if cost.capture_seconds:
         text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
-    shed = f"; thinned: {', '.join(cost.shed)}" if cost.shed else ""
-    return f"{text}){_why(cost, steps, workers)}{shed}"
+    return f"{text}){_why(cost, steps, workers)}{_shed(cost)}"
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:
@@ -39,6 +41,15 @@ def _why(cost: Overhead, steps: int, workers: int) -> str:
     per_step = 1000 / (steps * workers)
     step_ms, fixed_ms = wall_s * per_step, _hooks_s(cost) * per_step
     return f"{above} steps of {step_ms:.2g} ms are too short for a fixed cost of {fixed_ms:.2g} ms"
+
+
+def _shed(cost: Overhead) -> str:
+    """What was thinned, most of all first."""
+    if not cost.shed:
+        return ""
+    more = len(cost.shed) - MAX_SHED
+    rest = f"; and {more} more (mothtrap show --format json lists all)" if more > 0 else ""
+    return f"; thinned: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 
 def _hooks_s(cost: Overhead) -> float:

@@ -229,7 +229,6 @@ class Worker:
             own_s=self.recorder.own_s,
             capture_s=self.recorder.capture_s,
             wall_s=self.recorder.wall_s,
-            shed=self.recorder.shed,
             exception=exception,
             location=location,
         )

@@ -1,0 +1,76 @@
+"""What the governor has shed, counted and told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.capture.selection import Stream
+from mothtrap.core.capture_observations import Thinned
+from mothtrap.core.steps import Mode
+
+TOLD_STEPS = 100
+"""Steps after which a stream that is thinned is told of again; chosen by hand: a killed job
+lacks the counts of so many steps at most, and its run one small fact in so many steps."""
+
+
+@dataclass(slots=True)
+class _Count:
+    """Of one stream in one mode, since it was last told of."""
+
+    stream: Stream
+    due: int = 0
+    skipped: int = 0
+    first: int = 0
+    last: int = 0
+    told_at: int | None = None
+
+
+class Thinning:
+    """Tells of a stream that is thinned at its first skipped capture, and then now and again."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, Mode], _Count] = {}
+
+    def count(self, stream: Stream, mode: Mode, step: int, *, admitted: bool) -> None:
+        """Note that a capture was due in a train step, and whether it was made."""
+        count = self._counts.get((stream.name, mode))
+        if count is None:
+            count = self._counts[stream.name, mode] = _Count(stream)
+        count.due += 1
+        if not admitted:
+            count.first = step if count.skipped == 0 else count.first
+            count.last = step
+            count.skipped += 1
+
+    def take(self, step: int, *, last: bool = False) -> list[Thinned]:
+        """Return what is to be told in the step that closes.
+
+        Args:
+            step: its number.
+            last: nothing more will come.
+        """
+        told = []
+        for (name, mode), count in self._counts.items():
+            if count.told_at is None:
+                tells = count.skipped > 0
+            else:
+                tells = count.skipped > 0 and step - count.told_at >= TOLD_STEPS
+                tells = tells or (last and count.due > 0)
+            if tells:
+                told.append(_told(count, mode))
+                self._counts[name, mode] = _Count(count.stream, told_at=step)
+        return told
+
+
+def _told(count: _Count, mode: Mode) -> Thinned:
+    stream, since = count.stream, count.told_at or 0
+    return Thinned(
+        step=count.first if count.skipped else since,
+        mode=mode,
+        last_step=count.last if count.skipped else since,
+        what=stream.name,
+        kinds=stream.kinds,
+        statistics=tuple(sorted(stream.statistics)),
+        count=count.skipped,
+        due=count.due,
+    )

@@ -1,0 +1,150 @@
+"""A real training under a budget: what is captured, what is shed, in simulated seconds.
+
+Steps take 1000 s and captures seconds, by a clock that only they move, so what is captured is the
+same on each machine.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from tests.adapters.torch.watched import Seen, batch, classifier, sgd
+
+from mothtrap.adapters.torch import attach, job
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.selection import streams
+from mothtrap.core.collections import Collection
+from mothtrap.core.config import Config
+from mothtrap.core.needs import Need
+from mothtrap.core.observations import Thinned
+from mothtrap.statistics import torch as arithmetic
+
+STEPS = 300
+CHECKS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
+COPIES = Collection(tensors=("weights",), raw=True)
+
+
+class Slow:
+    """The arithmetic, where a table of a tensor takes seconds, and a copy even more."""
+
+    norms = staticmethod(arithmetic.norms)
+    describe = staticmethod(arithmetic.describe)
+
+    def __init__(self, table_s: float) -> None:
+        self.now_s, self.table_s = 0.0, table_s
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def summarize(
+        self, tensors: Sequence[torch.Tensor], statistics: Iterable[str]
+    ) -> npt.NDArray[np.float64]:
+        self.now_s += self.table_s * len(tensors)
+        return arithmetic.summarize(tensors, statistics)
+
+    def copy_bytes(self, tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
+        self.now_s += 10.0
+        arithmetic.copy_bytes(tensor, out_N)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Iterator[Callable[[float], Seen]]:
+    """Train with so dear tables; the gradient of the last step is not finite in one place."""
+    monkeypatch = pytest.MonkeyPatch()
+
+    @functools.cache
+    def run(table_s: float) -> Seen:
+        slow = Slow(table_s)
+        monkeypatch.setattr(job, "time", SimpleNamespace(perf_counter=slow.clock))
+        config = Config(capture="everything", collections={"mine": COPIES})
+        model = classifier()
+        optimizer = sgd(model, 0.01)
+        said: list[str] = []
+        recorder: Recorder[torch.Tensor] = Recorder(
+            slow,
+            streams(config, [CHECKS]),
+            Containment(said.append),
+            overhead=0.02,
+            on_first_step=lambda: None,
+            raw_bytes=1 << 30,
+            clock=slow.clock,
+        )
+        handle = attach(model, [optimizer], recorder)
+        seen = Seen(handle.tracer, said)
+        recorder.sinks.append(seen)
+        for step in range(STEPS):
+            x, y = batch()
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            if step == STEPS - 1:
+                model[0].weight.grad[0, 0] = torch.nan
+            slow.now_s += 1000.0
+            optimizer.step()
+        handle.detach()
+        recorder.hand_on_facts(*recorder._plan.take_told(last=True))
+        assert seen.failed() == []
+        return seen
+
+    yield run
+    monkeypatch.undo()
+
+
+def made(seen: Seen) -> list[int]:
+    """In how many steps gradients, weights, activations and copies were captured."""
+    tables = ("gradient:0.weight", "weight:0.weight", "activation:0")
+    return [*(len(seen.rows(t, "mean")) for t in tables), len(seen.raw("weight:0.weight"))]
+
+
+@pytest.mark.parametrize(
+    ("table_s", "expected"),
+    [
+        (0.01, [300, 300, 300, 300]),  # a step pays 20.4 s, for two copies of 10 s
+        (1.0, [300, 300, 300, 140]),
+        (2.0, [300, 300, 220, 2]),
+        (4.0, [300, 79, 4, 2]),
+        (10.0, [155, 3, 3, 2]),
+    ],
+)
+def test_what_does_not_fit_is_shed_in_order(
+    trained: Callable[[float], Seen], table_s: float, expected: list[int]
+) -> None:
+    seen = trained(table_s)
+    assert made(seen) == pytest.approx(expected, abs=12)
+
+
+@pytest.mark.parametrize("table_s", [0.01, 1.0, 2.0, 4.0, 10.0])
+def test_the_budget_is_held(trained: Callable[[float], Seen], table_s: float) -> None:
+    seen = trained(table_s)
+    own_S, time_S = seen.scalars("own_s")[50:], seen.scalars("step_s")[50:]
+    assert sum(own_S) / sum(time_S) == pytest.approx(0.02, abs=0.002)
+
+
+def test_checks_for_values_that_are_not_finite_are_never_shed(
+    trained: Callable[[float], Seen],
+) -> None:
+    seen = trained(10.0)
+    assert made(seen)[0] < 200
+    found = seen.rows("gradient:0.weight", "nan")
+    assert len(found) == STEPS
+    assert [step for step, count in found.items() if count] == [STEPS - 1]
+
+
+def test_what_was_shed_is_among_the_facts_of_the_run(trained: Callable[[float], Seen]) -> None:
+    seen = trained(4.0)
+    skipped: dict[str, int] = {}
+    for fact in seen.observed(Thinned):
+        skipped[fact.what] = skipped.get(fact.what, 0) + fact.count
+    _, weights, activations, copies = made(seen)
+    assert 2 <= copies <= activations < weights < STEPS
+    assert skipped == {
+        "everything: weights, biases": STEPS - weights,
+        "everything: activations": STEPS - activations,
+        "copies of collection mine": STEPS - copies,
+    }
