@@ -47,3 +47,18 @@ def test_segments_of_several_writers_make_one_valid_trace(tmp_path: Path) -> Non
     assert {event["pid"] for event in slices} == {1, 2}
     assert len(slices) == 120
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in slices)
+
+
+def test_times_of_steps_are_a_data_frame_by_step_and_by_time(tmp_path: Path) -> None:
+    run = trained(tmp_path, 6, **UNJUDGED)
+    frame = run.table("steps").to_pandas()
+    assert frame["step"].tolist() == list(range(6))
+    assert frame["wall_s"].is_monotonic_increasing
+    assert run.range(2, 4).table("steps").to_pandas()["step"].tolist() == [2, 3]
+    begin, end = frame["wall_s"].tolist()[2:5:2]
+    asked = f"select step from steps where wall_s >= {begin!r} and wall_s < {end!r}"
+    assert run.sql(asked).to_pandas()["step"].tolist() == [2, 3]
+    scalars = run.table("scalars").to_pandas()
+    took_s = scalars[scalars["name"] == "step_s"].set_index("step")["value"]
+    assert took_s.index.tolist() == list(range(6))
+    assert (took_s > 0).all()
