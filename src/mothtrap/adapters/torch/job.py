@@ -13,6 +13,7 @@ import torch
 
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import (
     BackwardBegan,
     ClosedStep,
@@ -27,6 +28,7 @@ from mothtrap.core.config import Config
 T = TypeVar("T")
 
 
+@uncompiled
 class Job(abc.ABC):
     """Names, steps and the record of one job, and the wall around what watches it.
 
@@ -54,6 +56,9 @@ class Job(abc.ABC):
         self.random_states = RandomStates()
         self._step_code: CodeType | None = None
         self._depth = 0
+
+    def __init_subclass__(cls) -> None:
+        uncompiled(cls)
 
     @abc.abstractmethod
     def close(self, closed: ClosedStep) -> None:

@@ -44,7 +44,7 @@ def wrapped(module: nn.Module) -> nn.Module | None:
 
 
 def class_name(module: nn.Module) -> str:
-    """The name of a module's class, without what wraps it or distributed training makes of it.
+    """The name of a module's class, without what wraps it, or what PyTorch makes of it.
 
     `fully_shard` gives a module a class of its own that derives from a mixin and, third in
     the order of resolution, from the class that the user knows (2.13; a test pins it).
@@ -52,6 +52,8 @@ def class_name(module: nn.Module) -> str:
     inner = wrapped(module)
     if inner is not None:
         return class_name(inner)
+    if isinstance(module, torch.jit.ScriptModule):
+        return str(module.original_name)
     cls = type(module)
     if cls.__module__.startswith("torch.distributed.fsdp") and cls.__name__.startswith("FSDP"):
         return cls.__mro__[2].__name__
@@ -60,11 +62,14 @@ def class_name(module: nn.Module) -> str:
 
 def unseen_inside(module: nn.Module) -> str | None:
     """Why the calls of a module's parts cannot be seen; None where they can."""
-    if type(module).__name__ == "OptimizedModule":
-        return (
-            "compiled by torch.compile: only its inputs, outputs, parameters and gradients"
-            " are visible"
-        )
+    by = "torch.jit" if isinstance(module, torch.jit.ScriptModule) else ""
+    if (
+        type(module).__name__ == "OptimizedModule"
+        or getattr(module, "_compiled_call_impl", None) is not None
+    ):
+        by = "torch.compile"
+    if by:
+        return f"compiled by {by}: only its inputs, outputs, parameters and gradients are visible"
     if isinstance(module, DataParallel) and len(module.device_ids) > 1:
         return (
             f"DataParallel runs copies of it on {len(module.device_ids)} devices, each on a thread"
@@ -77,13 +82,15 @@ def unseen_inside(module: nn.Module) -> str | None:
 class Root:
     """A module that user code calls: top of a tree of names.
 
-    `shells` are the module and what was put around it later, outermost last.
+    `shells` are the module and what was put around it later, outermost last. `is_called` is
+    False where its calls run inside a compiled function.
     """
 
     shells: list[weakref.ref[nn.Module]]
     label: str
     prefix: str = ""
     index: int = 0
+    is_called: bool = True
 
     @property
     def path(self) -> str:
@@ -104,7 +111,12 @@ class Birth:
 
 
 class NameBook:
-    """Knows every root seen so far; the first one needs no prefix."""
+    """Knows every root seen so far; the first one needs no prefix.
+
+    Attributes:
+        names_uncalled: models whose calls are not seen get names too.
+        roots_seen: how many there were.
+    """
 
     def __init__(self) -> None:
         self._roots: list[Root] = []
@@ -114,6 +126,7 @@ class NameBook:
         self._births: ByIdentity[nn.Module, Birth] = ByIdentity()
         self._born = 0
         self.roots_seen = 0
+        self.names_uncalled = False
 
     @property
     def roots(self) -> list[Root]:
@@ -209,7 +222,16 @@ class NameBook:
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
         """Qualified name of a parameter and the path of its module, or None."""
+        if parameter not in self._parameters and self.names_uncalled:
+            self._name_uncalled(parameter)
         return self._parameters.get(parameter)
+
+    def _name_uncalled(self, parameter: torch.Tensor) -> None:
+        for module, _ in self.tops():
+            if self.root_of(module) is None and any(p is parameter for p in module.parameters()):
+                root = self.add_root(module)
+                if root is not None:
+                    root.is_called = False
 
     def module_called(self, path: str) -> nn.Module | None:
         """The module that bears a path."""

@@ -13,12 +13,14 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.adapters.torch.uncompiled import breaks_graphs, uncompiled
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
 
 FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 """Modules that compute differently, and not to the same bits, when they bear hooks."""
 
 
+@uncompiled
 class ModuleHook:
     """A module hook that copies and pickles as a stdlib function which does nothing.
 
@@ -36,6 +38,7 @@ class ModuleHook:
         return getattr, (nullcontext(), "__exit__")
 
 
+@uncompiled
 class ObjectWitness:
     """Hooks on one model and its optimizers; `detach` takes them all out again."""
 
@@ -124,12 +127,16 @@ class ObjectWitness:
             tracer.guarded.guard_object(optimizer)
         self._keep(
             optimizer.register_step_pre_hook(
-                lambda own, args, kwargs: tracer.step_began(own, has_closure(args, kwargs))
+                breaks_graphs(
+                    lambda own, args, kwargs: tracer.step_began(own, has_closure(args, kwargs))
+                )
             )
         )
         self._keep(
             optimizer.register_step_post_hook(
-                lambda own, args, kwargs: tracer.step_ended(own, has_closure(args, kwargs))
+                breaks_graphs(
+                    lambda own, args, kwargs: tracer.step_ended(own, has_closure(args, kwargs))
+                )
             )
         )
 

@@ -21,9 +21,12 @@ from torch.utils.data import dataloader
 from mothtrap.adapters.torch.losses import losscalls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.adapters.torch.uncompiled import breaks_graphs, frame_uncompiled, uncompiled
 from mothtrap.adapters.torch.unseen import unseen
 
 Function = Callable[..., Any]
+is_compiling = torch.compiler.is_compiling
+"""Asked first by every replacement: where Dynamo follows a call, only the original is left."""
 
 SCHEDULERS = (
     lr_scheduler.LRScheduler,
@@ -46,6 +49,8 @@ class ProcessWitness:
             self._hook_clipping()
             self._hook_loaders()
             self._hook_losses()
+            make = self.tracer.forwards.compilations.observed
+            self._replace(torch, "compile", lambda original: make(original, drop_own_frame))
         except BaseException:
             self._undo.close()  # all or nothing
             raise
@@ -57,7 +62,8 @@ class ProcessWitness:
 
     def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         original = getattr(owner, name)
-        setattr(owner, name, functools.wraps(original)(unseen(make(original))))
+        replacement = frame_uncompiled(unseen(make(original)))
+        setattr(owner, name, functools.wraps(original)(replacement))
         self._undo.callback(setattr, owner, name, original)
 
     def _hook_modules(self) -> None:
@@ -69,7 +75,6 @@ class ProcessWitness:
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
         straight = self.tracer.forwards.straight_way()
-        is_compiling = torch.compiler.is_compiling
 
         def observe(original: Function) -> Function:
             def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -97,6 +102,9 @@ class ProcessWitness:
 
         def construct(original: Function) -> Function:
             def init(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+                if is_compiling():
+                    original(self, *args, **kwargs)
+                    return
                 contain(built, self)
                 try:
                     original(self, *args, **kwargs)
@@ -110,6 +118,8 @@ class ProcessWitness:
 
         def ask(original: Function) -> Function:
             def state_dict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(self, *args, **kwargs)
                 try:
                     state = original(self, *args, **kwargs)
                 except BaseException as err:
@@ -130,11 +140,19 @@ class ProcessWitness:
             self._undo.callback(tracer.guarded.detach)
             self._replace(Optimizer, "_patch_step_function", self._guard_steps)
 
+        @breaks_graphs
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            if is_compiling():
+                return
             tracer.step_began(optimizer, has_closure(args, kwargs))
 
+        @breaks_graphs
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+            if is_compiling():
+                return
             tracer.step_ended(optimizer, has_closure(args, kwargs))
+
+        tracer.forwards.compilations.step_hooks = before, after
 
         for handle in (
             optim_optimizer.register_optimizer_step_pre_hook(before),
@@ -152,6 +170,8 @@ class ProcessWitness:
         tracer = self.tracer
 
         def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(self, *args, **kwargs)
             tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clears, self)
             try:
                 result = original(self, *args, **kwargs)
@@ -180,6 +200,8 @@ class ProcessWitness:
 
         def backward(original: Function) -> Function:
             def backward(*args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **kwargs)
                 observe_all()
                 tracer.backward_began(args[0] if args else kwargs.get("tensors"))
                 try:
@@ -194,6 +216,8 @@ class ProcessWitness:
 
         def grad(original: Function) -> Function:
             def grad(*args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **kwargs)
                 observe_all()
                 tracer.gradient_taken(args[0] if args else kwargs.get("outputs"))
                 try:
@@ -212,6 +236,8 @@ class ProcessWitness:
 
         def scale(original: Function) -> Function:
             def scale(self: Any, outputs: Any) -> Any:
+                if is_compiling():
+                    return original(self, outputs)
                 try:
                     result = original(self, outputs)
                 except BaseException as err:
@@ -224,6 +250,8 @@ class ProcessWitness:
 
         def step(original: Function) -> Function:
             def step(self: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(self, optimizer, *args, **kwargs)
                 before = tracer.optimizers.steps_of(optimizer)
                 try:
                     result = original(self, optimizer, *args, **kwargs)
@@ -246,6 +274,8 @@ class ProcessWitness:
 
         def clip(original: Function) -> Function:
             def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **kwargs)
                 tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clips)
                 try:
                     norm = original(*args, **kwargs)
@@ -327,6 +357,8 @@ def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
 
     def make(original: Function) -> Function:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(self, *args, **kwargs)
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as err:
@@ -340,6 +372,7 @@ def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
     return make
 
 
+@uncompiled
 def drop_own_frame(err: BaseException) -> None:
     """Take the wrapper's entry out of a traceback; a bare `raise` does not add it again."""
     if err.__traceback__ is not None and err.__traceback__.tb_next is not None:

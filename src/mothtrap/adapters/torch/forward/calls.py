@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name, role, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
@@ -166,7 +167,8 @@ class CallCapture:
         book = self._job.book
         root = book.root_of(module)
         if root is not None and book.is_whole(module):
-            module = root.shells[0]() or module  # one name, whether called with its wrapper or not
+            first = root.shells[0]()  # one name, whether called with its wrapper or not
+            module = module if first is None else first
         ids = self._ids.get(module)
         if ids is None:
             ids = self._ids[module] = {}
@@ -217,6 +219,7 @@ class CallCapture:
         return free
 
 
+@uncompiled
 class _GradientHook:
     """Hands on the gradient of one output, and leaves it as it is."""
 

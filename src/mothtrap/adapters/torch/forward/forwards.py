@@ -16,6 +16,7 @@ from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.inputs import InputWatch
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.calls import CallCapture
+from mothtrap.adapters.torch.forward.compilations import CompilationWatch
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
@@ -24,13 +25,14 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
 from mothtrap.adapters.torch.losses.losstensors import LossTensors
-from mothtrap.adapters.torch.naming import Root, unseen_inside
+from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
 from mothtrap.adapters.torch.reproduce.recording.recording import Recording
+from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
+@uncompiled
 class ForwardWatch:
     """Called before and after every module's forward, at any depth.
 
@@ -52,6 +55,7 @@ class ForwardWatch:
         loss_tensors: takes what is captured of losses.
         evaluations: puts together what happens in an evaluation.
         modes: the modes in which modules are trained.
+        compilations: what was compiled.
         reach: what of the modules backward never reaches.
         narrow: outputs and gradients in half precision.
         looks: looks at whole forwards now and then.
@@ -80,6 +84,7 @@ class ForwardWatch:
         self.loss_tensors = LossTensors(job)
         self.evaluations = EvaluationWatch(job)
         self.modes = ModeWatch(job)
+        self.compilations = CompilationWatch(job)
         self.reach = ReachWatch(job, optimizers)
         self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
@@ -95,6 +100,7 @@ class ForwardWatch:
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
         self.observe_all()
+        self.compilations.step_closed(self.roots_called)
         self.calls.new_step()
         self.attributes.new_step()
         self._look_up_calls()
@@ -245,6 +251,7 @@ class ForwardWatch:
             self._record_loss(type(module).__name__, args, kwargs)
             return
         self._in_root = True
+        self.compilations.root_called()
         self._recorder.begin_forward()
         owned = self._optimizers.owns_root(root)
         self._job.feed(RootCalled(root.label, owned))
@@ -292,11 +299,8 @@ class ForwardWatch:
     def add_root(self, module: nn.Module) -> Root | None:
         """Name a tree of modules, and say what of it will not be seen."""
         root = self._job.book.add_root(module)
-        for part in module.modules() if root is not None else ():
-            reason = unseen_inside(part)
-            if reason is not None:
-                name = self._job.book.module_name(part)
-                self._recorder.blind(self._job.grouper.step, f"activations inside {name}", reason)
+        if root is not None:
+            self.compilations.tell_hidden(root)
         return root
 
     def _root_returned(

@@ -260,6 +260,8 @@ class ReachWatch:
     def _is_in_sight(self, module: nn.Module) -> bool:
         """Whether the calls of a module can be seen: nothing around it hides them."""
         root = self._job.book.root_of(module)
+        if root is not None and not root.is_called:
+            return False
         shells = [m for shell in root.shells if (m := shell()) is not None] if root else []
         around = [m for shell in shells for m in shell.modules() if unseen_inside(m) is not None]
         hidden = any(module is inner for outer in around for inner in outer.modules())

@@ -1,0 +1,53 @@
+"""Code of ours that `torch.compile` leaves as it is.
+
+While code that a user had compiled runs, Dynamo, the part of PyTorch that reads byte code,
+stands before every frame of Python and makes graphs of what it finds there: of our code too,
+which then reads its clocks and counts its steps never again. What is called there is one of two
+kinds: what stands around a function of PyTorch, whose frame alone is passed over, so that the
+function is compiled as it would be without us; and all else, passed over with what it calls.
+
+The marks are private (2.7 and later; a test pins them). They do not count where Dynamo follows a
+call out of the user's code: there our code asks `torch.compiler.is_compiling`, and vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+import torch
+
+CallableT = TypeVar("CallableT", bound=Callable[..., Any])
+_frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+
+
+def uncompiled(target: CallableT) -> CallableT:
+    """Let Dynamo pass over a function, or the methods of a class, and all that these call."""
+    functions = vars(target).values() if isinstance(target, type) else (target,)
+    for function in functions:
+        if isinstance(function, FunctionType):
+            _mark(function, all_that_it_calls=True)
+    return target
+
+
+def frame_uncompiled(function: CallableT) -> CallableT:
+    """Let Dynamo pass over a function, but not over what that calls."""
+    _mark(function, all_that_it_calls=False)
+    return function
+
+
+def breaks_graphs(function: CallableT) -> CallableT:
+    """Let a function run also where Dynamo follows a call to it: it ends a graph there."""
+    marked: Any = uncompiled(function)
+    marked._torchdynamo_disable = True
+    marked._torchdynamo_disable_msg = "mothtrap sees the steps of optimizers"
+    return function
+
+
+def _mark(function: Any, *, all_that_it_calls: bool) -> None:
+    mark = getattr(_frames, "set_code_exec_strategy", None)
+    if mark is not None:
+        action = _frames._FrameAction
+        inside = action.SKIP if all_that_it_calls else action.DEFAULT
+        mark(function.__code__, _frames._FrameExecStrategy(action.SKIP, inside))
