@@ -71,7 +71,7 @@ def test_arguments_exceptions_and_other_results_pass_as_they_are() -> None:
     with pytest.raises(TypeError, match="a method and its module"):
         way.passage(method)
     assert way.told == [(LAYER, (1, 2))]
-    [(module, _, values)] = way.passage.close()
+    [(module, _, values, _)] = way.passage.close()
     assert module() is LAYER
     assert values is not None
     assert values.tolist() == [2.0, 2.0]
@@ -87,8 +87,8 @@ def test_values_are_kept_without_their_graph_as_far_as_there_is_room() -> None:
         way.call(value)
     assert way.passage.room == 0
     noted = way.passage.close()
-    assert [output() for _, output, _ in noted] == given
-    assert [values is not None for _, _, values in noted] == [True, False, False, False, True]
+    assert [output() for _, output, _, _ in noted] == given
+    assert [values is not None for _, _, values, _ in noted] == [True, False, False, False, True]
     assert not noted[0][2].requires_grad  # type: ignore[union-attr]
 
 

@@ -267,4 +267,4 @@ def test_an_exception_closes_the_way() -> None:
             model(torch.ones(3, 6))
         names = [type(module).__name__ for module, _ in seen.tracer.forwards.held if module]
         assert names == ["Linear"]
-        assert not seen.tracer.forwards._straight.passes(model.good)
+        assert not seen.tracer.forwards._straight.passage.passes(model.good)

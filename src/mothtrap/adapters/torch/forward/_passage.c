@@ -14,16 +14,18 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing;
-    PyObject *noted; /* list of (reference to a module, reference to its output, values) */
+    PyObject *noted; /* list of (reference to a module, reference to its output, values, version) */
+    PyObject *at_once; /* set of identities of modules whose outputs are told and not noted */
     PyObject *last; /* weak reference to the output that came last, or None */
     PyObject *root; /* borrowed, and only compared */
     unsigned long thread; /* of which calls pass; 0 = none do */
     unsigned long opening; /* counts openings and closings */
     int keeps;
+    int collects; /* all values are wanted: what cannot be kept is told */
     Py_ssize_t room;
 } Passage;
 
-static PyObject *layout_name, *nbytes_name, *is_nested_name, *modules_name;
+static PyObject *layout_name, *nbytes_name, *is_nested_name, *modules_name, *version_name;
 
 /* After a failed call: 0 where it is of no consequence, -1 where the user is to have it. */
 static int let_go(void)
@@ -89,22 +91,32 @@ static int is_kept(Passage *self, PyObject *output)
     return plain;
 }
 
-/* Note an output: 0, or -1 with an exception that is the user's. */
-static int note(Passage *self, PyObject *module, PyObject *output)
+static int tell(Passage *self, PyObject *module, PyObject *output)
 {
-    if (PyList_GET_SIZE(self->noted) >= MOST)
+    PyObject *told = PyObject_CallFunctionObjArgs(self->tell, module, output, NULL);
+    Py_XDECREF(told);
+    return told == NULL ? -1 : 0;
+}
+
+/* Whether the output of a module is to be told as soon as it is there. */
+static int is_told_at_once(Passage *self, PyObject *module)
+{
+    if (!self->collects)
         return 0;
-    int handed_on = is_handed_on(self, module, output);
-    if (handed_on)
-        return handed_on < 0 ? -1 : 0;
-    int kept = is_kept(self, output);
-    if (kept < 0)
-        return -1;
+    PyObject *number = PyLong_FromVoidPtr(module);
+    int found = number == NULL ? -1 : PySet_Contains(self->at_once, number);
+    Py_XDECREF(number);
+    return found < 0 ? let_go() : found;
+}
+
+/* Append what is known of an output: 0, or -1 with an exception. Takes over `version`. */
+static int append(Passage *self, PyObject *module, PyObject *output, int kept, PyObject *version)
+{
     /* Now, and without its graph: later the caller may be traced or transformed. */
     PyObject *values = kept ? PyObject_CallOneArg(self->detach, output) : Py_NewRef(Py_None);
     PyObject *of = values == NULL ? NULL : PyWeakref_NewRef(module, NULL);
     PyObject *reference = of == NULL ? NULL : PyWeakref_NewRef(output, NULL);
-    PyObject *entry = reference == NULL ? NULL : PyTuple_Pack(3, of, reference, values);
+    PyObject *entry = reference == NULL ? NULL : PyTuple_Pack(4, of, reference, values, version);
     int done = entry == NULL ? -1 : PyList_Append(self->noted, entry);
     if (done == 0)
         Py_XSETREF(self->last, Py_NewRef(reference));
@@ -112,7 +124,39 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     Py_XDECREF(reference);
     Py_XDECREF(of);
     Py_XDECREF(values);
+    Py_DECREF(version);
     return done < 0 ? let_go() : 0;
+}
+
+/* Note an output: 0, or -1 with an exception that is the user's. */
+static int note(Passage *self, PyObject *module, PyObject *output)
+{
+    int handed_on = is_handed_on(self, module, output);
+    if (handed_on)
+        return handed_on < 0 ? -1 : 0;
+    int at_once = is_told_at_once(self, module);
+    if (at_once < 0)
+        return -1;
+    int full = PyList_GET_SIZE(self->noted) >= MOST;
+    int kept = at_once || full ? 0 : is_kept(self, output);
+    if (kept < 0)
+        return -1;
+    PyObject *version = NULL;
+    if (kept && self->collects) {
+        version = PyObject_GetAttr(output, version_name);
+        if (version == NULL && let_go() < 0) /* that of an inference: it counts no versions */
+            return -1;
+    }
+    if (self->collects && version == NULL) {
+        int real = was(PyObject_CallNoArgs(self->transforms), Py_None);
+        if (real < 0)
+            return -1;
+        if (real) /* values inside a transformed function are nobody's */
+            return tell(self, module, output);
+    }
+    if (full)
+        return 0;
+    return append(self, module, output, kept, version != NULL ? version : Py_NewRef(Py_None));
 }
 
 /* What came back from a part: note it, or tell of it; -1 with an exception of the user's. */
@@ -123,9 +167,7 @@ static int take_in(Passage *self, PyObject *module, PyObject *output, unsigned l
         return untraced;
     if (self->opening == opening && (PyObject *)Py_TYPE(output) == self->tensor)
         return note(self, module, output);
-    PyObject *told = PyObject_CallFunctionObjArgs(self->tell, module, output, NULL);
-    Py_XDECREF(told);
-    return told == NULL ? -1 : 0;
+    return tell(self, module, output);
 }
 
 static PyObject *pass(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -152,18 +194,20 @@ static PyObject *passes(Passage *self, PyObject *module)
 
 static PyObject *open_way(Passage *self, PyObject *args)
 {
-    PyObject *root, *last;
+    PyObject *root, *last, *at_once = NULL;
     int keeps;
     Py_ssize_t room;
-    if (!PyArg_ParseTuple(args, "OpnO", &root, &keeps, &room, &last))
+    if (!PyArg_ParseTuple(args, "OpnO|O!", &root, &keeps, &room, &last, &PySet_Type, &at_once))
         return NULL;
     PyObject *empty = PyList_New(0);
     if (empty == NULL)
         return NULL;
     Py_XSETREF(self->noted, empty);
     Py_XSETREF(self->last, Py_NewRef(last));
+    Py_XSETREF(self->at_once, Py_XNewRef(at_once));
     self->root = root;
     self->keeps = keeps;
+    self->collects = at_once != NULL;
     self->room = room;
     self->opening++;
     self->thread = PyThread_get_thread_ident();
@@ -222,6 +266,7 @@ static int traverse(Passage *self, visitproc visit, void *arg)
     Py_VISIT(self->transforms);
     Py_VISIT(self->tracing);
     Py_VISIT(self->noted);
+    Py_VISIT(self->at_once);
     Py_VISIT(self->last);
     return 0;
 }
@@ -235,6 +280,7 @@ static int clear(Passage *self)
     Py_CLEAR(self->transforms);
     Py_CLEAR(self->tracing);
     Py_CLEAR(self->noted);
+    Py_CLEAR(self->at_once);
     Py_CLEAR(self->last);
     return 0;
 }
@@ -252,9 +298,12 @@ static PyMethodDef methods[] = {
     {"passes", (PyCFunction)passes, METH_O,
      "passes(module): whether a call of it, now and in this thread, goes straight."},
     {"open", (PyCFunction)open_way, METH_VARARGS,
-     "open(root, keeps, room, last): let calls of this thread pass, but for those of root.\n\n"
+     "open(root, keeps, room, last[, at_once]): let calls of this thread pass, but for those of\n"
+     "root.\n\n"
      "keeps: outputs are noted. room: bytes of values that are held. last: weak reference to\n"
-     "the output that came last, or None."},
+     "the output that came last, or None. at_once: set of identities of modules: with it all\n"
+     "values are wanted, each with the version it had, and what is not noted so is told: outputs\n"
+     "of these modules, what finds no room, what has no version."},
     {"take", (PyCFunction)take, METH_NOARGS, "take(): return what was noted, and forget it."},
     {"close", (PyCFunction)close_way, METH_NOARGS, "close(): observe calls again; see take()."},
     {NULL, NULL, 0, NULL},
@@ -298,7 +347,8 @@ PyMODINIT_FUNC PyInit__passage(void)
     nbytes_name = PyUnicode_InternFromString("nbytes");
     is_nested_name = PyUnicode_InternFromString("is_nested");
     modules_name = PyUnicode_InternFromString("_modules");
-    if (!layout_name || !nbytes_name || !is_nested_name || !modules_name)
+    version_name = PyUnicode_InternFromString("_version");
+    if (!layout_name || !nbytes_name || !is_nested_name || !modules_name || !version_name)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
     PyObject *type = module == NULL ? NULL : PyType_FromSpec(&spec);

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-_Entry = tuple[weakref.ref[nn.Module], weakref.ref[torch.Tensor], torch.Tensor | None]
+_Entry = tuple[weakref.ref[nn.Module], weakref.ref[torch.Tensor], torch.Tensor | None, int | None]
 
 class Passage:
     room: int
@@ -24,7 +24,13 @@ class Passage:
     ) -> Any: ...
     def passes(self, module: nn.Module) -> bool: ...
     def open(
-        self, root: nn.Module, keeps: bool, room: int, last: weakref.ref[torch.Tensor] | None
+        self,
+        root: nn.Module,
+        keeps: bool,
+        room: int,
+        last: weakref.ref[torch.Tensor] | None,
+        at_once: set[int] = ...,
+        /,
     ) -> None: ...
     def take(self) -> list[_Entry]: ...
     def close(self) -> list[_Entry]: ...

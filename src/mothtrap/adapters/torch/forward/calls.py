@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,6 +37,7 @@ class CallCapture:
     Attributes:
         takes_inputs: inputs are due in this step.
         takes_outputs: outputs of modules, or their gradients, are due.
+        takes_values: of the outputs nothing but their values is due.
         takes_results: outputs of whole models are due.
         activity: which units of rectifiers sleep.
         order: paths of modules in the order in which they first returned.
@@ -59,6 +60,7 @@ class CallCapture:
         self._takes_gradients = self._recorder.is_due("activation_gradient")
         self._takes_activations = self._is_due("activation")
         self.takes_outputs = self._takes_activations or self._takes_gradients
+        self.takes_values = self._takes_activations and not self._takes_gradients
 
     def _is_due(self, kind: Kind) -> bool:
         return self._recorder.is_due(kind) or self._recorder.is_due(kind, Mode.EVAL)
@@ -84,9 +86,8 @@ class CallCapture:
     def left(self, module: nn.Module, output: Any, before: nn.Module | None) -> None:
         """Take what a module returned; `before` is the layer that ran before it."""
         call = self._left[id(module)] = self._left.get(id(module), -1) + 1
-        inner = wrapped(module)
-        if inner is not None and id(inner) in self._left:
-            return  # taken when the module inside returned it
+        if self._was_taken_inside(module):
+            return
         for place, tensor in placed_tensors(output):
             if not is_plain(tensor):
                 continue
@@ -95,9 +96,44 @@ class CallCapture:
             if self._takes_gradients and self._mode is Mode.TRAIN:
                 self._take_gradient(module, place, call, tensor)
 
+    def left_all(
+        self, outputs: Sequence[tuple[nn.Module, torch.Tensor | None]], before: nn.Module | None
+    ) -> nn.Module | None:
+        """Take the activations of modules that each returned one tensor.
+
+        Args:
+            outputs: the modules in this order, and what they returned, without a graph; None
+                where that is gone.
+            before: the layer that ran before them.
+
+        Returns:
+            The layer that ran last.
+        """
+        ids, tensors = [], []
+        for module, tensor in outputs:
+            call = self._left[id(module)] = self._left.get(id(module), -1) + 1
+            taken = self._was_taken_inside(module)
+            if tensor is not None and not taken and is_plain(tensor):
+                tensor_id = self._tensor_id("activation", module, "", call, tensor)
+                wanted = self._recorder.statistics(tensor_id, self._mode)
+                if "inactive" in wanted and self._mode is Mode.TRAIN:
+                    self.activity.look(tensor_id, tensor, before)
+                if wanted - {"inactive"}:
+                    ids.append(tensor_id)
+                    tensors.append(tensor)
+            if module._parameters:
+                before = module
+        self._recorder.reduce("activation", ids, tensors, self._mode)
+        return before
+
     def returned(self, module: nn.Module, output: Any) -> None:
         """Take what a model returned to user code."""
         self._take("output", module, output, 0, levels=LEVELS, of_root=True)
+
+    def _was_taken_inside(self, module: nn.Module) -> bool:
+        """Whether a module wraps one that has returned the same already."""
+        inner = wrapped(module)
+        return inner is not None and id(inner) in self._left
 
     def _take(
         self,

@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.forward.compilations import CompilationWatch
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
-from mothtrap.adapters.torch.forward.passage import Noted, passage
+from mothtrap.adapters.torch.forward.straight import StraightWay
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
@@ -74,8 +74,6 @@ class ForwardWatch:
         self._running: list[int] = []
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
         self._in_root = self._root_owned = self._is_quiet = False
-        self._before_it: weakref.ref[nn.Module] | None = None
-        self._last_output: weakref.ref[torch.Tensor] | None = None
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
         self.eval_steps = 0
         self._trains = True
@@ -89,7 +87,7 @@ class ForwardWatch:
         self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
         self.held = HeldOutputs()
-        self._straight: Passage | None = None
+        self._straight = StraightWay(job, self.calls, self.held, self._returned)
         self.inputs = InputWatch(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
         self.attributes = Attributes(KnownObjects(job.book, optimizers))
@@ -174,35 +172,18 @@ class ForwardWatch:
 
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
         """A part of a model returned one tensor, of which nobody wants more than to have it."""
-        if self._trains and not self._is_handed_on(module, output):
+        if self._trains and not self._straight.is_handed_on(module, output):
             self.held.add(module, output)
-        self._last_output = weakref.ref(output)
-        if module._parameters:
-            self._before_it = weakref.ref(module)
+        self._straight.noticed(module, output)
 
     def straight_way(self) -> Passage | None:
-        """Return what the calls may take of which only the outputs are wanted, None if there
-        is no such way. It is closed but in forwards that nobody looks into."""
-        self._straight = passage(self._returned_late)
-        return self._straight
+        """Return what calls may take into which nobody looks, None if there is no such way."""
+        return self._straight.build()
 
     def observe_all(self) -> None:
         """Let no call go the straight way any more, and take in what was noted on it."""
-        if self._straight is not None and threading.get_ident() == self._thread:
-            self._take_noted(self._straight.close())
-
-    def _take_noted(self, noted: Noted) -> None:
-        if noted:
-            self._job.contain(self.held.extend, noted)
-            self._last_output = noted[-1][1]
-
-    def _returned_late(self, module: nn.Module, output: Any) -> None:
-        """A part whose call went straight has returned what is no tensor, or after it closed."""
-        if self._straight is None or torch.compiler.is_compiling():
-            return
-        self._take_noted(self._straight.take())
-        self._job.contain(self._returned, module, output)
-        self._straight.room, self._straight.last = self.held.room, self._last_output
+        if threading.get_ident() == self._thread:
+            self._straight.close()
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
@@ -213,19 +194,17 @@ class ForwardWatch:
             self._job.contain_part(
                 "reach of gradients", self.reach.returned, module, tensors, self._trains
             )
-        if single is None or not self._is_handed_on(module, single):
+        if single is None or not self._straight.is_handed_on(module, single):
             if self._trains:
                 for tensor in tensors:
                     self.held.add(module, tensor)
             if self._takes_outputs and self._in_root:
-                before = self._before_it() if self._before_it is not None else None
-                self._job.contain_part("activations", self.calls.left, module, output, before)
+                before = self._straight.before_it
+                layer = before() if before is not None else None
+                self._job.contain_part("activations", self.calls.left, module, output, layer)
         if self.looks.active and self._in_root:
             self._look(self.looks.left, module, output)
-        if single is not None:
-            self._last_output = weakref.ref(single)
-        if module._parameters:
-            self._before_it = weakref.ref(module)
+        self._straight.noticed(module, single)
         if not self._running:
             self._root_returned(module, tensors, output)
 
@@ -276,11 +255,11 @@ class ForwardWatch:
         self._look_up_calls()
         self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
-        self._before_it = None
+        self._straight.before_it = None
         looking = self.narrow.looks or self.reach.looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
-        if self._straight is not None and self._is_quiet and not self._takes_inputs:
-            self._straight.open(module, self._trains, self.held.room, self._last_output)
+        if not looking and not self._takes_inputs:
+            self._straight.root_called(module, trains=self._trains)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:
@@ -313,6 +292,7 @@ class ForwardWatch:
             if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
+        self._straight.root_returned()
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:
@@ -387,11 +367,6 @@ class ForwardWatch:
         if self._loss_output is not None and self._loss_output[0]() is root:
             return self._loss_output[1]
         return None
-
-    def _is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
-        """Whether a container merely returns what its last child returned."""
-        last = self._last_output
-        return bool(module._modules) and last is not None and last() is tensor
 
 
 def _is_loss(module: nn.Module) -> bool:

@@ -66,9 +66,13 @@ class HeldOutputs:
 
     def extend(self, noted: Noted) -> None:
         """Keep outputs that were noted, as `add` does."""
-        for owner, output, values in noted:
-            self._bytes += values.nbytes if values is not None else 0
-            self._entries.append((owner, output if values is None else values))
+        for owner, output, values, _ in noted:
+            size = values.nbytes if values is not None else 0
+            if values is None or self._bytes + size > HELD_BYTES:
+                self._entries.append((owner, output))
+            else:
+                self._bytes += size
+                self._entries.append((owner, values))
 
     def let_go(self) -> None:
         """The loss is finite: nobody will ask for values, and the backward needs their memory.

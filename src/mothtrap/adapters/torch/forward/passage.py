@@ -18,9 +18,11 @@ try:
 except ImportError:
     compiled = None  # type: ignore[assignment]
 
-Noted = list[tuple["weakref.ref[nn.Module]", "weakref.ref[torch.Tensor]", torch.Tensor | None]]
-"""Modules, their outputs, and values of those without a graph where there was room for them;
-in order of completion."""
+Noted = list[
+    tuple["weakref.ref[nn.Module]", "weakref.ref[torch.Tensor]", torch.Tensor | None, int | None]
+]
+"""Modules, their outputs, values of those without a graph where there was room for them, and
+the version that these had where all values are wanted; in order of completion."""
 
 
 def passage(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:

@@ -1,0 +1,131 @@
+"""Outputs that are only noted when a module returns them, and looked at together later."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.calls import CallCapture
+from mothtrap.adapters.torch.forward.held import HeldOutputs
+from mothtrap.adapters.torch.forward.passage import Noted, passage
+from mothtrap.adapters.torch.forward.rewritten import BATCH_BYTES, RewrittenOutputs
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward._passage import Passage
+    from mothtrap.adapters.torch.job import Job
+
+
+class StraightWay:
+    """The way of calls of which nobody wants more than the outputs, or their values.
+
+    It is closed but in forwards that nobody looks into. An installation without the compiled
+    part has no such way: there every output is looked at when it returns.
+
+    Args:
+        calls: takes activations.
+        held: keeps outputs until it is known whether the step went wrong.
+        returned: takes a module and its output, where it cannot be noted.
+
+    Attributes:
+        passage: what the calls pass through, None where there is none.
+        last_output: of those that were told or noted, where it is still alive.
+        before_it: the latest module with parameters that returned.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        calls: CallCapture,
+        held: HeldOutputs,
+        returned: Callable[[nn.Module, Any], None],
+    ) -> None:
+        self._job, self._calls, self._held = job, calls, held
+        self._returned = returned
+        self._rewritten = RewrittenOutputs()
+        self._trains = self._collects = False
+        self._pending: Noted = []
+        self.passage: Passage | None = None
+        self.last_output: weakref.ref[torch.Tensor] | None = None
+        self.before_it: weakref.ref[nn.Module] | None = None
+
+    def build(self) -> Passage | None:
+        """Make the passage; None where there is none."""
+        self.passage = passage(self._returned_late)
+        return self.passage
+
+    def root_called(self, root: nn.Module, *, trains: bool) -> None:
+        """A forward begins into whose calls nobody looks, but maybe for values of outputs."""
+        self._trains, self._collects, self._pending = trains, False, []
+        if self.passage is None:
+            return
+        if not self._calls.takes_outputs:
+            self.passage.open(root, trains, self._room, self.last_output)
+        elif self._calls.takes_values and self._rewritten.knows(root):
+            self._collects = True
+            modules = self._rewritten.modules
+            self.passage.open(root, True, self._room, self.last_output, modules)
+        elif self._calls.takes_values:
+            self._rewritten.learn(root)
+
+    def root_returned(self) -> None:
+        """The forward is over."""
+        self._rewritten.root_returned()
+
+    def noticed(self, module: nn.Module, output: torch.Tensor | None) -> None:
+        """A module returned, and was looked at; with its output where that is one tensor."""
+        if output is not None:
+            self._rewritten.returned(module, output)
+            self.last_output = weakref.ref(output)
+        if module._parameters:
+            self.before_it = weakref.ref(module)
+
+    def is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
+        """Whether a container merely returns what its last child returned."""
+        last = self.last_output
+        return bool(module._modules) and last is not None and last() is tensor
+
+    def close(self) -> None:
+        """Let no call go this way any more, and take in what was noted on it."""
+        if self.passage is not None:
+            self._take(self.passage.close())
+
+    @property
+    def _room(self) -> int:
+        return BATCH_BYTES if self._collects else self._held.room
+
+    def _returned_late(self, module: nn.Module, output: Any) -> None:
+        """A part whose call went straight has returned what cannot be noted, or after it closed."""
+        if self.passage is None or torch.compiler.is_compiling():
+            return
+        self._take(self.passage.take())
+        self._job.contain(self._returned, module, output)
+        self.passage.room, self.passage.last = self._room, self.last_output
+
+    def _take(self, noted: Noted) -> None:
+        if noted:
+            self._job.contain(self._look, noted)
+            self.last_output = noted[-1][1]
+
+    def _look(self, noted: Noted) -> None:
+        if self._trains:
+            self._held.extend(noted)
+        if self._collects:
+            self._pending += noted
+            # Inside a transformed function nothing can be read; a test pins this private question.
+            if torch._C._functorch.peek_interpreter_stack() is None:
+                pending, self._pending = self._pending, []
+                self._job.contain_part("activations", self._take_values, pending)
+
+    def _take_values(self, noted: Noted) -> None:
+        outputs = self._rewritten.intact(noted)
+        before = self.before_it() if self.before_it is not None else None
+        before = self._calls.left_all(outputs, before)
+        self.before_it = weakref.ref(before) if before is not None else None
+        for module in (module for module, values in outputs if values is None):
+            what = f"one activation of {self._job.book.module_name(module)}"
+            reason = "it was written to in place; later ones are read as they are returned"
+            self._job.recorder.blind(self._job.grouper.step, what, reason)
