@@ -11,11 +11,13 @@ alone: nobody reads those as messages.
 from __future__ import annotations
 
 import struct
+from binascii import unhexlify
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
+
+from mothtrap.store.pages import Data
 
 Bytes = Any
 """Anything with the buffer protocol: bytes, arrays, Arrow buffers."""
@@ -33,21 +35,21 @@ MARK_WITHIN_BYTES = 4096
 MARK_KEY = b"mothtrap"
 _TAG = b"batch:"
 _ZEROS = b"0" * 16
+_NUMBERS = struct.Struct(">IQQ")
 BLANK_MARK = _TAG + b"0" * 8 + b"0" * 16 + _ZEROS
 _MASK = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(NamedTuple):
     """What the mark of a message says; `end` is the offset behind its body."""
 
-    index: int
+    number: int
     end: int
     checksum_at: int
     checksum: int
 
 
-def metadata_bytes(data: bytes, offset: int) -> int | None:
+def metadata_bytes(data: Data, offset: int) -> int | None:
     """Return the length of the metadata of the message at `offset`.
 
     Returns:
@@ -62,24 +64,29 @@ def metadata_bytes(data: bytes, offset: int) -> int | None:
     return length if 0 <= length <= MAX_METADATA_BYTES and length % 8 == 0 else -1
 
 
-def find_mark(data: bytes, offset: int, metadata: int) -> Mark | None:
+def find_mark(data: Data, offset: int, metadata: int) -> Mark | None:
     """Read the mark of the message at `offset`; None when it has none that makes sense."""
     body_at = offset + HEADER_BYTES + metadata
     at = data.find(_TAG, offset + HEADER_BYTES, body_at)
     digits = data[at + len(_TAG) : at + len(BLANK_MARK)]
-    if at < 0 or at + len(BLANK_MARK) > body_at:
+    if at < 0 or at + len(BLANK_MARK) > min(body_at, len(data)):
         return None
     try:
-        index, body, checksum = (int(digits[a:b], 16) for a, b in ((0, 8), (8, 24), (24, 40)))
+        index, body, checksum = _NUMBERS.unpack(unhexlify(digits))
     except ValueError:
         return None
-    if body > MAX_BODY_BYTES or body % 8 or index < 0:
+    if body > MAX_BODY_BYTES or body % 8:
         return None
     checksum_at = at + len(_TAG) + 24
-    return Mark(index=index, end=body_at + body, checksum_at=checksum_at, checksum=checksum)
+    return Mark(number=index, end=body_at + body, checksum_at=checksum_at, checksum=checksum)
 
 
-def matches(data: bytes, offset: int, mark: Mark, seed: int) -> bool:
+def mark_start(mark: Mark) -> int:
+    """Return the offset at which a mark begins."""
+    return mark.checksum_at - len(BLANK_MARK) + len(_ZEROS)
+
+
+def matches(data: Data, offset: int, mark: Mark, seed: int) -> bool:
     """Whether the message from `offset` to `mark.end` is as it was written."""
     return _checksum(data, offset, mark, seed) == mark.checksum
 
@@ -118,7 +125,7 @@ def schema_seed(schema_message: bytes) -> int:
     return xxhash.xxh3_64_intdigest(schema_message)
 
 
-def next_message(data: bytes, offset: int, seed: int, index: int) -> tuple[int, Mark] | None:
+def next_message(data: Data, offset: int, seed: int, index: int) -> tuple[int, Mark] | None:
     """Find the first intact message from `offset` on whose number is `index` or higher."""
     at = offset
     while (at := data.find(_TAG, at + 1)) >= 0:
@@ -129,7 +136,7 @@ def next_message(data: bytes, offset: int, seed: int, index: int) -> tuple[int, 
             mark = find_mark(data, start, metadata) if metadata and metadata > 0 else None
             if (
                 mark is not None
-                and index <= mark.index
+                and index <= mark.number
                 and mark.end <= len(data)
                 and matches(data, start, mark, seed)
             ):
@@ -156,9 +163,9 @@ def footer_offset(data: bytes) -> int | None:
     return at if data[at : at + HEADER_BYTES] == CONTINUATION + b"\0\0\0\0" else None
 
 
-def _checksum(data: bytes, offset: int, mark: Mark, seed: int) -> int:
+def _checksum(data: Data, offset: int, mark: Mark, seed: int) -> int:
     view = memoryview(data)
-    state = xxhash.xxh3_64(seed=(seed + mark.index) & _MASK)
+    state = xxhash.xxh3_64(seed=(seed + mark.number) & _MASK)
     state.update(view[offset : mark.checksum_at])
     state.update(_ZEROS)
     state.update(view[mark.checksum_at + 16 : mark.end])

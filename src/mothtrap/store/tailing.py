@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 
 from mothtrap.store import sealing
+from mothtrap.store.joining import MANY, Found, joined, stretches
 from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.pages import Data, read_on
 from mothtrap.store.segments import MAGIC
 
 MAX_SEGMENT_BYTES = 1 << 30
@@ -55,15 +57,16 @@ class SegmentReader:
         if not data:
             return []
         at = schema_end = 0
-        found: list[tuple[int, sealing.Mark]] = []
+        found = Found([], [])
         if not self._schema_message:
             at = schema_end = self._open(data)
         while self._schema_message and not self.done and at < len(data):
             step = self._next(data, at)
             if step is None:
                 break
-            if step[1] is not None:
-                found.append((at, step[1]))
+            if step[1]:
+                found.starts.append(at)
+                found.ends.append(step[0])
             at = step[0]
         self._offset += at
         self.pending_bytes = 0 if self.done else len(data) - at
@@ -80,7 +83,7 @@ class SegmentReader:
             self._report(f"its last {self.pending_bytes} bytes hold no whole batch")
         self.done = True
 
-    def _read(self) -> bytes:
+    def _read(self) -> Data:
         try:
             with self.path.open("rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -91,17 +94,17 @@ class SegmentReader:
                     self._end(f"it is {size} bytes long, expected at most {MAX_SEGMENT_BYTES}")
                     return b""
                 file.seek(self._offset)
-                return file.read(max(size - self._offset, 0))
+                return read_on(file, max(size - self._offset, 0))
         except FileNotFoundError:
             return b""
         except OSError as err:
             self._end(f"it cannot be read: {err}")
             return b""
 
-    def _open(self, data: bytes) -> int:
+    def _open(self, data: Data) -> int:
         """Read magic and schema; return the offset behind them, or 0 when not there yet."""
         start = len(MAGIC)
-        if not data.startswith(MAGIC[: len(data)]):
+        if data[:start] != MAGIC[: len(data)]:
             self._end("it does not begin as an Arrow file")
             return 0
         metadata = sealing.metadata_bytes(data, start)
@@ -117,8 +120,8 @@ class SegmentReader:
         self._seed = sealing.schema_seed(self._schema_message)
         return end
 
-    def _next(self, data: bytes, at: int) -> tuple[int, sealing.Mark | None] | None:
-        """Return the next offset, and the mark of the batch at `at` if it is intact.
+    def _next(self, data: Data, at: int) -> tuple[int, bool] | None:
+        """Return the next offset, and whether there is an intact batch at `at`.
 
         Returns:
             None when the rest is not whole (yet).
@@ -128,30 +131,28 @@ class SegmentReader:
         if (
             mark is not None
             and mark.end <= len(data)
-            and mark.index >= self._expected
+            and mark.number >= self._expected
             and sealing.matches(data, at, mark, self._seed)
         ):
-            if mark.index > self._expected:
-                self._report(f"batches {self._expected} to {mark.index - 1} are missing")
-            self._expected = mark.index + 1
-            return mark.end, mark
+            if mark.number > self._expected:
+                self._report(f"batches {self._expected} to {mark.number - 1} are missing")
+            self._expected = mark.number + 1
+            return mark.end, True
         sealed_at = sealing.footer_offset(data[at:])
         if sealed_at == 0:
             self.done = True
-            return len(data), None
+            return len(data), False
         found = sealing.next_message(data, at, self._seed, self._expected)
         if found is not None:
-            self._report(f"{found[0] - at} bytes before batch {found[1].index} are damaged")
-            self._expected = found[1].index
-            return found[0], None
+            self._report(f"{found[0] - at} bytes before batch {found[1].number} are damaged")
+            self._expected = found[1].number
+            return found[0], False
         if sealed_at is not None:
             self._end(f"its last {sealed_at} bytes before the footer are damaged")
-            return len(data), None
+            return len(data), False
         return None
 
-    def _parse(
-        self, data: bytes, found: Sequence[tuple[int, sealing.Mark]], schema_end: int
-    ) -> list[pa.RecordBatch]:
+    def _parse(self, data: Data, found: Found, schema_end: int) -> list[pa.RecordBatch]:
         """Make batches of intact messages: those next to each other become one.
 
         Args:
@@ -160,32 +161,44 @@ class SegmentReader:
             schema_end: where the schema message ends in `data`; 0 when it is not there.
         """
         view, batches = memoryview(data), []
-        for start, end in _neighbours(found):
-            # One stream, so that Arrow goes from message to message without Python.
-            if start == schema_end > 0:
-                stream = view[len(MAGIC) : end]
-            else:
-                stream = memoryview(self._schema_message + view[start:end])
+        for part in stretches(found):
+            start, end = part.starts[0], part.ends[-1]
             try:
+                batch = self._joined(data, part)
+                if batch is not None:
+                    batches.append(batch)
+                    continue
+                # One stream, so that Arrow goes from message to message without Python.
+                if start == schema_end > 0:
+                    stream = view[len(MAGIC) : end]
+                else:
+                    stream = memoryview(self._schema_message + view[start:end])
                 table = self._chosen(pa.ipc.open_stream(pa.py_buffer(stream)).read_all())
                 batches += table.combine_chunks().to_batches()
             except _ARROW_ERRORS:
-                inside = [(at, mark) for at, mark in found if start <= at < end]
-                batches += self._parse_each(view, inside)
+                batches += self._parse_each(data, part)
         return batches
 
-    def _parse_each(
-        self, view: memoryview, found: Sequence[tuple[int, sealing.Mark]]
-    ) -> list[pa.RecordBatch]:
+    def _joined(self, data: Data, part: Found) -> pa.RecordBatch | None:
+        if len(part.starts) < MANY:
+            return None
+        message = pa.py_buffer(memoryview(data)[part.starts[0] : part.ends[0]])
+        return joined(data, part, self._chosen(self._batch(message)), message)
+
+    def _parse_each(self, data: Data, found: Found) -> list[pa.RecordBatch]:
         batches = []
-        for at, mark in found:
+        for start, end in zip(*found, strict=True):
             try:
-                schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
-                message = pa.ipc.read_message(pa.py_buffer(view[at : mark.end]))
-                batches.append(self._chosen(pa.ipc.read_record_batch(message, schema)))
+                batch = self._batch(pa.py_buffer(memoryview(data)[start:end]))
+                batches.append(self._chosen(batch))
             except _ARROW_ERRORS as err:
-                self._report(f"batch {mark.index} cannot be read: {err}")
+                mark = sealing.find_mark(data, start, sealing.metadata_bytes(data, start) or 0)
+                self._report(f"batch {mark.number if mark else '?'} cannot be read: {err}")
         return batches
+
+    def _batch(self, message: pa.Buffer) -> pa.RecordBatch:
+        schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
+        return pa.ipc.read_record_batch(pa.ipc.read_message(message), schema)
 
     def _chosen(self, rows: RowsT) -> RowsT:
         if self._columns is None:
@@ -198,19 +211,6 @@ class SegmentReader:
 
     def _report(self, why: str) -> None:
         self.damage.append(f"{self.path.parent.name}/{self.path.name}: {why}")
-
-
-def _neighbours(found: Sequence[tuple[int, sealing.Mark]]) -> Iterator[tuple[int, int]]:
-    """Yield where stretches of messages without a gap begin and end."""
-    start = end = -1
-    for at, mark in found:
-        if at != end:
-            if start >= 0:
-                yield start, end
-            start = at
-        end = mark.end
-    if start >= 0:
-        yield start, end
 
 
 class SegmentTail:

@@ -1,0 +1,115 @@
+"""Many messages of the same layout, made one batch at once.
+
+A training writes the statistics of the same tensors at every step: messages that differ
+in nothing but their mark and their numbers. Of those Arrow reads the first; where its
+columns lie in it they lie in all, so that each column is one copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mothtrap.store import sealing
+from mothtrap.store.pages import Data
+
+MANY = 32
+"""Messages of one length that are worth a batch of their own; chosen by hand."""
+
+
+class Found(NamedTuple):
+    """Intact messages in what was read: where each begins and ends."""
+
+    starts: list[int]
+    ends: list[int]
+
+
+def stretches(found: Found) -> Iterator[Found]:
+    """Split messages: those of a part lie next to each other; many of one length stand alone."""
+    start_M, end_M = np.array(found.starts, np.int64), np.array(found.ends, np.int64)
+    apart_M = np.ones(len(start_M), np.bool_)
+    apart_M[1:] = start_M[1:] != end_M[:-1]
+    runs = np.flatnonzero(apart_M | (np.diff(end_M - start_M, prepend=-1) != 0)).tolist()
+    borders = set()
+    for first, stop in pairwise([*runs, len(start_M)]):
+        if apart_M[first]:
+            borders.add(first)
+        if stop - first >= MANY:
+            borders |= {first, stop}
+    for first, stop in pairwise(sorted(borders | {len(start_M)})):
+        yield Found(found.starts[first:stop], found.ends[first:stop])
+
+
+def joined(
+    data: Data, found: Found, first: pa.RecordBatch, message: pa.Buffer
+) -> pa.RecordBatch | None:
+    """Make one batch of messages that lie next to each other.
+
+    Args:
+        data: what was read.
+        found: the messages.
+        first: the wanted columns of the first of them.
+        message: the bytes of the first of them, out of which Arrow made `first`.
+
+    Returns:
+        None where the messages are not of one layout, or where a column is not one of numbers
+        without nulls.
+    """
+    if not _same_layout(data, found):
+        return None
+    arrays = []
+    for column in first.columns:
+        array = _joined_column(data, found, column, message)
+        if array is None:
+            return None
+        arrays.append(array)
+    return pa.record_batch(arrays, schema=first.schema)
+
+
+def _same_layout(data: Data, found: Found) -> bool:
+    """Whether all messages are of one length, and their metadata the same but for the marks."""
+    start, length = found.starts[0], found.ends[0] - found.starts[0]
+    if found.ends != [start + length * (i + 1) for i in range(len(found.ends))]:
+        return False
+    metadata = sealing.metadata_bytes(data, start) or 0
+    mark = sealing.find_mark(data, start, metadata)
+    if mark is None:
+        return False
+    head_ML = _bytes(data, found, 0, sealing.HEADER_BYTES + metadata)
+    mark_at = sealing.mark_start(mark) - start
+    around = head_ML[:, :mark_at], head_ML[:, mark_at + len(sealing.BLANK_MARK) :]
+    return all(bool(np.all(part_ML == part_ML[0])) for part_ML in around)
+
+
+def _joined_column(
+    data: Data, found: Found, column: pa.Array, message: pa.Buffer
+) -> pa.Array | None:
+    kind, rows = column.type, len(column)
+    listed = pa.types.is_fixed_size_list(kind)
+    flat = kind.value_type if listed else kind
+    if not (pa.types.is_integer(flat) or pa.types.is_floating(flat)):
+        return None
+    buffers = column.buffers()
+    if column.offset or any(buffers[:-1]) or buffers[-1] is None:
+        return None
+    numbers = rows * (kind.list_size if listed else 1)
+    size = numbers * flat.bit_width // 8
+    at = buffers[-1].address - message.address
+    if at < 0 or at + size > message.size:
+        return None
+    copied = pa.py_buffer(np.ascontiguousarray(_bytes(data, found, at, size)))
+    values = pa.Array.from_buffers(flat, numbers * len(found.starts), [None, copied])
+    if not listed:
+        return values
+    return pa.Array.from_buffers(kind, rows * len(found.starts), [None], children=[values])
+
+
+def _bytes(data: Data, found: Found, at: int, size: int) -> npt.NDArray[np.uint8]:
+    """The same bytes of each message, shape (messages, size), where they lie."""
+    strides = (found.ends[0] - found.starts[0], 1)
+    return np.ndarray((len(found.starts), size), np.uint8, data, found.starts[0] + at, strides)
