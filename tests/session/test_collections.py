@@ -116,6 +116,16 @@ def test_exponents_are_captured_at_one_step_in_16(tmp_path: Path, writer: str) -
     assert output.counts.sum() + (output.zero or 0) == 16 * 8
 
 
+def test_shares_of_units_are_captured_at_one_step_in_16(tmp_path: Path) -> None:
+    asked = Collection(modules=("1",), statistics=("inactive", "saturated"))
+    run = trained(tmp_path, 20, collections={"mine": asked})
+    tensor = run.tensor("activation:1")
+    found = tensor.history("inactive")
+    assert set(found.steps_S.tolist()) >= {0, 16}
+    assert ((found.values_S >= 0) & (found.values_S <= 1)).all()
+    assert len(tensor.history("saturated")) == 0  # of a ReLU
+
+
 def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:
     outputs: list[bytes] = []
 

@@ -203,7 +203,8 @@ class Recorder(Generic[ArrayT]):
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
         self._fields.setdefault(tensor_id, {}).update(fields)
-        self._charge(self.tensors[tensor_id].kind, cost_s, Mode.TRAIN)
+        kind, part = self.tensors[tensor_id].kind, next(iter(fields), "")
+        self._charge(kind, cost_s, Mode.TRAIN, part)
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mothtrap.statistics.torch import inactive_units
+from mothtrap.statistics.torch import inactive_units, saturated_units
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,29 @@ def test_nan_and_nothing_seen_are_not_inactive():
     output = torch.tensor([[0.0, float("nan"), -1.0]])
     assert inactive_units(output, 1).tolist() == [True, False, True]
     assert inactive_units(torch.empty(0, 3), 1).tolist() == [False] * 3
+
+
+def test_a_unit_is_saturated_where_all_it_puts_out_lies_at_an_end():
+    output = torch.tensor([[1.0, -1.0, 0.99, 0.0], [-1.0, -1.0, 0.5, 2.0]])
+    assert saturated_units(output, 1, -1.0, 1.0).tolist() == [True, True, False, False]
+    assert saturated_units(output, -1, -1.0, 0.98).tolist() == [True, True, False, False]
+    assert saturated_units(output, 0, -1.0, 2.0).tolist() == [False, False]
+    images = output.reshape(1, 2, 2, 2)
+    assert saturated_units(images, 1, -1.0, 0.4).tolist() == [False, True]
+
+
+def test_nan_and_nothing_seen_are_not_saturated():
+    output = torch.tensor([[float("inf"), float("nan"), 1.0]])
+    assert saturated_units(output, 1, -1.0, 1.0).tolist() == [True, False, True]
+    assert saturated_units(torch.empty(0, 3), 1, -1.0, 1.0).tolist() == [False] * 3
+    assert not saturated_units(torch.ones(4, 3, requires_grad=True), 1, 0.0, 1.0).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16])
+def test_units_of_narrow_types_are_seen(dtype):
+    output = torch.tensor([[0.0, 1.0], [-1.0, 1.0]]).to(dtype)
+    assert inactive_units(output, 1).tolist() == [True, False]
+    assert saturated_units(output, 1, -1.0, 1.0).tolist() == [False, True]
 
 
 def test_no_gradient_is_recorded():

@@ -13,6 +13,7 @@ from mothtrap.statistics.torch.raw import digest as digest
 from mothtrap.statistics.torch.rows import nonfinite_counts as nonfinite_counts
 from mothtrap.statistics.torch.rows import summarize as summarize
 from mothtrap.statistics.torch.units import inactive_units as inactive_units
+from mothtrap.statistics.torch.units import saturated_units as saturated_units
 
 __all__ = [
     "copy_bytes",
@@ -23,5 +24,6 @@ __all__ = [
     "inactive_units",
     "nonfinite_counts",
     "norms",
+    "saturated_units",
     "summarize",
 ]

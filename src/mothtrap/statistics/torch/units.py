@@ -24,9 +24,44 @@ def inactive_units(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
         IndexError: the output has no such axis.
     """
     with torch.no_grad():
-        values = local(output)
-        units = values.movedim(unit_axis, 0)
-        if values.numel() == 0:
-            return torch.zeros(len(units), dtype=torch.bool, device=values.device)
-        others = tuple(axis for axis in range(1, units.ndim))
+        units = _by_unit(output, unit_axis)
+        others = tuple(range(1, units.ndim))
+        if units.numel() == 0:
+            return _none(units)
         return (units.amax(others) if others else units) <= 0
+
+
+def saturated_units(output: torch.Tensor, unit_axis: int, low: float, high: float) -> torch.Tensor:
+    """Tell which units put out nothing but what lies at the ends of their range.
+
+    Args:
+        output: as for `inactive_units`.
+        unit_axis: as for `inactive_units`.
+        low: up to here, and ...
+        high: ... from here on a value counts as saturated.
+
+    Returns:
+        bool, shape (units,), on the output's device: True where every value is `low` or less,
+        or `high` or more. A unit that put out NaN is not saturated, nor is any when the
+        output is empty.
+
+    Raises:
+        IndexError: the output has no such axis.
+    """
+    with torch.no_grad():
+        units = _by_unit(output, unit_axis)
+        if units.numel() == 0:
+            return _none(units)
+        saturated = (units <= low) | (units >= high)
+        return saturated.reshape(len(units), -1).all(dim=1)
+
+
+def _by_unit(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
+    units = local(output).movedim(unit_axis, 0)
+    if units.is_floating_point() and units.element_size() == 1:
+        return units.to(torch.float32)  # torch compares no fp8
+    return units
+
+
+def _none(units: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(len(units), dtype=torch.bool, device=units.device)

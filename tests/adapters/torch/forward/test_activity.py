@@ -5,7 +5,7 @@ import torch
 from tests.adapters.torch.watched import batch, sgd, watched
 from torch import nn
 
-from mothtrap.adapters.torch.forward.activity import BATCHES, unit_axis
+from mothtrap.adapters.torch.forward.activity import BATCHES, ENDS, LEAST_SLOPE, unit_axis
 from mothtrap.capture.selection import Stream
 
 
@@ -32,7 +32,7 @@ def test_units_are_channels_after_convolutions_and_features_elsewhere(
 SHARES = Stream(
     name="shares",
     kinds=("activation",),
-    statistics=frozenset({"inactive"}),
+    statistics=frozenset({"inactive", "saturated"}),
     matches=lambda _: True,
 )
 
@@ -107,3 +107,46 @@ def test_evaluation_does_not_count() -> None:
         with torch.no_grad():
             model(batch()[0])
     assert list(seen.rows("activation:1", "inactive")) == [0]
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_ends_are_where_the_derivative_is_small(name: str) -> None:
+    module = nn.Hardtanh(-2.0, 3.0) if name == "Hardtanh" else getattr(nn, name)()
+    low, high = ENDS[name](module)
+    given = torch.linspace(-12, 12, 4801, dtype=torch.float64, requires_grad=True)
+    output = module(given)
+    (slope,) = torch.autograd.grad(output.sum(), given)
+    saturated = (output <= low) | (output >= high)
+    unclear = (slope - LEAST_SLOPE).abs() < 1e-9
+    assert torch.equal((slope < LEAST_SLOPE)[~unclear], saturated[~unclear])
+    assert saturated.any()
+    assert not saturated.all()
+
+
+def shares(model: nn.Module, batches: list[torch.Tensor], name: str, statistic: str) -> list[float]:
+    with watched(capture=[SHARES]) as seen:
+        optimizer = sgd(model, rate=0.0)
+        for x in batches:
+            model(x).sum().backward()
+            optimizer.step()
+    return list(seen.rows(f"activation:{name}", statistic).values())
+
+
+def test_units_at_the_ends_of_a_saturating_module_are_counted() -> None:
+    model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.copy_(torch.tensor([9.0, -9.0, 0.5, 2.0]))
+    assert shares(model, [torch.ones(8, 2)], "1", "saturated") == [0.5]
+    assert shares(model, [torch.ones(8, 2)], "0", "saturated") == []
+    assert shares(model, [torch.ones(8, 2)], "1", "inactive") == [0.25]
+
+
+def test_a_unit_counts_as_saturated_only_while_it_is_so_in_the_last_batches() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sigmoid(), nn.Linear(2, 1))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
+        model[0].bias.zero_()
+    free, pressed = torch.zeros(4, 2), torch.tensor([[0.0, 50.0], [0.0, -50.0]])
+    batches = [free, *[pressed] * BATCHES]
+    assert shares(model, batches, "1", "saturated") == [0.0] * BATCHES + [0.5]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward import checkpointing
-from mothtrap.adapters.torch.forward.activity import Activity
+from mothtrap.adapters.torch.forward.activity import SHARES, Activity
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name, role, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
@@ -39,7 +39,7 @@ class CallCapture:
         takes_outputs: outputs of modules, or their gradients, are due.
         takes_values: of the outputs nothing but their values is due.
         takes_results: outputs of whole models are due.
-        activity: which units of rectifiers sleep.
+        activity: which units sleep, or are saturated.
         order: paths of modules in the order in which they first returned.
     """
 
@@ -164,9 +164,9 @@ class CallCapture:
     ) -> None:
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
         wanted = self._recorder.statistics(tensor_id, self._mode)
-        if "inactive" in wanted and self._mode is Mode.TRAIN:
-            self.activity.look(tensor_id, tensor, before)
-        if wanted - {"inactive"}:
+        if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
+            self.activity.look(tensor_id, tensor, wrapped(module) or module, before, shares)
+        if wanted - SHARES:
             self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
 
     def _take_gradient(
