@@ -10,6 +10,7 @@ from tests.harness.running import ready
 # Of every process that a test starts, however it does so. Threads that spin while they wait
 # take what other tests need; with the others a process must be started by Python itself.
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
 # A shell's job in the background ignores Ctrl-C, and so would all that is started here.

@@ -13,12 +13,12 @@ PARAMETERS = 5_018_112
 class Block(nn.Module):
     """Pre-norm attention and MLP."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.act = nn.Linear(WIDTH, 4 * WIDTH), nn.GELU()
-        self.down = nn.Linear(4 * WIDTH, WIDTH)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.act = nn.Linear(width, 4 * width), nn.GELU()
+        self.down = nn.Linear(4 * width, width)
 
     def forward(self, x_BTD: torch.Tensor) -> torch.Tensor:
         b, t, d = x_BTD.shape
@@ -32,25 +32,27 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Learned positions, separate head."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH, blocks: int = BLOCKS) -> None:
         super().__init__()
-        self.token = nn.Embedding(VOCABULARY, WIDTH)
-        self.position = nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(BLOCKS)))
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, VOCABULARY)
+        self.token = nn.Embedding(VOCABULARY, width)
+        self.position = nn.Embedding(CONTEXT, width)
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(blocks)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY)
 
     def forward(self, ids_BT: torch.Tensor) -> torch.Tensor:
-        positions = torch.arange(ids_BT.shape[1])
+        positions = torch.arange(ids_BT.shape[1], device=ids_BT.device)
         return self.head(self.norm(self.blocks(self.token(ids_BT) + self.position(positions))))
 
 
-def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
+def training(
+    device: str = "cpu", width: int = WIDTH, blocks: int = BLOCKS
+) -> tuple[nn.Module, torch.optim.Optimizer, object]:
     """Return model, optimizer and a function that makes one step."""
     torch.manual_seed(0)
-    model = GPT()
+    model = GPT(width, blocks).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    text = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
+    text = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1)).to(device)
 
     def step() -> None:
         loss = functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())

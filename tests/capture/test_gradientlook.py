@@ -45,3 +45,38 @@ def test_what_was_not_looked_at_does_not_count_as_sound() -> None:
     look = looks.take()
     assert (look.tensors, look.nonfinite) == (1, False)
     assert math.isnan(look.norm)
+
+
+class Late:
+    """Rows on their way from a device."""
+
+    nbytes = 0
+
+    def __init__(self, *values: dict[str, float]) -> None:
+        self.asked = 0
+        self._rows = rows(*values)
+
+    def has_arrived(self) -> bool:
+        return False
+
+    def rows(self) -> np.ndarray:
+        self.asked += 1
+        return self._rows
+
+
+def test_rows_of_a_device_are_waited_for_when_somebody_asks() -> None:
+    looks, late = GradientLooks(), Late(SOUND, {**SOUND, "nan": 1.0})
+    looks.add(rows(SOUND))
+    looks.add(late)
+    look = looks.take()
+    assert look.is_late
+    assert late.asked == 0
+    assert look.nonfinite
+    assert look.tensors == 3
+    assert late.asked == 1
+
+
+def test_rows_of_the_host_are_there() -> None:
+    looks = GradientLooks()
+    looks.add(rows(SOUND))
+    assert not looks.take().is_late

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +30,24 @@ class Arenas:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._pieces: list[Bytes] = []
+        self._memory: Callable[[int], Bytes] = _plain
         self._lock = threading.Lock()
 
     @property
     def bytes_held(self) -> int:
         """Memory of all pieces, in use or not."""
         return sum(piece.nbytes for piece in self._pieces)
+
+    def allocate_with(self, memory: Callable[[int], Bytes]) -> None:
+        """Make pieces of other memory from now on, such as a device can write to.
+
+        Args:
+            memory: returns so many bytes. Pieces of the old kind are not used again.
+        """
+        if memory != self._memory:
+            self._memory = memory
+            with self._lock:
+                self._pieces = [p for p in self._pieces if sys.getrefcount(p) != _IDLE]
 
     def take(self, size: int, *, timeout_s: float = 0.0) -> Bytes | None:
         """Return memory of at least `size` bytes, or None when the limit forbids it.
@@ -62,8 +75,12 @@ class Arenas:
             self._pieces = [other for other in self._pieces if other is not piece]
         if self.bytes_held + size > self.limit_bytes:
             return None
-        self._pieces.append(np.empty(size, np.uint8))
+        self._pieces.append(self._memory(size))
         return self._pieces[-1]
+
+
+def _plain(size: int) -> Bytes:
+    return np.empty(size, np.uint8)
 
 
 # Who holds a slice of an array holds the array; this many references are those of the

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from mothtrap.capture.footprint import footprint, held_bytes
+from mothtrap.capture.pending import completed
 from mothtrap.capture.shedding import BLOCK_S, Shedding
 from mothtrap.core.observations import Dropped
 from mothtrap.core.records import StepRecord
@@ -36,7 +37,8 @@ class Channel:
     keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
     `block` waits; when nothing has moved for `BLOCK_S` it does as `degrade` until something
     does. The next record, or one at `close`, brings what a dropped one defined and
-    observed, and says in a `Dropped` observation what was given up.
+    observed, and says in a `Dropped` observation what was given up. For rows that are still on
+    their way from a device the consumer's thread waits, not `put`.
 
     Args:
         name: of the thread.
@@ -156,7 +158,7 @@ class Channel:
         began_s = time.thread_time()
         if records:
             self._consumed = len(records)
-            self._consume(records)
+            self._consume([completed(record) for record in records])
             self._end_consumption()
         elif self._idle is not None:
             self._idle()

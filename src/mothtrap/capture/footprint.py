@@ -25,6 +25,8 @@ def footprint(record: StepRecord) -> int:
     Those have a limit of their own, see `arena`.
     """
     size = RECORD_BYTES + int(record.summary_TF.nbytes) + SCALAR_BYTES * len(record.scalars)
+    if record.pending is not None:
+        size += record.pending.nbytes
     return size + _facts_bytes(record.observations) if record.observations else size
 
 

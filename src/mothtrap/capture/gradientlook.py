@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
+from mothtrap.capture.pending import PendingRows
 from mothtrap.capture.rows import Rows
 from mothtrap.statistics.summary import FIELDS, WIDTH
 
@@ -17,23 +19,35 @@ class GradientLook:
     """What some gradients were found to be.
 
     Attributes:
-        nonfinite: whether one of them holds NaN or an infinite value.
+        is_late: whether the answer may still be on its way from a device: to ask is to wait.
+
+    Args:
+        rows: float64, shape (T, F), or what waits for them.
     """
 
-    def __init__(self, rows_TF: Rows) -> None:
-        self._rows_TF = rows_TF
+    def __init__(self, rows: Rows | Callable[[], Rows]) -> None:
+        self._rows, self.is_late = rows, callable(rows)
+
+    @functools.cached_property
+    def _known(self) -> Rows:
+        return self._rows() if callable(self._rows) else self._rows
+
+    @functools.cached_property
+    def nonfinite(self) -> bool:
+        """Whether one of them holds NaN or an infinite value."""
+        rows_TF = self._known
         # An absent value is NaN, and so never above 0.
-        self.nonfinite = bool((rows_TF[:, _NAN] > 0).any() or (rows_TF[:, _INF] > 0).any())
+        return bool((rows_TF[:, _NAN] > 0).any() or (rows_TF[:, _INF] > 0).any())
 
     @functools.cached_property
     def tensors(self) -> int:
         """How many were looked at for NaN and Inf."""
-        return int(np.count_nonzero(~np.isnan(self._rows_TF[:, _NAN] + self._rows_TF[:, _INF])))
+        return int(np.count_nonzero(~np.isnan(self._known[:, _NAN] + self._known[:, _INF])))
 
     @functools.cached_property
     def norm(self) -> float:
         """The norm of all their finite values; NaN where one's was not taken."""
-        l2_T = self._rows_TF[:, _L2]
+        l2_T = self._known[:, _L2]
         with np.errstate(all="ignore"):
             return math.sqrt(float(np.dot(l2_T, l2_T)))
 
@@ -45,15 +59,22 @@ class GradientLooks:
     """Collects the rows of gradients until somebody takes the look."""
 
     def __init__(self) -> None:
-        self._rows: list[Rows] = []
+        self._rows: list[Rows | PendingRows] = []
 
-    def add(self, rows_TF: Rows) -> None:
+    def add(self, rows: Rows | PendingRows) -> None:
         """Take in statistics of gradients; shape (T, F)."""
-        self._rows.append(rows_TF)
+        self._rows.append(rows)
 
     def take(self) -> GradientLook:
         """What was seen since the last call."""
         rows, self._rows = self._rows, []
         if not rows:
             return NONE_SEEN
-        return GradientLook(np.concatenate(rows) if len(rows) > 1 else rows[0])
+        known = [part for part in rows if isinstance(part, np.ndarray)]
+        if len(known) < len(rows):
+            return GradientLook(functools.partial(_waited_for, rows))
+        return GradientLook(np.concatenate(known) if len(known) > 1 else known[0])
+
+
+def _waited_for(rows: list[Rows | PendingRows]) -> Rows:
+    return np.concatenate([part if isinstance(part, np.ndarray) else part.rows() for part in rows])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,9 +15,10 @@ from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.plan import COPIES, Plan
-from mothtrap.capture.raw import Copier, StepCopies
-from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
+from mothtrap.capture.raw import StepCopies
+from mothtrap.capture.rows import Reducer
 from mothtrap.capture.selection import RAW, SHAPE, Stream
+from mothtrap.capture.step_rows import NO_FIELDS, Part, StepRows
 from mothtrap.capture.tensors import Tensors
 from mothtrap.core.collections import Reduction
 from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
@@ -28,7 +28,6 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
-NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
 _OPEN_FORWARDS = 256
 """Training forwards of one step whose outputs are kept: more are no accumulation but
 inference, or steps that no optimizer makes; chosen by hand."""
@@ -57,6 +56,7 @@ class Recorder(Generic[ArrayT]):
             adapters add what their hooks take.
         capture_s: the part of it that went into statistics; the rest is the fixed cost.
         reducer: the arithmetic of the framework.
+        rows: of the step in progress; adapters give them the `device`, where there is one.
         sinks: where closed steps go; filled by the session when the first step closes.
         tensors: all that were defined.
         unstepped: why the process has made no step, where it has made none.
@@ -88,11 +88,10 @@ class Recorder(Generic[ArrayT]):
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
         self._observations: list[AnyObservation] = []
-        self._rows: list[tuple[Sequence[int], Rows]] = []
-        self._forward_rows: list[tuple[Sequence[int], Rows]] = []
-        self._copies = StepCopies(reducer, Arenas(raw_bytes), wait_s=raw_wait_s)
+        self.rows = StepRows(reducer)
+        self._arenas = Arenas(raw_bytes)
+        self._copies = StepCopies(reducer, self._arenas, wait_s=raw_wait_s)
         self._exponents = StepExponents(self.tensors, clock)
-        self._fields: dict[int, dict[str, float]] = {}
         self._blind: set[str] = set()
         self._forwards = 0
         self._opened = self._left = False
@@ -173,12 +172,11 @@ class Recorder(Generic[ArrayT]):
             mode: None = train, or what the forward turns out to be.
             reducer: knows these tensors, where that is not the framework's own.
         """
-        if not ids:
+        if not ids or self.rows.is_blind:
             return
         began = self._clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         asked = mode or (None if waits else Mode.TRAIN)
-        target = self._forward_rows if waits else self._rows
         apart_s = 0.0
         arithmetic = reducer or self.reducer
         for wanted, places in self._plan.groups(ids, asked):
@@ -194,15 +192,14 @@ class Recorder(Generic[ArrayT]):
                 shapes = [arithmetic.describe(tensor)[1] for tensor in chosen]
                 self._observations += self.tensors.changed_shapes(self.step, numbers, shapes)
             if statistics := wanted & _STATISTICS:
-                rows = summarize(arithmetic, chosen, statistics)
+                rows = self.rows.add(arithmetic, numbers, chosen, statistics, waits=waits)
                 if kind == "gradient":
                     self.gradients.add(rows)
-                target.append((numbers, rows))
         self._charge(kind, self._clock() - began - apart_s, asked)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
-        self._fields.setdefault(tensor_id, {}).update(fields)
+        self.rows.add_fields(tensor_id, fields)
         kind, part = self.tensors[tensor_id].kind, next(iter(fields), "")
         self._charge(kind, cost_s, Mode.TRAIN, part)
 
@@ -211,25 +208,24 @@ class Recorder(Generic[ArrayT]):
         if self._opened and self._plan.evaluated:
             self._earn(self.own_s)
         self._plan.begin_forward()
-        self._forward_rows = []
+        self.rows.take_forward()
         self._copies.begin_forward()
         self._exponents.begin_forward()
 
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
-        raw = self._copies.take_forward()
+        raw, rows = self._copies.take_forward(), self.rows.take_forward()
         counted = self._exponents.take_forward()
         if key.mode is Mode.TRAIN:
             self._forwards += 1
             if self._forwards <= _OPEN_FORWARDS:
-                self._rows += self._forward_rows
+                self.rows.keep(rows)
                 self._copies.keep(raw)
                 self._exponents.keep(counted)
-        elif (self._forward_rows or raw or counted) and self._opened:
+        elif (rows or raw or counted) and self._opened:
             raw = [*raw, *self._exponents.blocks(counted)]
-            self._emit(key, self._forward_rows, (), (), optimizers=(), skipped=False, raw=raw)
+            self._emit(key, rows, (), (), optimizers=(), skipped=False, raw=raw)
         self._plan.end_forward(key)
-        self._forward_rows = []
 
     def scalar(self, name: str, of: str, value: float) -> None:
         """Add a number to the step in progress."""
@@ -282,9 +278,9 @@ class Recorder(Generic[ArrayT]):
         self._observations += self._plan.take_told()
         self._observations += self._copies.take_dropped(closed.step)
         self._observations += self.changes.settle(closed.step + 1)
-        scalars, observations, rows = self._scalars, self._observations, self._rows
-        fields, raw = self._fields, [*self._copies.take(), *self._exponents.take()]
-        self._scalars, self._observations, self._rows, self._fields = [], [], [], {}
+        scalars, observations = self._scalars, self._observations
+        (rows, fields), raw = self.rows.take(), [*self._copies.take(), *self._exponents.take()]
+        self._scalars, self._observations = [], []
         self._emit(
             key,
             rows,
@@ -300,6 +296,8 @@ class Recorder(Generic[ArrayT]):
 
     def hand_on_facts(self, *more: AnyObservation) -> None:
         """Hand on what was observed since the last step, for rules that judge a last time."""
+        if self.rows.device is not None:  # no consumer waits in vain where it has failed
+            self.rows.device.settle()
         facts = (*self._observations, *more)
         if self._opened and facts:
             self._observations = []
@@ -321,7 +319,7 @@ class Recorder(Generic[ArrayT]):
     def _emit(
         self,
         key: StepKey,
-        rows: Sequence[tuple[Sequence[int], Rows]],
+        parts: Sequence[Part],
         scalars: Sequence[Scalar],
         observations: Sequence[AnyObservation],
         *,
@@ -330,7 +328,7 @@ class Recorder(Generic[ArrayT]):
         fields: Mapping[int, Mapping[str, float]] = NO_FIELDS,
         raw: Sequence[RawBlock] = (),
     ) -> None:
-        ids, summary_TF = with_fields(*join(rows), fields)
+        ids, summary_TF, pending = self.rows.joined(parts, fields, raw)
         record = StepRecord(
             key=key,
             wall_s=time.time(),
@@ -342,6 +340,7 @@ class Recorder(Generic[ArrayT]):
             scalars=tuple(scalars),
             observations=tuple(observations),
             raw=tuple(raw),
+            pending=pending,
         )
         urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
         for sink in tuple(self.sinks):
@@ -375,7 +374,7 @@ class Recorder(Generic[ArrayT]):
 
     def _copy(
         self,
-        copier: Copier[ArrayT],
+        reducer: Reducer[ArrayT],
         kind: str,
         mode: Mode | None,
         purpose: frozenset[str],
@@ -385,6 +384,7 @@ class Recorder(Generic[ArrayT]):
         """Copy tensors; return the seconds that it took."""
         began = self._clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        copier = self.rows.copier(reducer, tensors, self._arenas)
         for number, tensor in zip(numbers, tensors, strict=True):
             paid = purpose
             if RAW in purpose and not self._plan.pays(number, copier, tensor):

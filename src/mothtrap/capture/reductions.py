@@ -125,7 +125,8 @@ class Queue(Protocol):
 class ReducedFirst:
     """Works copies out on a thread before records go to a sink that cannot.
 
-    As long as no copy is made for more than to be kept there is no thread, and no cost.
+    Also waits there for what is still on its way from a device. As long as there is no such
+    thing, and no copy is made for more than to be kept, there is no thread, and no cost.
 
     Args:
         sink: gets the records.
@@ -144,7 +145,8 @@ class ReducedFirst:
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
         """Hand a record over."""
-        if self._channel is None and any(block.purposes for block in record.raw):
+        unfinished = record.pending is not None or any(block.purposes for block in record.raw)
+        if self._channel is None and unfinished:
             self._channel = self._make_channel(self._consume)
         (self._channel or self._sink).put(record, urgent=urgent)
 

@@ -37,7 +37,14 @@ class Shedding:
         return replace(record, raw=()) if record.raw else record
 
     def thin(self, record: StepRecord) -> StepRecord:
-        """Return the record with those rows alone that are not finite."""
+        """Return the record with those rows alone that are not finite.
+
+        Rows that are still on their way are left: which of them are is not known.
+        """
+        if record.pending is not None:
+            if not record.pending.has_arrived():
+                return record
+            record = record.pending.complete(record)
         keep = np.any(record.summary_TF[:, _NONFINITE] > 0, axis=1)
         self._count("statistics rows", int(np.count_nonzero(~keep)))
         return replace(record, tensor_T=record.tensor_T[keep], summary_TF=record.summary_TF[keep])
@@ -56,6 +63,7 @@ class Shedding:
             summary_TF=record.summary_TF[:0],
             raw=(),
             scalars=(),
+            pending=None,
             observations=observations[-_OWED_OBSERVATIONS:],
         )
 

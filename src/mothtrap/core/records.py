@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -65,6 +66,22 @@ class RawBlock:
     purposes: tuple[frozenset[str], ...] = ()
 
 
+class Completion(Protocol):
+    """What of a record is still on its way from a device.
+
+    Attributes:
+        nbytes: of the rows that come.
+    """
+
+    nbytes: int
+
+    def has_arrived(self) -> bool:
+        """Whether `complete` would not wait."""
+
+    def complete(self, record: StepRecord) -> StepRecord:
+        """Wait for it; return the record with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepRecord:
     """Everything captured in one step; arrays are not written to after the hand-over.
@@ -81,6 +98,7 @@ class StepRecord:
         observations: the step's facts.
         raw: tensors that are kept whole; empty in records that were read back (see
             `store.raw_reading`).
+        pending: what rows and bytes of `raw` wait for; None in records that consumers get.
     """
 
     key: StepKey
@@ -93,3 +111,4 @@ class StepRecord:
     scalars: tuple[Scalar, ...] = ()
     observations: tuple[AnyObservation, ...] = ()
     raw: tuple[RawBlock, ...] = ()
+    pending: Completion | None = None

@@ -19,6 +19,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
 from mothtrap.core.protocols import Handle
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.statistics.torch.accelerator import Accelerator
 
 FRAMEWORK = "torch"
 REDUCER = "torch"
@@ -37,6 +38,7 @@ def attach(
     config: Config | None = None,
 ) -> ObjectWitness:
     """Watch one model and its optimizers; touches nothing else."""
+    _add_devices(recorder)
     return ObjectWitness(Tracer(recorder, config=config), model, optimizers)
 
 
@@ -44,9 +46,16 @@ def attach_process(
     recorder: Recorder[torch.Tensor], config: Config | None = None
 ) -> ProcessWitness:
     """Watch every model and optimizer of this process, from before they are made."""
+    _add_devices(recorder)
     tracer = Tracer(recorder, config=config)
     tracer.random_start.early = True
     return ProcessWitness(tracer)
+
+
+def _add_devices(recorder: Recorder[torch.Tensor]) -> None:
+    """Have tensors on CUDA devices, where this torch knows any, read without waiting."""
+    if torch.version.cuda or torch.version.hip:
+        recorder.rows.device = Accelerator()
 
 
 def surroundings(handle: Handle) -> Surroundings:

@@ -322,7 +322,7 @@ class Tracer(Job):
         self.optimizers.before_step(optimizer)
         look = self.recorder.gradients.take()
         self.guard.looked(optimizer, look)
-        if look.nonfinite or self.losses.nonfinite():
+        if self.guard.sees_fault(look):
             self._find_nonfinite()
 
     def _read_digests(self, optimizer: Optimizer) -> None:
@@ -349,7 +349,7 @@ class Tracer(Job):
             self.contain_part("guard", self.guard.scaler_skipped, optimizer)
             self.contain_part("snapshots", self.recording.applied)
         self.forwards.narrow.scales = True
-        self.recorder.scalar("loss_scale", "", float(scaler.get_scale()))
+        self.optimizers.scaled_by(scaler)
 
     def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
         self.contain_part("reach of gradients", self.forwards.reach.stepped, optimizer)

@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.losses import graph, lossvalues
 from mothtrap.adapters.torch.losses.targetwatch import TargetWatch
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
+from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.observations import LossCall, LossSeries
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class LossWatch:
         self._job, self._forwards = job, forwards
         self._recorder = job.recorder
         self._values: dict[int, float] = {}
-        self._waiting: dict[int, torch.Tensor] = {}
+        self._waiting: dict[int, torch.Tensor | PendingNumber] = {}
         self._nonfinite: set[int] = set()
         self._keys = 0
         self._seen: dict[str, int] = {}
@@ -96,7 +97,7 @@ class LossWatch:
         self._keys += 1
         value = self._unscaled(root)
         self._dtypes[site] = value.dtype
-        self._keep(self._keys, value.clone() if value.device.type != "cpu" else float(value))
+        self._keep(self._keys, self._begun(value))
         return BackwardBegan(site, self._keys), root
 
     def place(self, site: str) -> str | None:
@@ -194,8 +195,15 @@ class LossWatch:
         self._scaler = None
         return value
 
-    def _keep(self, key: int, value: torch.Tensor | float) -> None:
-        if isinstance(value, torch.Tensor):
+    def _begun(self, value: torch.Tensor) -> torch.Tensor | PendingNumber | float:
+        """The number itself, or one that is on its way: the script may change the tensor."""
+        device = self._recorder.rows.device
+        if device is not None and device.holds([value]):
+            return device.bring(value)
+        return float(value) if value.device.type == "cpu" else value.clone()
+
+    def _keep(self, key: int, value: torch.Tensor | PendingNumber | float) -> None:
+        if not isinstance(value, float):
             self._waiting[key] = value
             if len(self._waiting) > MAX_WAITING:
                 self._resolve()
@@ -209,12 +217,14 @@ class LossWatch:
             self._nonfinite.discard(oldest)
 
     def _resolve(self) -> None:
-        """Bring losses that are on a device over, in one transfer."""
+        """Wait for losses that are on their way; bring others that are on a device, at once."""
         waiting, self._waiting = self._waiting, {}
-        if waiting:
-            host = torch.stack([v.reshape(()).double() for v in waiting.values()]).tolist()
-            for key, value in zip(waiting, host, strict=True):
-                self._keep(key, value)
+        there = {key: v for key, v in waiting.items() if isinstance(v, torch.Tensor)}
+        if there:
+            host = torch.stack([v.reshape(()).double() for v in there.values()]).tolist()
+            waiting |= dict(zip(there, host, strict=True))
+        for key, value in waiting.items():
+            self._keep(key, float(value))
 
     def read_graph(self, site: str, root: torch.Tensor) -> None:
         """Read, on some backwards of a call site, how the loss was computed."""

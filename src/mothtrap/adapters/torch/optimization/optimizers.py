@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, o
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
 from mothtrap.adapters.torch.optimization.gradientorder import GradientOrder
+from mothtrap.adapters.torch.optimization.numbers import add_scalar, scale_of
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
@@ -257,10 +258,14 @@ class OptimizerWatch:
                 known.backward = True
                 known.clean = _clean([mark for mark in known.marks if mark[0] is not reached])
 
+    def scaled_by(self, scaler: Any) -> None:
+        """Note the factor of a gradient scaler."""
+        add_scalar(self._recorder, "loss_scale", "", scale_of(scaler))
+
     def new_step(self) -> None:
         """Forget what was captured in the step that closed."""
         if self._clipped_norm is not None:
-            self._recorder.scalar("gradient_norm", "", float(self._clipped_norm))
+            add_scalar(self._recorder, "gradient_norm", "", self._clipped_norm)
             limit, self._clipped_norm = float(self._clip_limit), None
             if math.isfinite(limit):  # infinite: only the norm was asked for
                 self._recorder.scalar("clip_limit", "", limit)

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.optimization.optimizers import parameters
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, nonfinite_among
 from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler
-from mothtrap.capture.gradientlook import GradientLook
+from mothtrap.capture.gradientlook import NONE_SEEN, GradientLook
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.observations import StepGuarded
 
@@ -76,6 +76,8 @@ class Guard:
         self.policy = tracer.config.on_nonfinite
         self.limit = tracer.config.max_gradient_norm or math.inf
         self.acts = self.policy != "report"
+        # What the state before a bad step is needed for must be known before the step.
+        self._waits = self.acts or self.limit < math.inf or tracer.config.snapshots > 0
         self.own_hooks = 0
         self.stopped: Fault | None = None
         self._agreement = Agreement(tracer)
@@ -95,13 +97,21 @@ class Guard:
         """Capture has looked at the gradients of an optimizer that is about to step."""
         self._looks[self._name(optimizer)] = look
 
+    def sees_fault(self, look: GradientLook) -> bool:
+        """Whether gradients or losses of the step in progress are known not to be finite.
+
+        Those of a device are waited for only where something depends on it before the step.
+        """
+        if look.is_late and not self._waits:
+            return False
+        return look.nonfinite or self._tracer.losses.nonfinite()
+
     def step_begins(self, optimizer: Optimizer) -> None:
         """An optimizer steps; its gradients were read. Tells the onset, and changes nothing."""
         if self.acts:
             return
         look = self._looks.get(self._name(optimizer))
-        bounded = math.isfinite(self.limit)
-        if bounded or (look is not None and look.nonfinite) or self._tracer.losses.nonfinite():
+        if math.isfinite(self.limit) or self.sees_fault(look or NONE_SEEN):
             fault = self._judge([optimizer])
             if fault is not None:
                 self._take_snapshot(fault)

@@ -1,0 +1,34 @@
+"""Numbers of a step that lie on a device: they come into the record when they arrive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from mothtrap.capture.recorder import Recorder
+
+
+def add_scalar(
+    recorder: Recorder[torch.Tensor], name: str, of: str, value: torch.Tensor | float
+) -> None:
+    """Add a number to the step in progress, without waiting for a device that has it.
+
+    Args:
+        recorder: of the step.
+        name: what it is, see `core.records.Scalar`.
+        of: whose it is.
+        value: the number; a tensor of one element is read now, and not held.
+    """
+    device = recorder.rows.device
+    if device is not None and isinstance(value, torch.Tensor) and device.holds([value]):
+        recorder.rows.add_number(name, of, device.bring(value))
+    else:
+        recorder.scalar(name, of, float(value))
+
+
+def scale_of(scaler: Any) -> torch.Tensor | float:
+    """The factor of a gradient scaler, where it lies."""
+    scale = getattr(scaler, "_scale", None)  # private: `get_scale()` waits for the device
+    return scale if isinstance(scale, torch.Tensor) else float(scaler.get_scale())

@@ -1,0 +1,167 @@
+"""Steps whose statistics and copies are still on their way from a device."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.capture.raw import Copier
+from mothtrap.capture.rows import Rows, join, with_fields
+from mothtrap.core.observations import Dropped
+from mothtrap.core.records import Scalar, StepRecord
+
+ArrayT = TypeVar("ArrayT", contravariant=True)
+Ids = npt.NDArray[np.uint32]
+
+
+class PendingRows(Protocol):
+    """Rows of statistics on their way."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows."""
+
+    def has_arrived(self) -> bool:
+        """Whether `rows` would not wait."""
+
+    def rows(self) -> Rows:
+        """Wait for the rows; RuntimeError when they never come."""
+
+
+class Flight(Protocol):
+    """All that was on its way at one moment."""
+
+    def has_arrived(self) -> bool:
+        """Whether `wait` would not wait."""
+
+    def wait(self) -> None:
+        """Wait for it; RuntimeError when it never comes."""
+
+
+class PendingNumber(Protocol):
+    """One number on its way."""
+
+    def __float__(self) -> float:
+        """Wait for the number; RuntimeError when it never comes."""
+
+
+class Device(Copier[ArrayT], Protocol[ArrayT]):
+    """Devices whose tensors are reduced and copied without waiting for them.
+
+    What `copy_bytes` is given is filled when the next `send` has arrived.
+    """
+
+    def holds(self, tensors: Sequence[ArrayT]) -> bool:
+        """Whether tensors lie on such a device."""
+
+    def is_capturing(self) -> bool:
+        """Whether nothing can be read at present."""
+
+    def reduce(self, tensors: Sequence[ArrayT], statistics: Collection[str]) -> PendingRows:
+        """Begin to reduce each tensor to one row."""
+
+    def memory(self, size: int) -> npt.NDArray[np.uint8]:
+        """Memory that `copy_bytes` can write to."""
+
+    def bring(self, number: ArrayT) -> PendingNumber:
+        """Begin to bring over a tensor of one element, ahead of what waits to be sent."""
+
+    def send(self) -> Flight:
+        """Begin to bring over what was asked for; return all that is on its way."""
+
+    def settle(self) -> None:
+        """Wait for all that is on its way; what failed is given up."""
+
+
+class PendingStep:
+    """Completes the record of a step on whatever thread needs it whole.
+
+    Args:
+        rows: numbers of tensors with their rows, known or on their way.
+        fields: columns that adapters worked out, by tensor.
+        numbers: further scalars, as name and owner, that are on their way.
+        flight: brings the rest, and fills the copies of the record.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[tuple[Sequence[int], Rows | PendingRows]],
+        fields: Mapping[int, Mapping[str, float]],
+        numbers: Sequence[tuple[str, str, PendingNumber]],
+        flight: Flight,
+    ) -> None:
+        self.nbytes = sum(part.nbytes for _, part in rows)
+        self._rows, self._fields, self._flight = [*rows], fields, flight
+        self._numbers = [*numbers]
+        self._scalars: list[Scalar] = []
+        self._known: tuple[Ids, Rows] | None = None
+        self._lost = self._lost_numbers = 0
+        self._failure = ""
+        self._lock = threading.Lock()
+
+    def has_arrived(self) -> bool:
+        """Whether `complete` would not wait."""
+        return self._flight.has_arrived()
+
+    def complete(self, record: StepRecord) -> StepRecord:
+        """Wait for what is missing; return the record with it, and with what was lost told."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._joined()
+            ids, summary_TF = self._known
+        lost_copies = 0
+        if record.raw:
+            try:
+                self._flight.wait()
+            except RuntimeError as err:
+                self._failure = str(err)
+                lost_copies = sum(len(block.tensor_R) for block in record.raw)
+        told = tuple(
+            Dropped(step=record.key.step, what=what, count=count, reason=self._reason())
+            for what, count in (
+                ("statistics rows", self._lost),
+                ("numbers", self._lost_numbers),
+                ("tensors", lost_copies),
+            )
+            if count
+        )
+        return replace(
+            record,
+            tensor_T=ids,
+            summary_TF=summary_TF,
+            raw=() if lost_copies else record.raw,
+            scalars=(*record.scalars, *self._scalars),
+            observations=(*record.observations, *told),
+            pending=None,
+        )
+
+    def _joined(self) -> tuple[Ids, Rows]:
+        known: list[tuple[Sequence[int], Rows]] = []
+        for ids, part in self._rows:
+            try:
+                known.append((ids, part if isinstance(part, np.ndarray) else part.rows()))
+            except RuntimeError as err:
+                self._failure = str(err)
+                self._lost += len(ids)
+        for name, of, number in self._numbers:
+            try:
+                self._scalars.append(Scalar(name, of, float(number)))
+            except RuntimeError as err:
+                self._failure = str(err)
+                self._lost_numbers += 1
+        self._rows, self._numbers = [], []
+        return with_fields(*join(known), self._fields)
+
+    def _reason(self) -> str:
+        words = self._failure.strip().splitlines()
+        return f"the device failed: {words[0] if words else 'it did not say why'}"
+
+
+def completed(record: StepRecord) -> StepRecord:
+    """Return a record with all that was on its way; waits for it."""
+    return record if record.pending is None else record.pending.complete(record)

@@ -1,0 +1,113 @@
+"""Rows of tensors of a device: worked out there in pieces, put together on the host.
+
+Shape suffixes: T = tensors, P = pieces, E = columns of `exact.EXACT`, F = fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
+from mothtrap.statistics.torch.exact import EXACT, reduce_exactly
+
+BLOCK: Final = 1 << 24
+"""Elements at a time where operations of torch reduce: bounds temporaries to 128 MB each."""
+_FILLED: Final = [COLUMN[name] for name in EXACT]
+
+
+@dataclass(slots=True)
+class Pieces:
+    """What was reduced of some tensors.
+
+    Attributes:
+        results: on the device, float64, shape (P * E,) each.
+        owners: of each piece the tensor's key; those of one tensor stand together.
+        counts: of each piece the number of elements.
+    """
+
+    results: list[torch.Tensor] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+
+def reduce_by_operations(flats: Mapping[int, torch.Tensor], columns: Collection[str]) -> Pieces:
+    """Reduce tensors by operations of torch, without waiting for the device.
+
+    Twenty launches or so for each block of a tensor, so this is for what no kernel takes.
+
+    Args:
+        flats: real tensors of shape (N,), N > 0.
+        columns: the columns to fill.
+    """
+    pieces = Pieces()
+    for key, flat in flats.items():
+        for block in torch.split(flat, BLOCK):
+            pieces.results.append(reduce_exactly(block, columns))
+            pieces.owners.append(key)
+            pieces.counts.append(block.numel())
+    return pieces
+
+
+def reduce_by_kernel(
+    flats: Mapping[int, torch.Tensor], upload: Callable[[npt.NDArray[np.int64]], torch.Tensor]
+) -> tuple[Pieces, dict[int, torch.Tensor]]:
+    """Reduce tensors by one launch for each of their types, without waiting for the device.
+
+    Args:
+        flats: as for `reduce_by_operations`.
+        upload: brings a table to the device.
+
+    Returns:
+        The pieces, and the tensors of types that the kernel does not take.
+
+    Raises:
+        ImportError: there is no Triton.
+        Exception: whatever Triton raises where it cannot compile.
+    """
+    from mothtrap.statistics.torch import multi_tensor  # heavy: only where there is a device
+
+    by_dtype: dict[torch.dtype, dict[int, torch.Tensor]] = {}
+    for key, flat in flats.items():
+        plain = flat.view(torch.uint8) if flat.dtype == torch.bool else flat
+        by_dtype.setdefault(plain.dtype, {})[key] = plain.contiguous()
+    pieces, others = Pieces(), dict[int, torch.Tensor]()
+    span = multi_tensor.span_of(sum(flat.numel() for flat in flats.values()))
+    for dtype, group in by_dtype.items():
+        if dtype not in multi_tensor.KINDS:
+            others |= group
+            continue
+        pieces.results.append(multi_tensor.reduce_pieces([*group.values()], span, upload))
+        for key, flat in group.items():
+            for begin in range(0, flat.numel(), span):
+                pieces.owners.append(key)
+                pieces.counts.append(min(span, flat.numel() - begin))
+    return pieces, others
+
+
+def merged(
+    numbers: Floats, pieces: Pieces, columns: Collection[str]
+) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Put the rows of tensors together from those of their pieces.
+
+    Args:
+        numbers: float64, shape (P * E,): the results, on the host.
+        pieces: what they are of.
+        columns: the columns wanted.
+
+    Returns:
+        Keys of the tensors, shape (T,), and their rows, float64, shape (T, F).
+    """
+    rows_PF = np.full((len(pieces.owners), WIDTH), np.nan)
+    rows_PF[:, _FILLED] = numbers.reshape(-1, len(EXACT))
+    rows_PF[:, COLUMN["count"]] = pieces.counts
+    owner_P = np.array(pieces.owners, np.intp)
+    starts_T = np.flatnonzero(np.diff(owner_P, prepend=-1))
+    rows_TF = merge_segments(rows_PF, starts_T)
+    rows_TF[:, [index for name, index in COLUMN.items() if name not in columns]] = np.nan
+    return owner_P[starts_T], rows_TF

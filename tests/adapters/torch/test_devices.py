@@ -1,0 +1,147 @@
+"""A whole training on a device: nobody waits for it, and the same is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.adapters.torch.watched import EVERYTHING, Seen, classifier, watched, whole
+from tests.statistics.torch.lane import SlowLane, host_memory
+from torch import nn
+
+from mothtrap.capture.pending import completed
+from mothtrap.core.config import Config
+from mothtrap.core.observations import NonfiniteModule
+from mothtrap.statistics.torch.accelerator import Accelerator
+
+NOTHING_KEPT = Config(snapshots=0)
+"""Without snapshots nothing of a step has to be known before the step."""
+
+
+def train(
+    steps: int = 4, *, spoil: int = -1, between: Callable[[], None] = lambda: None
+) -> torch.Tensor:
+    """A small training with clipping; returns its weights."""
+    torch.manual_seed(0)
+    model = classifier()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    loss_of = nn.CrossEntropyLoss()
+    for step in range(steps):
+        inputs = torch.randn(5, 6)
+        if step == spoil:
+            model[0].weight.data[0, 0] = torch.nan
+        loss_of(model(inputs), torch.arange(5) % 3).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        between()
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def put_on_device(seen: Seen, lane: SlowLane) -> None:
+    """Take the tensors of the CPU for those of a device."""
+    device = Accelerator("cpu", lambda _: lane, host_memory, lambda: False, fused=False)
+    seen.tracer.recorder.rows.device = device
+
+
+@pytest.fixture
+def lane() -> SlowLane:
+    lane = SlowLane(torch.device("cpu"))
+    lane.numbers_at_once = True
+    return lane
+
+
+def test_a_training_goes_on_while_nothing_arrives_and_the_same_is_seen(lane: SlowLane) -> None:
+    with watched(capture=EVERYTHING, config=NOTHING_KEPT) as known:
+        weights = train()
+    with watched(capture=EVERYTHING, config=NOTHING_KEPT) as seen:
+        put_on_device(seen, lane)
+        again = train()
+        assert lane.waiting
+        assert all(record.pending is not None for record in seen.steps())
+    lane.let_go()
+    seen.records = [completed(record) for record in seen.records]
+    assert torch.equal(weights, again)
+    assert [r.tensor_T.tolist() for r in seen.records] == [
+        r.tensor_T.tolist() for r in known.records
+    ]
+    for record, wanted in zip(seen.records, known.records, strict=True):
+        there = ~np.isnan(record.summary_TF)
+        np.testing.assert_allclose(
+            record.summary_TF[there], wanted.summary_TF[there], rtol=1e-5, atol=1e-7
+        )
+        assert there.any()
+    for name in ("loss", "gradient_norm", "lr"):
+        assert seen.scalars(name) == pytest.approx(known.scalars(name))
+        assert len(seen.scalars(name)) == 4
+
+
+def test_a_step_is_sent_once_beside_its_loss_and_norm(lane: SlowLane) -> None:
+    sent: list[int] = []
+    with watched(capture=EVERYTHING, config=NOTHING_KEPT) as seen:
+        put_on_device(seen, lane)
+        train(between=lambda: sent.append(lane.sent))
+    lane.let_go()
+    assert set(np.diff(sent)) == {3}
+
+
+def test_copies_are_of_the_values_before_the_step(lane: SlowLane) -> None:
+    capture = whole("weight", "gradient", "optimizer_state")
+    with watched(capture=capture, config=NOTHING_KEPT) as known:
+        train()
+    with watched(capture=capture, config=NOTHING_KEPT) as seen:
+        put_on_device(seen, lane)
+        train()
+    lane.let_go()
+    seen.records = [completed(record) for record in seen.records]
+    assert seen.kept() == known.kept()
+    for identity in known.kept():
+        for (step, values), (other, wanted) in zip(
+            seen.raw(identity), known.raw(identity), strict=True
+        ):
+            assert step == other
+            assert torch.equal(values, wanted)
+
+
+def test_where_the_state_before_a_bad_step_is_to_be_kept_it_is_known_before(
+    lane: SlowLane,
+) -> None:
+    lane.at_once = True
+    with watched(config=Config()) as seen:
+        put_on_device(seen, lane)
+        train(spoil=2)
+    assert [o.step for o in seen.observed(NonfiniteModule)] == [2]
+
+
+def test_without_snapshots_nobody_waits_and_the_rows_tell(lane: SlowLane) -> None:
+    with watched(config=NOTHING_KEPT) as seen:
+        put_on_device(seen, lane)
+        train(spoil=2)
+    lane.let_go()
+    seen.records = [completed(replace(record)) for record in seen.records]
+    assert max(seen.rows("gradient:0.weight", "nan").values()) > 0
+
+
+def test_a_device_that_fails_does_not_stop_the_training(lane: SlowLane) -> None:
+    def fail() -> None:
+        lane.failing = "device-side assert triggered"
+
+    with watched(capture=EVERYTHING, config=NOTHING_KEPT, may_fail=True) as seen:
+        put_on_device(seen, lane)
+        weights = train(between=fail)
+        seen.tracer.recorder.hand_on_facts()
+    assert torch.equal(weights, train())
+    assert all(completed(record).pending is None for record in seen.records)
+
+
+@pytest.mark.parametrize(("cuda", "expected"), [("12.8", True), (None, False)])
+def test_a_torch_without_devices_has_none(
+    monkeypatch: pytest.MonkeyPatch, cuda: str | None, expected: bool
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", None)
+    with watched() as seen:
+        assert (seen.tracer.recorder.rows.device is not None) is expected
