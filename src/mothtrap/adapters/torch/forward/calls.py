@@ -116,9 +116,10 @@ class CallCapture:
             if tensor is not None and not taken and is_plain(tensor):
                 tensor_id = self._tensor_id("activation", module, "", call, tensor)
                 wanted = self._recorder.statistics(tensor_id, self._mode)
-                if "inactive" in wanted and self._mode is Mode.TRAIN:
-                    self.activity.look(tensor_id, tensor, before)
-                if wanted - {"inactive"}:
+                if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
+                    own = wrapped(module) or module
+                    self.activity.look(tensor_id, tensor, own, before, shares)
+                if wanted - SHARES:
                     ids.append(tensor_id)
                     tensors.append(tensor)
             if module._parameters:
