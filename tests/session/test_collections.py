@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.harness.running import environment, observed
+from tests.harness.running import run as finished
 from torch import nn
 
 import mothtrap
@@ -214,3 +216,37 @@ def test_a_collection_that_makes_no_sense_is_refused_before_the_training(tmp_pat
     refused("unknown key 'collections.mine.evry'", tensors=["weights"], evry=3)
     refused("collections.mine.on holds 'NUN'", tensors=["weights"], on=["NUN"])
     assert list(tmp_path.iterdir()) == []
+
+
+UNDER_RUN = """
+import numpy as np, torch, mothtrap
+from mothtrap import Collection
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+mine = {
+    "mine": Collection(tensors=("gradients",), raw=True, every=2),
+    "largest": Collection(tensors=("gradients",), reductions={"peak": lambda a: np.abs(a).max()}),
+}
+mothtrap.watch(model, optimizer, collections=mine, queue_mb=7, writer="thread")
+for step in range(6):
+    model(torch.randn(8, 4)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_collections_of_the_script_count_under_mothtrap_run_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNDER_RUN)
+    env = environment(MOTHTRAP_OVERHEAD="0", MOTHTRAP_COLLECTIONS="weights = {raw = true}")
+    command = observed([tmp_path / "train.py"], runs_dir=tmp_path / "runs", name="job")
+    outcome = finished(command, cwd=tmp_path, env=env)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "mothtrap: watch: queue_mb of the call: not taken" in outcome.stderr
+    run = mothtrap.open_run(tmp_path / "runs" / "job")
+    assert raw_steps(run, "gradient:weight") == [0, 2, 4]
+    assert raw_steps(run, "weight:weight") == list(range(6))
+    (peaks,) = run.scalars("peak:gradient:weight")
+    assert peaks.steps_S.tolist() == list(range(6))
+    assert peaks.values_S[2] == np.abs(run.tensor("gradient:weight").at(2)).max()
+    assert run.tool_errors == ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mothtrap.capture.plan import Plan, in_force
+from mothtrap.core.collections import Collection
 from mothtrap.core.control import CaptureRequest, objection
 from mothtrap.core.observations import CaptureChanged
 
@@ -25,6 +26,14 @@ class Changes:
     def ask(self, request: CaptureRequest) -> None:
         """Leave a request for the end of the step."""
         self._asked.append((request.id, request))
+
+    def make(self, collections: Mapping[str, Collection]) -> None:
+        """Put collections in force in the step in progress; for the training thread."""
+        step = self._plan.step
+        request = CaptureRequest(id="", attempt=0, add=dict(collections))
+        for tensor_id in self._plan.change(request, step):
+            self._announce(tensor_id)
+        self._plan.begin(step)
 
     def refuse(self, request: str, error: str) -> None:
         """Have it answered, at the end of the step, that a request makes no sense."""

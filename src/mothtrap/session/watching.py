@@ -106,9 +106,9 @@ def watch(
 ) -> Watch:
     """Watch a model and its optimizer; touches only the objects given.
 
-    Inside a script started by `mothtrap run`, which watches everything, this only gives
-    `step` and `log` their meaning. Where each process of a `torch.distributed` job watches its
-    own model, all of them write to one run.
+    Inside a script started by `mothtrap run`, which watches everything, this gives `step` and
+    `log` their meaning, and adds its collections to those of the run. Where each process of a
+    `torch.distributed` job watches its own model, all of them write to one run.
 
     Args:
         model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`.
@@ -123,18 +123,13 @@ def watch(
     if os.environ.get("MOTHTRAP_DISABLE") or os.environ.get(PLAN_VARIABLE):
         return _nothing()
     adapter = _adapter_of(model)
+    _check_known(settings)
     running = startup.process_watch()
     if running is not None:
         worker, tracer = running
+        _take_part(tracer, settings)
         step = functools.partial(tracer.step_given, counts=not optimizer)
         return Watch(step, worker.log, worker.log_tensor, lambda: None, lambda: worker.path)
-    known = Config.__struct_fields__
-    for setting in settings:
-        if setting not in known:
-            raise ConfigError(
-                f"watch: unknown setting {setting!r}{nearest(setting, known)}; "
-                f"known settings: {', '.join(known)}"
-            )
     if name:
         check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
@@ -175,6 +170,32 @@ def watch(
         lambda: startup.finish(worker),
         lambda: worker.path,
     )
+
+
+def _check_known(settings: Mapping[str, Any]) -> None:
+    known = Config.__struct_fields__
+    for setting in settings:
+        if setting not in known:
+            raise ConfigError(
+                f"watch: unknown setting {setting!r}{nearest(setting, known)}; "
+                f"known settings: {', '.join(known)}"
+            )
+
+
+def _take_part(tracer: Any, settings: Mapping[str, Any]) -> None:
+    """Add the collections of a call to those of a job that is watched; say what is not taken."""
+    asked, _ = load_config(start=Path.cwd(), environ={}, overrides=settings)
+    job = tracer.config
+    if "collections" in settings and job.capture != "off":
+        names = settings["collections"]
+        new = {n: c for n, c in asked.collections.items() if n in names}
+        tracer.contain_part("collections", tracer.recorder.changes.make, new)
+    left = [k for k in settings if k != "collections" and getattr(asked, k) != getattr(job, k)]
+    if left:
+        say_on_stderr(
+            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since `mothtrap run` has "
+            "settings of its own; give it to that, or write it to mothtrap.toml"
+        )
 
 
 def _adapter_of(model: Any) -> Any:
