@@ -229,9 +229,9 @@ def test_what_ratios_cost_is_booked_on_the_weights() -> None:
         booked: list[tuple[str, float]] = []
         charge = seen.tracer.recorder._charge
         seen.tracer.recorder._charge = (  # type: ignore[method-assign]
-            lambda kind, cost_s, **options: (
+            lambda kind, cost_s, *more: (
                 booked.append((kind, cost_s)),
-                charge(kind, cost_s, **options),
+                charge(kind, cost_s, *more),
             )[1]
         )
         model = classifier()
