@@ -264,6 +264,20 @@ def test_damage_is_told_and_costs_its_part_alone(tmp_path: Path) -> None:
         assert part in told
 
 
+def test_a_question_imports_no_functions_of_arrow(tmp_path: Path) -> None:
+    write_worker(create(tmp_path, pid=DEAD_PID), *(record(step) for step in range(3)))
+    code = """if True:
+        import sys
+        from mothtrap.reader.run import open_run
+        run = open_run(sys.argv[1])
+        assert len(run.tensor("gradient:layer1").history("l2")) == 3
+        assert "pyarrow.compute" not in sys.modules
+        run.tensor("gradient:layer1")._span.parts(0)[0].view.statistics()[0].batch["summary"].flatten()
+        assert "pyarrow.compute" in sys.modules  # else it has another name
+    """
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "digits")], check=True)
+
+
 def test_a_run_of_an_earlier_version_says_the_same(tmp_path: Path) -> None:
     stats = older.FOLDER / "1" / "w0" / "stats-00000000.arrow"
     assert "mode_step" in pa.ipc.open_file(stats).schema.names  # else it is none of an earlier one

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mothtrap.store.unpacking import numbers
+from mothtrap.store.unpacking import numbers, vectors
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint32", "uint64", "float64", "float32"])
@@ -29,6 +29,33 @@ def test_numbers_of_nothing() -> None:
 def test_what_holds_no_numbers_is_refused(column: list[object]) -> None:
     with pytest.raises(TypeError, match="holds more than numbers"):
         numbers(pa.array(column))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_vectors_are_those_of_the_column(width: int) -> None:
+    rows = np.arange(6.0 * width).reshape(6, width)
+    column = pa.array(rows.tolist(), pa.list_(pa.float64(), width))
+    for part in (column, column.slice(2), column.slice(1, 4).slice(1, 2), column.slice(6)):
+        found = vectors(part)
+        assert found.shape == (len(part), width)
+        assert found.tolist() == part.to_pylist()
+        assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1.0]),
+        pa.array([[1.0], [2.0]]),
+        pa.array([[1.0], None], pa.list_(pa.float64(), 1)),
+        pa.array([[1.0], [None]], pa.list_(pa.float64(), 1)),
+        pa.array([["a"]], pa.list_(pa.string(), 1)),
+    ],
+    ids=str,
+)
+def test_what_holds_no_vectors_is_refused(column: pa.Array) -> None:
+    with pytest.raises(TypeError, match="holds more than"):
+        vectors(column)
 
 
 def test_pandas_stays_out() -> None:

@@ -21,7 +21,7 @@ from mothtrap.reader.parts import Part
 from mothtrap.reader.rows import Piece
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import WIDTH, derive
-from mothtrap.store.unpacking import numbers
+from mothtrap.store.unpacking import vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +79,7 @@ def summary_rows(
 
 def summaries(piece: Piece) -> Floats:
     """Return the statistics of a piece, shape (N, F)."""
-    column = piece.batch.column("summary")
-    # `flatten` heeds that a batch may be a part of a longer one; `values` does not.
-    return numbers(column.flatten()).reshape(len(piece.batch), column.type.list_size)
+    return vectors(piece.batch.column("summary"))
 
 
 def statistic_series(

@@ -23,7 +23,7 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
-from mothtrap.store.unpacking import numbers
+from mothtrap.store.unpacking import numbers, vectors
 from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
 
 ColumnsT = TypeVar("ColumnsT")
@@ -104,9 +104,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
 
 class _StatsRows(RowReader[_Stats, _Stats]):
     def columns(self, batch: pa.RecordBatch) -> _Stats:
-        summary = batch.column("summary")
-        flat = numbers(summary.flatten())
-        return numbers(batch.column("tensor")), flat.reshape(-1, summary.type.list_size)
+        return numbers(batch.column("tensor")), vectors(batch.column("summary"))
 
     def split(self, columns: _Stats, start: int, stop: int) -> _Stats:
         return columns[0][start:stop], columns[1][start:stop]
