@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,50 @@ def test_a_store_that_is_down_from_the_start_to_the_end(
     assert spooled() == []
     command("upload")
     assert "nothing is to be sent" in capfd.readouterr().err
+
+
+def test_a_job_does_not_wait_for_a_store_that_does_not_answer(
+    s3_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The store holds its answer back until the job has begun, or for a minute."""
+    begun, claim = tmp_path / "begun", uploading.Uploader.claim
+    seen: list[bool] = []
+
+    def held_back(uploader: uploading.Uploader) -> None:
+        end_s = time.monotonic() + 60
+        while not begun.exists() and time.monotonic() < end_s:
+            time.sleep(0.01)
+        seen.append(begun.exists())
+        claim(uploader)
+
+    monkeypatch.setattr(uploading, "ANSWER_S", 0.1)
+    monkeypatch.setattr(uploading.Uploader, "claim", held_back)
+    assert train(s3_url, code=f"open({str(begun)!r}, 'w')") == 0
+    assert seen == [True]
+    err = capfd.readouterr().err
+    assert f"{s3_url}/seen has not answered for 0 seconds; the job goes on" in err
+    assert open_run(f"{s3_url}/seen").end is not None
+    assert spooled() == []
+
+
+def test_what_was_asked_before_the_end_and_is_never_answered_is_not_asked_again(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[bool] = []
+
+    def step(uploader: uploading.Uploader, *, final: bool) -> None:
+        asked.append(final)
+        uploader._ended.wait(60)
+        raise StoreError("no answer")
+
+    monkeypatch.setattr(uploading, "GIVE_UP_S", -1.0)
+    monkeypatch.setattr(uploading.Uploader, "step", step)
+    assert train(s3_url, code="import time; time.sleep(1)") == 0
+    assert asked == [False]
+    assert "are not in" in capfd.readouterr().err
 
 
 def test_a_name_that_is_taken_in_the_store_is_refused_before_the_job_starts(

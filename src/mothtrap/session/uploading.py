@@ -38,6 +38,8 @@ request every five seconds costs less than a tenth of a dollar a day."""
 GIVE_UP_S = 30.0
 """How long at the end of a job nothing may get through before the rest stays on this
 machine; chosen by hand: most hiccups are over by then."""
+ANSWER_S = 10.0
+"""How long the start of a job waits for the store; chosen by hand."""
 SILENT_S = 2.0
 """How long the end of a job may take before it is said why; chosen by hand."""
 NUMBERS = 1000
@@ -114,7 +116,7 @@ def begin(
     uploader = Uploader(run, url, say, every_s=config.upload_every_s, numbered=numbered)
     if ask:
         try:
-            uploader.claim()
+            uploader.claim_soon()
         except RunExistsError:
             uploader.let_go()
             if kept is None:
@@ -149,6 +151,7 @@ class Uploader:
         self.run, self.url = run, url
         self._say, self._every_s, self._numbered = say, every_s, numbered
         self._claimed = False
+        self._claiming: threading.Thread | None = None
         self._ended = threading.Event()
         self._trouble: Exception | None = None
         self._done = self._left = False
@@ -157,6 +160,28 @@ class Uploader:
         self._hold = hold(run)
         self._open()
         self._thread = threading.Thread(target=self._work, name="mothtrap-upload", daemon=True)
+
+    def claim_soon(self) -> None:
+        """Claim, and leave it to a thread where the store takes longer than `ANSWER_S`.
+
+        Raises:
+            StoreError: it does; or as `claim`.
+        """
+        failed: list[Exception] = []
+
+        def claim() -> None:
+            try:
+                self.claim()
+            except Exception as err:  # handed to whoever waits; later it is tried again
+                failed.append(err)
+
+        self._claiming = threading.Thread(target=claim, name="mothtrap-claim", daemon=True)
+        self._claiming.start()
+        self._claiming.join(ANSWER_S)
+        if self._claiming.is_alive():
+            raise StoreError(f"{self.url} has not answered for {ANSWER_S:.0f} seconds")
+        if failed:
+            raise failed[0]
 
     def claim(self) -> None:
         """Make the run in the store, so that nobody else takes its name.
@@ -268,6 +293,10 @@ class Uploader:
 
     def _work(self) -> None:
         pause_s = self._every_s
+        if self._claiming is not None:
+            self._claiming.join()
+            if self._ended.is_set() and not self._claimed and self._is_long():
+                return
         while True:
             final = self._ended.wait(pause_s)
             if self._left:
@@ -281,7 +310,7 @@ class Uploader:
                     return
                 self.complain(err)
                 pause_s = min(2 * pause_s, MAX_PAUSE_S)
-                if final and self._gave_up(err):
+                if self._ended.is_set() and self._gave_up(err):
                     return
                 if final:
                     time.sleep(min(pause_s, 1.0))
@@ -319,8 +348,10 @@ class Uploader:
             return  # another launcher of the same run has just done it
 
     def _gave_up(self, err: OSError) -> bool:
-        refused = isinstance(err, StoreRefusedError)
-        return refused or time.monotonic() - self._sent_s > GIVE_UP_S
+        return isinstance(err, StoreRefusedError) or self._is_long()
+
+    def _is_long(self) -> bool:
+        return time.monotonic() - self._sent_s > GIVE_UP_S
 
 
 def hold(run: Path) -> int:
