@@ -31,6 +31,9 @@ class Found(NamedTuple):
 
 def stretches(found: Found) -> Iterator[Found]:
     """Split messages: those of a part lie next to each other; many of one length stand alone."""
+    if len(found.starts) == 1:  # as of a run that grows, at every step
+        yield found
+        return
     start_M, end_M = np.array(found.starts, np.int64), np.array(found.ends, np.int64)
     apart_M = np.ones(len(start_M), np.bool_)
     apart_M[1:] = start_M[1:] != end_M[:-1]
