@@ -53,11 +53,11 @@ class SlowLane:
         elif self.numbers_at_once and load.size == 1:
             _arrive(*self.waiting.pop())
 
-    def let_go(self) -> None:
-        """Let what was sent arrive."""
-        for load, mark in self.waiting:
+    def let_go(self, loads: int | None = None) -> None:
+        """Let what was sent arrive, or the oldest of it."""
+        for load, mark in self.waiting[:loads]:
             _arrive(load, mark)
-        self.waiting.clear()
+        del self.waiting[:loads]
 
     def settle(self) -> None:
         if self.failing:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +112,21 @@ def test_the_pieces_of_large_tensors_stay_few() -> None:
         assert span % multi_tensor.TILE.value == 0
         assert -(-elements // span) <= multi_tensor.PIECES
     np.testing.assert_equal(multi_tensor.span_of(1), 512)
+
+
+def test_it_compiles_for_devices_that_are_not_here(way: str, tmp_path: Path) -> None:
+    if way != "compiled":
+        pytest.skip("once is enough")
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
+    del environment["TRITON_INTERPRET"]
+    script = Path(__file__).with_name("compile_for_device.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script), "90"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    assert all(line.endswith("keeps denormals") for line in lines)

@@ -1,0 +1,83 @@
+"""What is stored of a training on a device is what is stored of one on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.session.test_collections import WRITERS, raw_steps, trained
+from tests.statistics.torch.lane import SlowLane, host_memory
+
+import mothtrap.adapters.torch as adapter
+from mothtrap import Collection
+from mothtrap.capture.recorder import Recorder
+from mothtrap.reader.run import Run
+from mothtrap.statistics.torch.accelerator import Accelerator
+from mothtrap.statistics.torch.lanes import Load
+
+STEPS = 6
+BEHIND = 3
+"""Loads that are on their way at a time."""
+
+
+class LaggingLane(SlowLane):
+    """A device on which work piles up: a load arrives when some more were sent."""
+
+    def carry(self, load: Load) -> None:
+        super().carry(load)
+        while len(self.waiting) > BEHIND:
+            self.let_go(1)
+
+
+@pytest.fixture
+def lane(monkeypatch: pytest.MonkeyPatch) -> LaggingLane:
+    """The CPU taken for a device by whatever is watched in this process."""
+    lane = LaggingLane(torch.device("cpu"))
+    lane.numbers_at_once = True
+
+    def add(recorder: Recorder[torch.Tensor]) -> None:
+        recorder.rows.device = Accelerator(
+            "cpu", lambda _: lane, host_memory, lambda: False, fused=False
+        )
+
+    monkeypatch.setattr(adapter, "_add_devices", add)
+    return lane
+
+
+def run_of(folder: Path, writer: str) -> Run:
+    weights = Collection(tensors=("weights",), raw=True)
+    reduced = Collection(tensors=("gradients",), reductions={"top": lambda x: float(x.max())})
+    return trained(
+        folder,
+        STEPS,
+        writer=writer,
+        snapshots=0,
+        capture="everything",
+        collections={"weights": weights, "reduced": reduced},
+    )
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_nothing_is_missing_and_all_is_as_it_was(
+    tmp_path: Path, writer: str, request: pytest.FixtureRequest
+) -> None:
+    known = run_of(tmp_path / "host", writer)
+    lane = request.getfixturevalue("lane")
+    run = run_of(tmp_path / "device", writer)
+    assert lane.sent == STEPS
+    assert {t.identity for t in run.tensors()} == {t.identity for t in known.tensors()}
+    for tensor in known.tensors():
+        own = run.tensor(tensor.identity)
+        steps = tensor.steps().tolist()
+        assert own.steps().tolist() == steps
+        for step in steps:
+            wanted = tensor.statistics(step)
+            assert own.statistics(step) == pytest.approx(wanted, rel=1e-4, abs=1e-6, nan_ok=True)
+    for name in ("weight:0.weight", "weight:2.weight"):
+        assert raw_steps(run, name) == raw_steps(known, name) == list(range(STEPS))
+        for step in range(STEPS):
+            assert np.array_equal(run.tensor(name).at(step), known.tensor(name).at(step))
+    (found,), (wanted_top,) = (r.scalars("top:gradient:0.weight") for r in (run, known))
+    assert found.values_S.tolist() == wanted_top.values_S.tolist()
