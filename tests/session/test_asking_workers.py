@@ -13,8 +13,9 @@ from tests.store.records import record
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged
+from mothtrap.reader.run import open_run
 from mothtrap.session import asking
-from mothtrap.session.asking import ask
+from mothtrap.session.asking import ask, common_step
 from mothtrap.store import layout
 
 REQUEST = CaptureRequest(id="1", attempt=1)
@@ -92,3 +93,23 @@ def test_it_is_refused_where_all_workers_refuse(
     acts = [worker(3, "no such collection") for worker in workers]
     with pytest.raises(ControlError, match="digits refuses: no such collection"):
         asked(tmp_path / "x", monkeypatch, *acts)
+
+
+@pytest.mark.parametrize(("ranks", "begin"), [(1, 0), (2, 21 + 8 * (6 + 3))])
+def test_several_workers_are_given_a_step_that_none_has_reached_when_all_know_of_it(
+    tmp_path: Path, ranks: int, begin: int
+) -> None:
+    """Steps take an eighth of a second; what was not read yet counts for six seconds at most."""
+    attempt = layout.create_run(tmp_path / "x", info())
+    for _ in range(ranks):
+        write_worker(attempt, *(record(step) for step in range(21)), seal=False)
+    assert common_step(open_run(tmp_path / "x")) == begin
+
+
+def test_before_it_is_known_how_long_a_step_takes_each_worker_begins_at_its_next(
+    tmp_path: Path,
+) -> None:
+    attempt = layout.create_run(tmp_path / "x", info())
+    for _ in range(2):
+        write_worker(attempt, record(0), seal=False)
+    assert common_step(open_run(tmp_path / "x")) == 0

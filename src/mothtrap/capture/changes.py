@@ -49,15 +49,19 @@ class Changes:
         answers = []
         while self._asked:
             name, request = self._asked.popleft()
+            from_step = step
             if isinstance(request, str):
                 error: str | None = request
+            elif ended:
+                error = "the job has ended"
             else:
-                error = "the job has ended" if ended else self._carry_out(request, step)
+                from_step = max(step, request.from_step)
+                error = self._carry_out(request, from_step)
             answers.append(
                 CaptureChanged(
                     step=self._plan.step,
                     request=name,
-                    from_step=step,
+                    from_step=from_step,
                     collections=in_force(self._plan.streams),
                     error=error or "",
                 )

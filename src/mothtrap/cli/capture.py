@@ -53,7 +53,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
-    from mothtrap.session.asking import ask, check_running, in_force, unmatched, when
+    from mothtrap.session.asking import ask, check_running, common_step, in_force, unmatched, when
     from mothtrap.store.places import find_run
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
@@ -61,8 +61,8 @@ def command(
     if asked["add"] or asked["remove"]:
         if lists:
             raise Refusal("--list changes nothing; leave --add and --remove out")
-        check_running(path)
-        request = _request(path, asked)
+        from_step = common_step(check_running(path)) if asked["add"] else 0
+        request = _request(path, asked, from_step)
         answers = ask(path, request, timeout)
         collections = in_force(path)
         click.echo(f"{path.name}: {when(request, answers, collections)}")
@@ -78,7 +78,7 @@ def command(
         click.echo(f"{name}: {jsonable.encode(given(collection)).decode()}")
 
 
-def _request(path: Path, asked: dict[str, Any]) -> CaptureRequest:
+def _request(path: Path, asked: dict[str, Any], from_step: int) -> CaptureRequest:
     from mothtrap.core.collections import Collection, complaint
     from mothtrap.core.control import CaptureRequest
     from mothtrap.core.values import to_struct
@@ -105,4 +105,5 @@ def _request(path: Path, asked: dict[str, Any]) -> CaptureRequest:
         add=add,
         remove=tuple(asked["remove"]),
         for_steps=asked["for_steps"],
+        from_step=from_step,
     )

@@ -18,7 +18,8 @@ class CaptureRequest(
     `id` is the name under which the answer is looked for, `attempt` the attempt that is
     meant. Collections of `add` come into force, for `for_steps` steps of each of their modes
     where that is given; steps, those of their schedules too, are counted from the first that
-    the mode has then. Those of `remove` go.
+    the mode has then. Those of `remove` go. Train steps count from `from_step` on, where that
+    is still to come: so several workers begin at the same one.
     """
 
     id: str
@@ -26,6 +27,7 @@ class CaptureRequest(
     add: dict[str, Collection] = {}
     remove: tuple[str, ...] = ()
     for_steps: int | None = None
+    from_step: int = 0
 
 
 class SnapshotRequest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -25,6 +26,11 @@ ANSWER_S, STORE_ANSWER_S = 30.0, 120.0
 chosen by hand: a store has a request after five seconds, and an answer after twenty."""
 ALL_WORKERS_S, STORE_ALL_WORKERS_S = 5.0, 30.0
 """How long the other workers are waited for once one has answered; chosen by hand."""
+LEAD_S, STORE_LEAD_S = 3.0, 10.0
+"""How long before the common step of several workers all of them should have a request; chosen
+by hand: three times, or not quite twice, as long as that takes."""
+PACE_STEPS = 20
+"""Steps from whose times it is known how long one takes; chosen by hand."""
 NEAR = 3
 """Tensors that are named beside a pattern that matches none."""
 
@@ -54,6 +60,26 @@ def ask_for_snapshot(
     Arguments and errors are those of `ask`.
     """
     return _ask(path, request, timeout_s, SnapshotKept)
+
+
+def common_step(run: Run) -> int:
+    """Return the step from which on all workers can capture something else together.
+
+    It is one that none of them will have reached when the last has the request; 0 = the next,
+    of a job of one worker.
+    """
+    if len(run.workers) < 2:
+        return 0
+    table = run.range(max(0, run.steps - PACE_STEPS), run.steps).table("steps")
+    rows = [row for row in table.to_pylist() if row["mode"] == Mode.TRAIN]
+    ends_s = [float(row["wall_s"]) for row in rows]
+    steps = [int(row["step"]) for row in rows]
+    if len(set(steps)) < 2:
+        return 0
+    step_s = max((max(ends_s) - min(ends_s)) / (max(steps) - min(steps)), 1e-4)
+    lead_s = STORE_LEAD_S if read_remote(run.path) is not None else LEAD_S
+    unread_s = min(max(time.time() - max(ends_s), 0.0), 2 * lead_s)  # clocks differ, jobs pause
+    return run.steps + math.ceil((unread_s + lead_s) / step_s)
 
 
 def _ask(
@@ -92,7 +118,7 @@ def in_force(path: Path) -> dict[str, Collection]:
     run = open_run(path)
     settings = run.info.config.get("collections") if run.info else None
     known = msgspec.convert(settings or {}, dict[str, Collection])
-    changes = sorted(run.observations(CaptureChanged), key=lambda change: change.from_step)
+    changes = sorted(run.observations(CaptureChanged), key=lambda change: change.step)
     for change in changes:
         if change.error or not change.request:
             continue
