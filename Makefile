@@ -12,13 +12,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.mothtrap-installed
 WITH_TORCH := $(VENV)/.torch-installed
 
-.PHONY: help demo test lint bench faults venv docs site
+PEERS := build/peers
+KEPT := build/bench/capture.jsonl
+
+.PHONY: help demo test lint bench peers faults venv docs site
 
 help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure what capturing, storing and reading cost, and which faults are named"
+	@echo "make peers   set up the tools that make bench measures capture beside, in $(PEERS)"
 	@echo "make faults  the last of these alone"
 	@echo "make docs    write docs/rules.md and docs/rules/ from the rules' docstrings"
 	@echo "make site    build the documentation in build/site"
@@ -35,11 +39,25 @@ lint: $(WITH_TORCH)
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
+# What capture costs goes into the page; the lines of an earlier version of the code do not.
 bench: $(WITH_TORCH)
-	$(BIN)/python bench/capture.py
+	rm -f $(KEPT)
+	$(BIN)/python bench/capture.py --peers $(PEERS) --keep $(KEPT)
+	$(BIN)/python bench/capture.py --p99 --keep $(KEPT)
+	$(BIN)/python bench/capture.py --long 10000 --model mlp --keep $(KEPT) --write docs/benchmarks.md
 	$(BIN)/python bench/store.py
 	$(BIN)/python bench/reading.py
 	$(MAKE) faults
+
+# Each in an environment of its own; torch comes first, so that no CUDA does.
+peers: $(patsubst bench/peers/%.txt,$(PEERS)/%/.installed,$(wildcard bench/peers/*.txt))
+
+$(PEERS)/%/.installed: bench/peers/%.txt | $(BIN)/python
+	@echo "installing $* and $(TORCH) into $(PEERS)/$*; this can take minutes"
+	@$(BIN)/python -m venv $(PEERS)/$*
+	@$(PEERS)/$*/bin/python -m pip install --quiet '$(TORCH)'
+	@$(PEERS)/$*/bin/python -m pip install --quiet -r $<
+	@touch $@
 
 # A target that is missed fails only when all three are measured.
 faults: $(WITH_TORCH)

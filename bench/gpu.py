@@ -24,7 +24,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,9 @@ import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from bench.capture import SETTLE_S, interval, run, unobserved  # noqa: E402
+from bench.capturing.figures import interval, median_of  # noqa: E402
+from bench.capturing.hooks import hooks_out_and_in  # noqa: E402
+from bench.capturing.pairing import SETTLE_S, run  # noqa: E402
 from bench.models import gpt  # noqa: E402
 from mothtrap.adapters import torch as adapter  # noqa: E402
 from mothtrap.core.config import Config  # noqa: E402
@@ -45,6 +47,7 @@ from mothtrap.statistics import numpy as oracle  # noqa: E402
 from mothtrap.statistics.summary import COLUMN  # noqa: E402
 from mothtrap.statistics.torch.accelerator import Accelerator  # noqa: E402
 
+Unobserved = Callable[[], AbstractContextManager[None]]
 EVERY_TENSOR = ["gradient:*", "weight:*", "bias:*"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "hooks only": {"capture": "off", "snapshots": 0},
@@ -143,16 +146,17 @@ def kernel_table() -> float:
 
 
 @contextmanager
-def watched(setting: str) -> Iterator[Worker]:
-    """Watch all trainings of this process for a while."""
+def watched(setting: str) -> Iterator[Unobserved]:
+    """Watch all trainings of this process for a while; what is yielded takes the hooks out."""
     with tempfile.TemporaryDirectory() as folder:
         config = msgspec.convert({**SETTINGS[setting], "runs_dir": folder}, Config)
         worker = Worker(
             lambda: launch.create("bench", ["bench"], config, numbered=True), config, adapter, print
         )
-        worker.holds(adapter.attach_process(worker.recorder, config))
+        with hooks_out_and_in() as unobserved:
+            worker.holds(adapter.attach_process(worker.recorder, config))
         try:
-            yield worker
+            yield unobserved
         finally:
             worker.close()
 
@@ -183,7 +187,11 @@ def launches(step: Callable[[], None], steps: int) -> tuple[float, float]:
 
 
 def pairs_of(
-    step: Callable[[], None], pairs: int, finish: Callable[[], None], group: int = GROUP
+    step: Callable[[], None],
+    pairs: int,
+    finish: Callable[[], None],
+    unobserved: Unobserved,
+    group: int = GROUP,
 ) -> tuple[list[float], list[float]]:
     """Seconds of plain and watched steps, by pair."""
     times: dict[str, list[float]] = {"plain": [], "watched": []}
@@ -219,12 +227,12 @@ def step_tables(pairs: int, width: int, blocks: int, rate: float) -> None:
     places: dict[str, Counter[str]] = {}
     for setting in SETTINGS:
         model, _, step = gpt.training("cuda", width, blocks)
-        with watched(setting):
+        with watched(setting) as unobserved:
             run(step, WARM_UP_STEPS)
             torch.cuda.synchronize()
             own = waits(step, GROUP)
             more_kernels, more_copies = launches(step, GROUP)
-            plain_s, watched_s = pairs_of(step, pairs, torch.cuda.synchronize)
+            plain_s, watched_s = pairs_of(step, pairs, torch.cuda.synchronize, unobserved)
         places[setting] = own
         raw = 2 * sum(p.nbytes for p in model.parameters()) if "raw" in setting else 0
         work = (more_kernels - kernels, more_copies - copies, sum(own.values()) / GROUP)
@@ -244,7 +252,7 @@ def row(
 ) -> str:
     """Return a line of the table of steps."""
     ratios = [w / p for w, p in zip(watched_s, plain_s, strict=True)]
-    low, high = interval(ratios)
+    low, high = interval(median_of(ratios), len(ratios))
     kernels, copies, waited = work
     return (
         f"| {setting} | {1e3 * statistics.median(plain_s):.2f} "

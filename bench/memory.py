@@ -1,4 +1,4 @@
-"""How much memory a process has taken since a moment; Linux alone tells."""
+"""How much memory a process takes, and has taken since a moment; Linux alone tells."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ class Growth:
     def peak_mb(self) -> float:
         """Most resident memory since then beyond what there was, in MB of 10^6 bytes."""
         return (_status_kb("VmHWM") - self._before_kb) * 1024 / 1e6
+
+
+def resident_mb() -> float:
+    """Resident memory of this process, in MB of 10^6 bytes."""
+    return _status_kb("VmRSS") * 1024 / 1e6
 
 
 def _status_kb(name: str) -> int:

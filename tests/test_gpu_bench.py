@@ -70,8 +70,9 @@ def test_every_setting_has_a_line(setting: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(bench, "SETTLE_S", 0.0)
     finished: list[int] = []
     _, _, step = gpt.training("cpu", width=16, blocks=1)
-    with bench.watched(setting):
-        plain_s, watched_s = bench.pairs_of(step, 2, lambda: finished.append(1), group=1)
+    with bench.watched(setting) as unobserved:
+        finish = lambda: finished.append(1)  # noqa: E731
+        plain_s, watched_s = bench.pairs_of(step, 2, finish, unobserved, group=1)
     assert len(plain_s) == len(watched_s) == 2
     assert len(finished) == 8
     line = bench.row(setting, plain_s, watched_s, (3.0, 1.0, 0.5), 10**6, 1.0)

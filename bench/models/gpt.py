@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
+from bench.models.loop import Step, step_of
+
 VOCABULARY, WIDTH, BLOCKS, HEADS, CONTEXT, BATCH = 512, 256, 6, 8, 64, 16
 PARAMETERS = 5_018_112
 
@@ -32,13 +34,15 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Learned positions, separate head."""
 
-    def __init__(self, width: int = WIDTH, blocks: int = BLOCKS) -> None:
+    def __init__(
+        self, width: int = WIDTH, blocks: int = BLOCKS, vocabulary: int = VOCABULARY
+    ) -> None:
         super().__init__()
-        self.token = nn.Embedding(VOCABULARY, width)
+        self.token = nn.Embedding(vocabulary, width)
         self.position = nn.Embedding(CONTEXT, width)
         self.blocks = nn.Sequential(*(Block(width) for _ in range(blocks)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY)
+        self.head = nn.Linear(width, vocabulary)
 
     def forward(self, ids_BT: torch.Tensor) -> torch.Tensor:
         positions = torch.arange(ids_BT.shape[1], device=ids_BT.device)
@@ -46,18 +50,19 @@ class GPT(nn.Module):
 
 
 def training(
-    device: str = "cpu", width: int = WIDTH, blocks: int = BLOCKS
-) -> tuple[nn.Module, torch.optim.Optimizer, object]:
+    device: str = "cpu",
+    width: int = WIDTH,
+    blocks: int = BLOCKS,
+    vocabulary: int = VOCABULARY,
+    batch: int = BATCH,
+) -> tuple[nn.Module, torch.optim.Optimizer, Step]:
     """Return model, optimizer and a function that makes one step."""
     torch.manual_seed(0)
-    model = GPT(width, blocks).to(device)
+    model = GPT(width, blocks, vocabulary).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    text = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1)).to(device)
+    text = torch.randint(0, vocabulary, (batch, CONTEXT + 1)).to(device)
 
-    def step() -> None:
-        loss = functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def loss_of() -> torch.Tensor:
+        return functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
 
-    return model, optimizer, step
+    return model, optimizer, step_of(optimizer, loss_of)

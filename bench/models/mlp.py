@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
+from bench.models.loop import Step, step_of
 
-def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
+
+def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
     """Return model, optimizer and a function that makes one step."""
     torch.manual_seed(0)
     model = nn.Sequential(
@@ -16,10 +18,7 @@ def training() -> tuple[nn.Module, torch.optim.Optimizer, object]:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     x, y = torch.randn(64, 64), torch.randint(0, 10, (64,))
 
-    def step() -> None:
-        loss = functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def loss_of() -> torch.Tensor:
+        return functional.cross_entropy(model(x), y)
 
-    return model, optimizer, step
+    return model, optimizer, step_of(optimizer, loss_of)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as functional
 from torch import nn
+
+from bench.models.loop import Step, step_of
 
 WIDTHS, BATCH, CLASSES = (64, 128, 256), 4, 10
 
@@ -44,17 +44,14 @@ class ResNet(nn.Module):
         return self.head(self.blocks(self.stem(x_BCHW)).mean(dim=(2, 3)))
 
 
-def training() -> tuple[nn.Module, torch.optim.Optimizer, Callable[[], None]]:
+def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
     """Return model, optimizer and a function that makes one step."""
     torch.manual_seed(0)
     model = ResNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images, labels = torch.randn(BATCH, 3, 32, 32), torch.randint(0, CLASSES, (BATCH,))
 
-    def step() -> None:
-        loss = functional.cross_entropy(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def loss_of() -> torch.Tensor:
+        return functional.cross_entropy(model(images), labels)
 
-    return model, optimizer, step
+    return model, optimizer, step_of(optimizer, loss_of)

@@ -1,0 +1,101 @@
+"""Starts the process of each line, in the environment that it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.capturing import figures
+from bench.capturing.jobs import Job
+from bench.capturing.settings import PEERS
+
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES = {"pairs": figures.of_pairs, "p99": figures.of_p99, "long": figures.of_memory}
+DISTRIBUTIONS = {"torch_audit": "torch-audit"}
+"""Names under which peers are installed, where they differ."""
+LONGEST = 4.0
+"""Times `most_s` until a process is given up: its first steps and its end take time, too."""
+VERSION = "from importlib.metadata import version; import sys; print(version(sys.argv[1]))"
+
+
+def line(job: Job, peers: Path) -> dict[str, Any]:
+    """Do a job; return its line (see `table.Line`). What goes wrong is told there."""
+    told = {
+        "kind": job.kind,
+        "model": job.model,
+        "setting": job.setting,
+        "by": job.by,
+        "machine": machine(job.threads),
+        "version": "",
+    }
+    if job.kind == "long":
+        told["steps"] = job.steps
+    interpreter = Path(sys.executable)
+    if job.by in PEERS:
+        interpreter = peers / job.by / "bin" / "python"
+        if not interpreter.exists():
+            return {**told, "failed": f"not installed in {peers} (`make peers`)"}
+        told["version"] = _version(interpreter, DISTRIBUTIONS.get(job.by, job.by))
+    with tempfile.TemporaryDirectory(prefix="mothtrap-bench-") as folder:
+        placed = replace(job, folder=str(Path(folder) / "run"))
+        return {**told, **_outcome(placed, interpreter, folder)}
+
+
+def _outcome(job: Job, interpreter: Path, folder: str) -> dict[str, Any]:
+    what = ["-m", "bench.capturing.ours"]
+    if job.by in PEERS:
+        what = [str(ROOT / "bench" / "peers" / f"{job.by}_capture.py")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(
+            [str(interpreter), *what, job.text()],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST * job.most_s,
+        )
+    except subprocess.TimeoutExpired as err:
+        return {"failed": f"not done after {err.timeout:.0f} s"}
+    said = done.stderr.strip().splitlines()
+    if done.returncode:
+        return {"failed": said[-1] if said else f"exit code {done.returncode}"}
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    if "cannot" in found:
+        return {"cannot": found["cannot"]}
+    return {**FIGURES[job.kind](found), "note": found["note"]}
+
+
+def machine(threads: int) -> str:
+    """The machine and the versions that matter, in words."""
+    import numpy
+    import torch
+
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    return (
+        f"{platform.machine()}, {_processor()}, {os.cpu_count()} CPUs, {threads} threads, "
+        f"Linux {platform.release()}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, numpy {numpy.__version__}, mothtrap {commit or 'unknown'}"
+    )
+
+
+def _processor() -> str:
+    for told in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = told.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return "unknown processor"
+
+
+def _version(interpreter: Path, distribution: str) -> str:
+    command = [str(interpreter), "-c", VERSION, distribution]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,57 @@
+"""What is captured, in mothtrap's settings, and what each line of the bench is measured beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PARAMETERS = {"tensors": ["gradient:*", "weight:*", "bias:*"]}
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "idle": {"capture": "off"},
+    "guard and ring": {"capture": "off"},
+    "default": {},
+    "all gradients and weights": {"overhead": 0.0, "collections": {"all": PARAMETERS}},
+    "everything": {"overhead": 0.0, "capture": "everything"},
+    "raw gradients and weights": {
+        "overhead": 0.0,
+        "on_full": "block",
+        "collections": {"all": {**PARAMETERS, "raw": True}},
+    },
+}
+MEANING = {
+    "idle": "attached, and nothing is due",
+    "guard and ring": "nothing, but every step is judged by the guard, and its inputs are kept "
+    "for a replay",
+    "default": "what each does when nothing is set",
+    "all gradients and weights": "statistics of all of them, at every step, without a limit",
+    "everything": "the same, and of the outputs of all modules",
+    "raw gradients and weights": "their values, at every step",
+}
+WITH_RING = "guard and ring"
+RAW = "raw gradients and weights"
+
+FLOORS = {
+    "idle": ("nothing",),
+    "guard and ring": ("norm",),
+    "default": ("norm",),
+    "all gradients and weights": ("read",),
+    "everything": ("read",),
+    "raw gradients and weights": ("memcpy", "copy and write"),
+}
+FLOOR = "floor: "
+"""Before the name of a floor, where lines say who did it."""
+
+MODELS = ("mlp", "lstm", "resnet", "gpt", "gpt30m")
+STEPS = {"mlp": 200, "lstm": 1, "resnet": 1, "gpt": 1, "gpt30m": 1}
+"""Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
+WARM_UP_STEPS = {"mlp": 800, "lstm": 80, "resnet": 80, "gpt": 80, "gpt30m": 80}
+RAW_WARM_UP_STEPS = 10
+"""Tensors kept whole fill a disk, and their first steps cost what the later ones do."""
+
+PEERS = ("smdebug", "wandb", "tensorboard", "torch_audit", "trainscope")
+"""Each has `bench/peers/<name>.txt` and `bench/peers/<name>_capture.py`."""
+
+
+def warm_up_steps(model: str, setting: str) -> int:
+    """Steps before the first one that is measured."""
+    return RAW_WARM_UP_STEPS if setting == RAW else WARM_UP_STEPS[model]

@@ -1,0 +1,65 @@
+"""What the peers of `bench/capture.py` share; needs torch and the standard library alone.
+
+Two trainings of the same model take turns, one of them watched by the peer. A peer's script
+says what it can do and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.capturing.jobs import FIRST_STEPS, CannotDoError, perform, training_of
+from bench.capturing.pairing import Sides, run
+
+
+@dataclass
+class Attached:
+    """How a peer wants to be called.
+
+    Attributes:
+        before_update: with the loss, between backward and update; None = not.
+        after_step: with the loss, when the step is done; None = not.
+        settle: waits for threads of the peer that still write.
+        close: ends the watching, everything is on the disk then.
+    """
+
+    before_update: object = None
+    after_step: object = None
+    settle: object = lambda: None
+    close: object = lambda: None
+
+
+def main(can, cannot, attach):
+    """Do the job of the first argument, and print its result.
+
+    Args:
+        can: what the peer does in each setting that it can do, in words.
+        cannot: why not, for the others.
+        attach: gets model, optimizer, setting and an empty folder; returns an `Attached`.
+    """
+
+    def watch(job):
+        if job.setting in cannot:
+            raise CannotDoError(cannot[job.setting])
+        _, _, plain = training_of(job.model)
+        model, optimizer, step = training_of(job.model)
+        run(plain, FIRST_STEPS)
+        run(step, FIRST_STEPS)
+        folder = Path(job.folder)
+        attached = attach(model, optimizer, job.setting, folder)
+
+        def watched():
+            loss = step(attached.before_update)
+            if attached.after_step is not None:
+                attached.after_step(loss)
+
+        sides = Sides(
+            plain=plain,
+            watched=watched,
+            folder=folder,
+            settle=attached.settle,
+            close=attached.close,
+        )
+        return sides, can[job.setting]
+
+    print(perform(sys.argv[1], watch))
