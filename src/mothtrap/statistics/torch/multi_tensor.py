@@ -61,7 +61,7 @@ def reduce_pieces(
     kernel()[(pieces,)](
         table,
         out_PE,
-        first.numel(),
+        0 if tabled else first.numel(),
         span,
         KIND=KINDS[first.dtype],
         WIDE=tl.float32 if first.dtype.is_floating_point else tl.float64,
@@ -81,7 +81,8 @@ def span_of(elements: int) -> int:
 @functools.cache
 def kernel() -> Any:
     """Return the kernel; it is compiled, or found in Triton's cache, at its first launch."""
-    return triton.jit(_reduce)
+    # Else it would be compiled again for a length that is 1, or a multiple of 16.
+    return triton.jit(_reduce, do_not_specialize=["count", "span"])
 
 
 def _table(flats: Sequence[torch.Tensor], span: int) -> Integers:
