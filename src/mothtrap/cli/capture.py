@@ -61,8 +61,9 @@ def command(
     if asked["add"] or asked["remove"]:
         if lists:
             raise Refusal("--list changes nothing; leave --add and --remove out")
-        from_step = common_step(check_running(path)) if asked["add"] else 0
-        request = _request(path, asked, from_step)
+        job = check_running(path)
+        trains = asked["add"] and "train" in (asked["modes"] or ("train",))
+        request = _request(path, asked, common_step(job) if trains else 0)
         answers = ask(path, request, timeout)
         collections = in_force(path)
         click.echo(f"{path.name}: {when(request, answers, collections)}")
