@@ -23,6 +23,8 @@ from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
 from mothtrap.statistics.distribution import quantiles
 from mothtrap.statistics.exponents import count_exponents
+from mothtrap.statistics.numpy import summarize
+from mothtrap.statistics.summary import STATISTICS, derive
 
 WRITERS = ["thread", "process"]
 
@@ -116,6 +118,46 @@ def test_exponents_are_captured_at_one_step_in_16(tmp_path: Path, writer: str) -
     output = run.tensor("activation:1").exponents(16)
     assert output.counts_2B[0].sum() == 0  # of a ReLU
     assert output.counts.sum() + (output.zero or 0) == 16 * 8
+
+
+class Cast(nn.Module):
+    """Puts out its input as another type."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(self.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.float8_e4m3fn, torch.complex64])
+def test_outputs_of_rare_types_are_told_as_they_are(tmp_path: Path, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    last = nn.Linear(8, 1, dtype=torch.complex64)
+    model = nn.Sequential(nn.Linear(4, 8), Cast(dtype), Cast(torch.complex64), last)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    asked = Collection(
+        tensors=("activations", "gradients"), statistics=("all", "exponents"), raw=True, every=1
+    )
+    settings: dict[str, Any] = {"overhead": 0.0, "runs_dir": str(tmp_path)}
+    with mothtrap.watch(model, optimizer, collections={"mine": asked}, **settings) as dbg:
+        for _ in range(3):
+            model(torch.randn(6, 4)).abs().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    run = mothtrap.open_run(dbg.path)
+    assert run.tool_errors == ()
+    for name in ("activation:1", "gradient:3.weight", "gradient:0.weight"):
+        if name == "gradient:0.weight" and dtype is not torch.complex64:
+            continue  # nothing flows back through fp8 but fp8
+        tensor = run.tensor(name)
+        values = tensor.at(2)
+        row = summarize([values], STATISTICS)
+        found = tensor.statistics(2)
+        for statistic in ("count", "nan", "zero", "min", "max", "mean", "std", "abs_mean", "l2"):
+            assert found[statistic] == pytest.approx(derive(row, statistic)[0], rel=1e-5, abs=1e-9)
+        assert np.array_equal(tensor.exponents(2).counts_2B, count_exponents(values))
 
 
 def test_shares_of_units_are_captured_at_one_step_in_16(tmp_path: Path) -> None:

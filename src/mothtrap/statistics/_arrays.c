@@ -35,7 +35,7 @@
 #define UNSHARED_BYTES (1 << 26)
 
 /* Of the first ones there are norms and statistics; of all, tallies. */
-enum kind { FLOAT32 = 0, BFLOAT16 = 1, SUMMARIZED = 2, FLOAT16 = 2, FLOAT64, BYTE, KINDS };
+enum kind { FLOAT32, BFLOAT16, FLOAT16, FLOAT64, SUMMARIZED, BYTE = SUMMARIZED, KINDS };
 static const int64_t element_bytes[KINDS] = {4, 2, 2, 8, 1};
 
 enum column { ZERO, MIN, MAX, MEAN, DEVIATION, ABS_SUM, NORM, COLUMNS };
@@ -48,6 +48,20 @@ static inline float bfloat16(const void *values, int64_t i)
     memcpy(&value, &bits, sizeof value);
     return value;
 }
+
+/* Its digits times a power of two, by operations alone that vectors have; NaN becomes infinite. */
+static inline float float16(const void *values, int64_t i)
+{
+    int32_t half = ((const uint16_t *)values)[i], exponent = half >> 10 & 0x1f;
+    int32_t normal = exponent > 0, digits = (half & 0x3ff) | normal << 10;
+    int32_t power = exponent + !normal - 25 + 127;
+    uint32_t bits = (uint32_t)(exponent == 0x1f ? 0xff : power) << 23 | (uint32_t)(half >> 15) << 31;
+    float unit;
+    memcpy(&unit, &bits, sizeof unit);
+    return (float)digits * unit;
+}
+
+static inline double float64(const void *values, int64_t i) { return ((const double *)values)[i]; }
 
 /* The sum of the squares. */
 #define DEFINE_SQUARES(TYPE)                                                 \
@@ -71,10 +85,25 @@ static inline float bfloat16(const void *values, int64_t i)
 
 DEFINE_SQUARES(float32)
 DEFINE_SQUARES(bfloat16)
+DEFINE_SQUARES(float16)
+DEFINE_SQUARES(float64)
 
 /* The largest part of the squares about the pivot that the mean may explain: beyond it
  * rounding is felt in the seventh digit of the deviation. */
 #define MOST_EXPLAINED (1 - 1e-9)
+
+/* Below this sum squares of float64 may have vanished, which begin at 5e-324; those of the others
+ * are at least 1e-90. */
+#define VANISHING 1e-270
+
+static double squares_or_unknown(const void *values, int64_t count)
+{
+    double square = squares_float64(values, count);
+    for (int64_t i = 0; square < VANISHING && i < count; i++)
+        if (float64(values, i) != 0)
+            return NAN;
+    return square;
+}
 
 static void finish(double *row, int64_t count, double pivot, double sum, double square)
 {
@@ -84,33 +113,42 @@ static void finish(double *row, int64_t count, double pivot, double sum, double 
     row[NORM] = sqrt(square + 2 * pivot * sum + (double)count * pivot * pivot);
 }
 
+/* Make unknown what squares that vanished would have been a part of. */
+static void distrust(double *row, double square)
+{
+    if (row[MAX] > row[MIN] && square < VANISHING)
+        row[DEVIATION] = NAN;
+    if (row[ABS_SUM] > 0 && row[NORM] * row[NORM] < VANISHING)
+        row[NORM] = NAN;
+}
+
 /* All columns, of at least one element. Sums are taken about the first element, so that
  * the deviation is no small difference of large sums. */
-#define DEFINE_SUMMARY(TYPE)                                                              \
+#define DEFINE_SUMMARY(TYPE, VALUE, ABSOLUTE)                                             \
     WIDEST static void summary_##TYPE(const void *values, int64_t count, double *row)     \
     {                                                                                     \
-        const float first = TYPE(values, 0);                                              \
+        const VALUE first = TYPE(values, 0);                                              \
         const double pivot = first;                                                       \
         double sums[LANES] = {0}, squares[LANES] = {0};                                   \
-        float low[LANES], high[LANES];                                                    \
+        VALUE low[LANES], high[LANES];                                                    \
         double sum = 0, square = 0, magnitude = 0;                                        \
         int64_t zeros = 0, i = 0;                                                         \
         for (int lane = 0; lane < LANES; lane++)                                          \
             low[lane] = high[lane] = first;                                               \
         while (i + LANES <= count) {                                                      \
             int64_t end = i + BLOCK <= count ? i + BLOCK : count - (count - i) % LANES;   \
-            float magnitudes[LANES] = {0};                                                \
+            VALUE magnitudes[LANES] = {0};                                                \
             int32_t zero[LANES] = {0};                                                    \
             for (; i < end; i += LANES)                                                   \
                 for (int lane = 0; lane < LANES; lane++) {                                \
-                    float value = TYPE(values, i + lane);                                 \
+                    VALUE value = TYPE(values, i + lane);                                 \
                     double apart = (double)value - pivot;                                 \
                     sums[lane] += apart;                                                  \
                     squares[lane] += apart * apart;                                       \
-                    magnitudes[lane] += fabsf(value);                                     \
+                    magnitudes[lane] += ABSOLUTE(value);                                  \
                     low[lane] = value < low[lane] ? value : low[lane];                    \
                     high[lane] = value > high[lane] ? value : high[lane];                 \
-                    zero[lane] += value == 0.0f;                                          \
+                    zero[lane] += value == 0;                                             \
                 }                                                                         \
             for (int lane = 0; lane < LANES; lane++) {                                    \
                 magnitude += magnitudes[lane];                                            \
@@ -118,14 +156,14 @@ static void finish(double *row, int64_t count, double pivot, double sum, double 
             }                                                                             \
         }                                                                                 \
         for (; i < count; i++) {                                                          \
-            float value = TYPE(values, i);                                                \
+            VALUE value = TYPE(values, i);                                                \
             double apart = (double)value - pivot;                                         \
             sum += apart;                                                                 \
             square += apart * apart;                                                      \
-            magnitude += fabsf(value);                                                    \
+            magnitude += ABSOLUTE(value);                                                 \
             low[0] = value < low[0] ? value : low[0];                                     \
             high[0] = value > high[0] ? value : high[0];                                  \
-            zeros += value == 0.0f;                                                       \
+            zeros += value == 0;                                                          \
         }                                                                                 \
         for (int lane = 0; lane < LANES; lane++) {                                        \
             sum += sums[lane];                                                            \
@@ -138,15 +176,18 @@ static void finish(double *row, int64_t count, double pivot, double sum, double 
         row[MIN] = low[0];                                                                \
         row[MAX] = high[0];                                                               \
         row[ABS_SUM] = magnitude;                                                         \
+        distrust(row, square);                                                            \
     }
 
-DEFINE_SUMMARY(float32)
-DEFINE_SUMMARY(bfloat16)
+DEFINE_SUMMARY(float32, float, fabsf)
+DEFINE_SUMMARY(bfloat16, float, fabsf)
+DEFINE_SUMMARY(float16, float, fabsf)
+DEFINE_SUMMARY(float64, double, fabs)
 
 static double (*const squares_of[SUMMARIZED])(const void *, int64_t) = {
-    squares_float32, squares_bfloat16};
+    squares_float32, squares_bfloat16, squares_float16, squares_or_unknown};
 static void (*const summary_of[SUMMARIZED])(const void *, int64_t, double *) = {
-    summary_float32, summary_bfloat16};
+    summary_float32, summary_bfloat16, summary_float16, summary_float64};
 
 /* How values are spread over powers of two. Each becomes the number of its bin, as vectors; then
  * these are tallied, in turns in four tables: one would wait for what was just written to it. */
@@ -183,13 +224,10 @@ static inline uint8_t bin_bfloat16(const void *values, int64_t i)
 
 static inline uint8_t bin_float16(const void *values, int64_t i)
 {
-    uint32_t half = ((const uint16_t *)values)[i], size = half & 0x7fff;
-    float unit = (float)(int32_t)size; /* a denormal number, in units of 2^-24 */
+    float value = float16(values, i);
     uint32_t bits;
-    memcpy(&bits, &unit, sizeof bits);
-    int32_t small = (int32_t)(bits >> 23) - 24, usual = (int32_t)(size >> 10) + 127 - 15;
-    return bin_of(size < 0x400 ? small : usual, 127, half >> 15 != 0,
-                  (size != 0) & (size < 0x7c00));
+    memcpy(&bits, &value, sizeof bits);
+    return bin_of_bits(bits);
 }
 
 static inline uint8_t bin_float64(const void *values, int64_t i)

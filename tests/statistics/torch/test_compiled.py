@@ -25,7 +25,7 @@ def way() -> None:
     """Not with and without: the compiled part alone is asked here."""
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", compiled.SUMMARIZED)
 @pytest.mark.parametrize("size", SIZES)
 def test_every_column_of_every_length_equals_the_oracle(dtype: torch.dtype, size: int) -> None:
     drawn = torch.randn(size, generator=torch.Generator().manual_seed(size))
@@ -59,10 +59,48 @@ def test_a_row_that_is_said_to_be_right_is_right(lists: list[list[float]]) -> No
             )
 
 
+@given(
+    st.lists(st.floats(allow_nan=True), min_size=1, max_size=40),
+    st.sampled_from([1.0, 1e-155, 1e-300, 1e150]),
+)
+def test_a_row_of_float64_that_is_said_to_be_right_is_right(
+    values: list[float], scale: float
+) -> None:
+    tensor = torch.tensor(values, dtype=torch.float64) * scale
+    places_T3 = compiled.places([tensor])
+    rows_TF, right_T = compiled.summaries(places_T3)
+    truth_F = expected(tensor.numpy())
+    l2 = compiled.norms(places_T3)[0]
+    if np.isfinite(l2):
+        assert l2 == pytest.approx(truth_F[COLUMN["l2"]], rel=1e-12, abs=0)
+    if right_T[0]:
+        largest = float(tensor.abs().max())
+        np.testing.assert_allclose(
+            rows_TF[0][COLUMNS], truth_F[COLUMNS], rtol=1e-9, atol=1e-12 * largest
+        )
+        assert rows_TF[0][COLUMN["l2"]] == pytest.approx(truth_F[COLUMN["l2"]], rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("way", ["norms", "summaries"])
+def test_squares_that_vanish_make_a_row_unknown(way: str) -> None:
+    tiny = torch.full((70,), 1e-170, dtype=torch.float64)
+    close = 1e-150 + torch.arange(70, dtype=torch.float64) * 1e-165
+    for tensor in (tiny, close):
+        found = getattr(compiled, way)(compiled.places([tensor]))
+        assert not (np.isfinite(found) if way == "norms" else found[1]).any()
+    zeros = torch.zeros(70, dtype=torch.float64)
+    nothing = compiled.places([zeros])
+    assert compiled.norms(nothing).tolist() == [0.0]
+    assert compiled.summaries(nothing)[1].all()
+
+
 @pytest.mark.parametrize("place", [0, 7, 20, 70])
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_shows_wherever_it_is(place: int, value: float) -> None:
-    tensor = torch.ones(71)
+@pytest.mark.parametrize("dtype", compiled.SUMMARIZED)
+def test_what_is_not_finite_shows_wherever_it_is(
+    place: int, value: float, dtype: torch.dtype
+) -> None:
+    tensor = torch.ones(71, dtype=dtype)
     tensor[place] = value
     assert not compiled.summaries(compiled.places([tensor]))[1].any()
     assert not np.isfinite(compiled.norms(compiled.places([tensor]))).any()
@@ -86,8 +124,10 @@ def test_only_what_lies_plainly_on_the_host_is_taken() -> None:
     kinds = {
         0: [plain, plain[1:], plain[0, 3:], torch.nn.Parameter(plain)],
         1: [plain.bfloat16()],
+        2: [plain.half()],
+        3: [plain.double()],
         -1: [
-            *(plain.double(), plain.half(), plain.long(), plain.to_sparse(), plain.T),
+            *(plain.byte(), plain.long(), plain.to_sparse(), plain.T),
             torch._neg_view(plain),
             *(torch.ones(3, device="meta"), torch.empty(0), plain.as_subclass(Own), [1.0], None),
         ],
@@ -110,7 +150,7 @@ def test_memory_that_was_given_back_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("arrays", "rows"),
     [
-        ([[0, 4, 2]], np.empty(1)),  # no such kind
+        ([[0, 4, 4]], np.empty(1)),  # of no such kind are there norms
         ([[0, 0, 0]], np.empty(1)),  # no element
         ([[0, -4, 0]], np.empty(1)),
         ([[0, 4, 0]], np.empty(2)),  # rows for two

@@ -115,7 +115,7 @@ def test_a_complex_tensor_is_its_parts(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [*FLOATS_8, torch.int8, torch.uint8, torch.bool])
 def test_a_byte_stands_for_what_torch_reads_in_it(dtype: torch.dtype) -> None:
     few = torch.tensor([0, 1, 1, 0]).to(dtype)
-    tally = one_byte.tallies(few)
+    (tally,) = one_byte.tallies([few])
     assert one_byte.values(dtype)[np.repeat(np.arange(256), tally)].tolist() == sorted(
         double(few).tolist()
     )

@@ -87,6 +87,20 @@ def test_eight_bit_floats_are_read(dtype):
     assert_close(summarize([tensor], VALUE_STATISTICS)[0], wanted)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS_8, torch.float8_e8m0fnu, torch.int8, torch.uint8])
+def test_every_byte_of_a_narrow_type_is_read(dtype):
+    every = torch.arange(256).to(torch.uint8).view(dtype)
+    finite = every[torch.isfinite(every.to(torch.float32))]
+    several = [every, finite, every.repeat(40)[3:], finite[:1], every[:0], every.view(16, 16).t()]
+    for row, norm_row, tensor in zip(
+        summarize(several, VALUE_STATISTICS), norms(several), several, strict=True
+    ):
+        wanted = expected(double(tensor.to(torch.float32)))
+        assert_close(row, wanted)
+        for name in ("count", "nan", "inf", "l2"):
+            assert norm_row[COLUMN[name]] == pytest.approx(wanted[COLUMN[name]], rel=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_a_complex_tensor_is_its_parts(dtype):
     tensor = normal(2100).to(dtype) * (1 + 2j)

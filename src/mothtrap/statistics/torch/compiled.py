@@ -22,8 +22,8 @@ from mothtrap.statistics.torch.in_place import PLAIN
 
 Integers = npt.NDArray[np.int64]
 
-SUMMARIZED: Final = (torch.float32, torch.bfloat16)
-TALLIED: Final = (*SUMMARIZED, torch.float16, torch.float64, torch.uint8)
+SUMMARIZED: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+TALLIED: Final = (*SUMMARIZED, torch.uint8)
 """Element types, in the order of their kinds; the last one stands for all of one byte."""
 _TALLIES: Final = 256
 _COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)

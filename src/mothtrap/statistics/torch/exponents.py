@@ -1,7 +1,7 @@
 """How the values of PyTorch tensors are spread over powers of two.
 
 On the host the compiled part counts, in one pass; without it numpy does. On an accelerator
-operations of torch count where the tensor lies, and 129 numbers of each tensor are copied over.
+operations of torch count where the tensor lies, and 128 numbers of each tensor are copied over.
 
 Shape suffixes: T = tensors, B = bins, N = elements.
 """
@@ -9,6 +9,7 @@ Shape suffixes: T = tensors, B = bins, N = elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -16,12 +17,11 @@ import torch
 
 from mothtrap.statistics.exponents import BINS, LOWEST_POWER, Counts, count_exponents
 from mothtrap.statistics.torch import compiled, one_byte
-from mothtrap.statistics.torch.plain import flat_elements
+from mothtrap.statistics.torch.plain import SERIAL_SIZE, flat_elements
 
 _COUNTED: Final = 2 * BINS
 _ACCELERATOR_BLOCK: Final = 1 << 24
 """Elements at a time: float32, in which torch counts, holds every number up to it."""
-_HOST_BLOCK: Final = 1 << 18  # elements at a time: temporaries stay in a CPU's cache
 _LAYOUTS: Final = {torch.float32: (torch.int32, 23, 0xFF, 127)}
 _WIDE: Final = (torch.int64, 52, 0x7FF, 1023)
 """Integers of the same size, bits of the mantissa, the largest exponent, and its bias."""
@@ -30,7 +30,7 @@ _WIDE: Final = (torch.int64, 52, 0x7FF, 1023)
 def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
     """Count the values of each tensor by sign and power of two.
 
-    Results of accelerators are copied to the host once for each.
+    Results are copied to the host once for all tensors of an accelerator.
 
     Args:
         tensors: as for `rows.summarize`; of a tensor on `meta` there is nothing to count.
@@ -39,34 +39,51 @@ def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
         int64, shape (T, 2, B), as `statistics.exponents.count_exponents` has them of each.
     """
     found = np.zeros((len(tensors), 2, BINS), np.int64)
-    elsewhere: dict[torch.device, list[tuple[int, torch.Tensor]]] = {}
     with torch.no_grad():
-        for index, tensor in enumerate(tensors):
-            if tensor.is_meta:
-                continue
-            flat_N, _ = flat_elements(tensor)
-            if not flat_N.numel():
-                continue
-            if flat_N.is_cpu:
-                found[index] = _on_host(flat_N)
-            else:
-                elsewhere.setdefault(flat_N.device, []).append((index, count_there(flat_N)))
-        for counted in elsewhere.values():
-            host = torch.stack([counts for _, counts in counted]).cpu().numpy()
-            for (index, _), counts in zip(counted, host, strict=True):
-                found[index] = counts.reshape(2, BINS)
+        flats = {i: flat_elements(t)[0] for i, t in enumerate(tensors) if not t.is_meta}
+        full = {i: flat_N for i, flat_N in flats.items() if flat_N.numel()}
+        here = {i: flat_N for i, flat_N in full.items() if flat_N.is_cpu}
+        there = {i: flat_N for i, flat_N in full.items() if i not in here}
+        for index, counts_2B in (_on_host(here) | _on_accelerators(there)).items():
+            found[index] = counts_2B
     return found
 
 
-def _on_host(flat_N: torch.Tensor) -> Counts:
-    if flat_N.element_size() == 1:
-        return one_byte.exponents(one_byte.tallies(flat_N), flat_N.dtype)
-    place_13 = compiled.places([flat_N], compiled.TALLIED)
-    if place_13[0, 2] >= 0:
-        return compiled.tallies(place_13)[0, :_COUNTED].reshape(2, BINS)
+def _on_host(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
+    bytewise = {i: flat_N for i, flat_N in flats.items() if flat_N.element_size() == 1}
+    others = {i: flat_N for i, flat_N in flats.items() if i not in bytewise}
+    places_T3 = compiled.places([*others.values()], compiled.TALLIED)
+    direct_T = places_T3[:, 2] >= 0
+    found = one_byte.exponents(bytewise)
+    if direct_T.any():
+        direct = [*compress(others, direct_T)]
+        counts_TB = compiled.tallies(places_T3[direct_T])[:, :_COUNTED]
+        found |= dict(zip(direct, counts_TB.reshape(-1, 2, BINS), strict=True))
+    return found | {i: _in_blocks(others[i]) for i in compress(others, ~direct_T)}
+
+
+def _in_blocks(flat_N: torch.Tensor) -> Counts:
+    """Count as float64, block by block."""
     found = np.zeros((2, BINS), np.int64)
-    for block_N in torch.split(flat_N, _HOST_BLOCK):
-        found += count_exponents(block_N.to(torch.float64).numpy())
+    for block_N in torch.split(flat_N, SERIAL_SIZE):
+        wide_N = block_N.to(torch.float64)
+        place_13 = compiled.places([wide_N], compiled.TALLIED)
+        if place_13[0, 2] >= 0:
+            found += compiled.tallies(place_13)[0, :_COUNTED].reshape(2, BINS)
+        else:
+            found += count_exponents(wide_N.numpy())
+    return found
+
+
+def _on_accelerators(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
+    """Copied to the host once per device."""
+    by_device: dict[torch.device, list[int]] = {}
+    for index, flat_N in flats.items():
+        by_device.setdefault(flat_N.device, []).append(index)
+    found: dict[int, Counts] = {}
+    for order in by_device.values():
+        host = torch.stack([count_there(flats[i]) for i in order]).cpu().numpy()
+        found |= dict(zip(order, host.reshape(-1, 2, BINS), strict=True))
     return found
 
 

@@ -86,7 +86,11 @@ def _rows(
     rows_TF[:, COLUMN["l2"]] = l2_T
     if not good_T.all():
         for at in np.flatnonzero(~good_T).tolist():
-            rows_TF[at, _LOOKED_AT] = _finite_part(tensors[at])
+            if tensors[at].dtype is torch.float64:
+                row_F = summarize([tensors[at]], ("l2", "nan", "inf"))[0]
+                rows_TF[at, _LOOKED_AT] = row_F[_LOOKED_AT]
+            else:
+                rows_TF[at, _LOOKED_AT] = _finite_part(tensors[at])
     return rows_TF
 
 

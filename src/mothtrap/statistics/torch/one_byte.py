@@ -9,6 +9,7 @@ Shape suffixes: N = elements, V = the 256 values, T = tensors, F = fields, B = b
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,66 +24,83 @@ VALUES: Final = 256
 _BLOCK: Final = 1 << 18  # elements at a time: what numpy makes of them stays in a CPU's cache
 
 
-def tallies(flat_N: torch.Tensor) -> Counts:
+def tallies(flats: Sequence[torch.Tensor]) -> Counts:
     """Count the elements of each byte.
 
     Args:
-        flat_N: on the host, contiguous, one byte an element, N > 0.
+        flats: on the host, contiguous, shape (N,), one byte an element, N > 0.
 
     Returns:
-        int64, shape (V,).
+        int64, shape (T, V).
     """
-    byte_N = flat_N.view(torch.uint8)
-    places_13 = compiled.places([byte_N], compiled.TALLIED)
-    if places_13[0, 2] >= 0:
-        whole: Counts = compiled.tallies(places_13)[0]
-        return whole
-    found = np.zeros(VALUES, np.int64)
-    for block_N in torch.split(byte_N, _BLOCK):
-        found += np.bincount(block_N.numpy(), minlength=VALUES)
+    bytes_T = [flat_N.view(torch.uint8) for flat_N in flats]
+    places_T3 = compiled.places(bytes_T, compiled.TALLIED)
+    if len(flats) and (places_T3[:, 2] >= 0).all():
+        return compiled.tallies(places_T3)
+    found = np.zeros((len(flats), VALUES), np.int64)
+    for tally_V, byte_N in zip(found, bytes_T, strict=True):
+        for block_N in torch.split(byte_N, _BLOCK):
+            tally_V += np.bincount(block_N.numpy(), minlength=VALUES)
     return found
 
 
-def row(tally_V: Counts, dtype: torch.dtype) -> Floats:
-    """Return all columns, float64, shape (F,), as described in `summary`.
+def rows(flats: Mapping[int, torch.Tensor]) -> dict[int, Floats]:
+    """Return all columns, float64, shape (F,), as described in `summary`, by the keys.
 
     Args:
-        tally_V: of at least one element.
-        dtype: what the bytes stand for.
+        flats: as for `tallies`.
     """
-    value_V = values(dtype)
-    finite_V = np.isfinite(value_V) & (tally_V > 0)
-    value_V, count_V = value_V[finite_V], tally_V[finite_V]
-    unordered = int(tally_V[np.isnan(values(dtype))].sum())
-    count, finite = int(tally_V.sum()), int(count_V.sum())
-    row_F = np.full(WIDTH, np.nan)
+    alike: dict[torch.dtype, list[int]] = {}
+    for index, flat_N in flats.items():
+        alike.setdefault(flat_N.dtype, []).append(index)
+    found: dict[int, Floats] = {}
+    for dtype, order in alike.items():
+        rows_TF = _rows(tallies([flats[i] for i in order]), values(dtype))
+        found |= dict(zip(order, rows_TF, strict=True))
+    return found
+
+
+def _rows(tally_TV: Counts, value_V: Floats) -> Floats:
+    finite_V = np.isfinite(value_V)
+    nan_T = tally_TV[:, np.isnan(value_V)].sum(axis=1)
+    count_TV, value_V = tally_TV[:, finite_V], value_V[finite_V]
+    count_T, finite_T = tally_TV.sum(axis=1), count_TV.sum(axis=1)
+    held_TV = count_TV > 0
+    low_T = np.where(held_TV, value_V, np.inf).min(axis=1)
+    # About one of them, so that equal ones do not deviate.
+    apart_TV = value_V - np.where(finite_T > 0, low_T, 0.0)[:, None]
+    mean_T = (count_TV * apart_TV).sum(axis=1) / np.maximum(finite_T, 1)
+    squared_TV = (apart_TV - mean_T[:, None]) ** 2
+    absent_T = np.where(finite_T > 0, 0.0, np.nan)
+    rows_TF = np.full((len(tally_TV), WIDTH), np.nan)
     found = {
-        "count": count,
-        "nan": unordered,
-        "inf": count - finite - unordered,
-        "zero": int(count_V[value_V == 0].sum()),
-        "deviation_l2": 0.0,
-        "abs_sum": float(np.dot(count_V, np.abs(value_V))),
-        "l2": float(np.sqrt(np.dot(count_V, value_V**2))),
+        "count": count_T,
+        "nan": nan_T,
+        "inf": count_T - finite_T - nan_T,
+        "zero": count_TV[:, value_V == 0].sum(axis=1),
+        "min": low_T + absent_T,
+        "max": np.where(held_TV, value_V, -np.inf).max(axis=1) + absent_T,
+        "mean": low_T + mean_T + absent_T,
+        "deviation_l2": np.sqrt((count_TV * squared_TV).sum(axis=1)),
+        "abs_sum": count_TV @ np.abs(value_V),
+        "l2": np.sqrt(count_TV @ value_V**2),
     }
-    if finite:
-        # About one of them, so that equal ones do not deviate.
-        apart_V = value_V - value_V[0]
-        mean = float(np.dot(count_V, apart_V)) / finite
-        deviation = float(np.sqrt(np.dot(count_V, (apart_V - mean) ** 2)))
-        found |= {"min": value_V.min(), "max": value_V.max(), "deviation_l2": deviation}
-        found["mean"] = float(value_V[0]) + mean
-    for name, number in found.items():
-        row_F[COLUMN[name]] = number
-    return row_F
+    for name, column_T in found.items():
+        rows_TF[:, COLUMN[name]] = column_T
+    return rows_TF
 
 
-def exponents(tally_V: Counts, dtype: torch.dtype) -> Counts:
-    """Return counts by sign and power of two, int64, shape (2, B), of what was tallied."""
-    place_V = _places(dtype)
-    counted_V = place_V >= 0
-    found = np.zeros((2, BINS), np.int64)
-    np.add.at(found.reshape(-1), place_V[counted_V], tally_V[counted_V])
+def exponents(flats: Mapping[int, torch.Tensor]) -> dict[int, Counts]:
+    """Return counts by sign and power of two, int64, shape (2, B), by the keys.
+
+    Args:
+        flats: as for `tallies`.
+    """
+    found: dict[int, Counts] = {}
+    for (index, flat_N), tally_V in zip(flats.items(), tallies([*flats.values()]), strict=True):
+        place_V = _places(flat_N.dtype)
+        whole_B = np.bincount(place_V, tally_V, minlength=2 * BINS + 1)[: 2 * BINS]
+        found[index] = whole_B.astype(np.int64).reshape(2, BINS)
     return found
 
 
@@ -99,6 +117,6 @@ def values(dtype: torch.dtype) -> Floats:
 
 @functools.cache
 def _places(dtype: torch.dtype) -> npt.NDArray[np.intp]:
-    """The bin of each byte, -1 where it is in none."""
+    """The bin of each byte, negative values first; one past the last where it is in none."""
     counts = [count_exponents(value).reshape(-1) for value in values(dtype)]
-    return np.array([found.argmax() if found.any() else -1 for found in counts], np.intp)
+    return np.array([found.argmax() if found.any() else 2 * BINS for found in counts], np.intp)

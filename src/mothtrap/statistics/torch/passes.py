@@ -48,10 +48,9 @@ def reduce_all(flats: Tensors, columns: frozenset[str]) -> Rows:
     Returns:
         float64 rows of shape (F,), by the keys of `flats`.
     """
-    narrow = {i: flat for i, flat in flats.items() if flat.element_size() == 1}
-    rows = {i: one_byte.row(one_byte.tallies(f), f.dtype) for i, f in narrow.items() if f.is_cpu}
+    rows = one_byte.rows({i: f for i, f in flats.items() if f.element_size() == 1 and f.is_cpu})
     wider = {
-        i: flat.to(torch.float32) if i in narrow else flat
+        i: flat.to(torch.float32) if flat.element_size() == 1 else flat
         for i, flat in flats.items()
         if i not in rows
     }
