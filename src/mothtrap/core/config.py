@@ -60,6 +60,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the most that they take together. `snapshot_every`: the state is kept every so many steps,
     too, so that a step that turns out bad later can be done again exactly (0: it is not).
     `snapshot_at` are steps of which one is taken.
+    `inside_compiled`: activations that `capture` or a collection asks for are captured inside
+    compiled modules, too, by an operator in the compiled code.
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
     """
@@ -82,6 +84,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rule_files: tuple[str, ...] = ()
     reference: str = ""
     invariants: str = ""
+    inside_compiled: bool = True
     digests: bool = False
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0

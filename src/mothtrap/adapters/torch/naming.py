@@ -27,6 +27,11 @@ def role(module_type: str) -> Role:
     return "saturating" if module_type in SATURATING else ""
 
 
+def is_loss(module: nn.Module) -> bool:
+    """Whether a module computes a loss, by its class."""
+    return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")
+
+
 def strip_wrappers(name: str) -> str:
     """Drop the prefixes that wrappers put in: `_orig_mod.`, DDP's `module.` at the start."""
     parts = name.split(".")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -11,31 +10,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.modulehook import ModuleHook, inside_fast_path
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.adapters.torch.uncompiled import breaks_graphs, uncompiled
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
-
-FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-"""Modules that compute differently, and not to the same bits, when they bear hooks."""
-
-
-@uncompiled
-class ModuleHook:
-    """A module hook that copies and pickles as a stdlib function which does nothing.
-
-    So `copy.deepcopy(model)` gives a copy that is not watched, and a model that was saved
-    whole loads where mothtrap is not installed.
-    """
-
-    def __init__(self, call: Callable[..., None]) -> None:
-        self._call = call
-
-    def __call__(self, *args: Any) -> None:
-        self._call(*args)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (nullcontext(), "__exit__")
 
 
 @uncompiled
@@ -92,7 +71,7 @@ class ObjectWitness:
 
     def _hook_modules(self) -> None:
         before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())
-        hidden = self._inside_fast_path()
+        hidden = inside_fast_path(self._model)
         self.tracer.forwards.reach.hide(hidden)
         if hidden:
             self.tracer.recorder.blind(
@@ -110,14 +89,6 @@ class ObjectWitness:
             if isinstance(module, nn.Module):
                 register: Any = module.register_state_dict_post_hook
                 self._keep(register(saved))
-
-    def _inside_fast_path(self) -> set[nn.Module]:
-        return {
-            inner
-            for module in self._model.modules()
-            if isinstance(module, FAST_PATH)
-            for inner in module.modules()
-        }
 
     def _hook_optimizer(self, optimizer: Optimizer) -> None:
         tracer = self.tracer

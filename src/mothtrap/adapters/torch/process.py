@@ -51,6 +51,7 @@ class ProcessWitness:
             self._hook_losses()
             make = self.tracer.forwards.compilations.observed
             self._replace(torch, "compile", lambda original: make(original, drop_own_frame))
+            self._undo.callback(self.tracer.forwards.compilations.detach)
         except BaseException:
             self._undo.close()  # all or nothing
             raise

@@ -9,25 +9,45 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.forward.taps import Tap, Tell, is_tapped, tap
+from mothtrap.adapters.torch.modulehook import inside_fast_path
 from mothtrap.adapters.torch.naming import Root, unseen_inside, wrapped
+from mothtrap.core import collections
+from mothtrap.core.config import Config
+from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
+COMPARED_ELEMENTS = 1024
+"""The first of a tensor, by which it is known again; chosen by hand."""
 Function = Callable[..., Any]
 MAX_NAMED = 4
 """Compiled parts, or functions, that are named; chosen by hand."""
 
 
+SEEN_THROUGH_TAPS = (
+    "compiled by torch.compile: of the modules in it only outputs that are one tensor are captured,"
+    " without their gradients"
+)
+
+
 class CompilationWatch:
     """Is told what is compiled, and says what is hidden in it where that matters.
+
+    Args:
+        job: the job.
+        tell: takes a module inside compiled code and what it returned.
 
     Attributes:
         step_hooks: those of optimizers; they end a graph where Dynamo follows a call to them.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, tell: Tell) -> None:
+        self._job, self._tell_output = job, tell
+        self._taps: list[Tap] = []
+        self._last: tuple[int, torch.Size, int] | None = None
+        self._taps_asked = job.config.inside_compiled and _asks_for_activations(job.config)
         self._functions: dict[str, None] = {}
         self._modules_changed = False
         self._roots_called = 0
@@ -58,6 +78,8 @@ class CompilationWatch:
         owner = getattr(target, "__self__", target)
         if isinstance(owner, nn.Module):
             self._modules_changed = True
+            if self._taps_asked and not _uses_graphs_of_the_device(options):
+                self._job.contain_part("activations in compiled code", self._tap, owner, target)
             return
         if options.get("fullgraph"):
             for hook in self.step_hooks:  # there the end of a graph would be an error
@@ -65,6 +87,39 @@ class CompilationWatch:
         if not isinstance(owner, Optimizer):
             self._job.book.names_uncalled = True
             self._functions[getattr(target, "__qualname__", type(target).__qualname__)] = None
+
+    def _tap(self, owner: nn.Module, target: Any) -> None:
+        """Tap what runs inside a module; what it returns itself is seen from outside."""
+        if target is not owner and type(owner).__module__.startswith("torch.nn."):
+            return  # of these PyTorch compiles nothing, but would where their parts have hooks
+        while (inner := wrapped(owner)) is not None:
+            owner = inner
+        hidden = inside_fast_path(owner)
+        parts = (part for part in owner.modules() if part is not owner and part not in hidden)
+        self._taps += tap(parts, self._passed)
+
+    def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
+        self._job.contain(self._tell_output, module, output)
+
+    def is_handed_on(self, module: nn.Module, output: torch.Tensor) -> bool:
+        """Whether a container merely returns what its last child, inside compiled code, did.
+
+        Compilers lay one tensor where another has been, so its place alone says nothing.
+        """
+        part = output.detach().reshape(-1)[:COMPARED_ELEMENTS]
+        now = output.data_ptr(), output.shape, arithmetic.digest(part)
+        before, self._last = self._last, now
+        return bool(module._modules) and now == before
+
+    def made(self, module: nn.Module) -> bool:
+        """Whether a module is a graph that a compiler made, and no part of a model."""
+        is_graph = isinstance(module, torch.fx.GraphModule)
+        return is_graph and self._job.book.root_of(module) is None
+
+    def detach(self) -> None:
+        """Take out what was put into modules."""
+        while self._taps:
+            self._taps.pop().remove()
 
     def root_called(self) -> None:
         """A forward begins; parts may have been compiled since the one before."""
@@ -79,6 +134,8 @@ class CompilationWatch:
         module = root.module()
         parts: dict[str, list[str]] = {}
         for part, reason in unseen_parts(module) if module is not None else ():
+            if is_tapped(part):
+                reason = SEEN_THROUGH_TAPS
             parts.setdefault(reason, []).append(self._job.book.module_name(part))
         for reason, names in parts.items():
             self._tell(f"activations inside {_listed(names)}", reason)
@@ -106,6 +163,21 @@ def unseen_parts(module: nn.Module) -> list[tuple[nn.Module, str]]:
     while (within := wrapped(inner)) is not None:
         inner = within
     return [(module, reason)] if next(inner.children(), None) is not None else []
+
+
+def _asks_for_activations(config: Config) -> bool:
+    return config.capture == "everything" or any(
+        "activation" in collections.kinds(name, collection)
+        for name, collection in config.collections.items()
+    )
+
+
+def _uses_graphs_of_the_device(options: Mapping[str, Any]) -> bool:
+    """Whether kernels are recorded and played again: nothing of ours is called there."""
+    asked = options.get("options") or {}
+    return options.get("mode") in ("reduce-overhead", "max-autotune") or any(
+        "cudagraph" in str(key) for key in asked
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
 from mothtrap.adapters.torch.losses.losstensors import LossTensors
-from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.naming import Root, is_loss
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
 from mothtrap.adapters.torch.readable import is_readable
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 
 
+Hook = Callable[[nn.Module, Any, Any], None]
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -82,7 +83,7 @@ class ForwardWatch:
         self.loss_tensors = LossTensors(job)
         self.evaluations = EvaluationWatch(job)
         self.modes = ModeWatch(job)
-        self.compilations = CompilationWatch(job)
+        self.compilations = CompilationWatch(job, self._returned_in_graph)
         self.reach = ReachWatch(job, optimizers)
         self.narrow = NarrowWatch(job, optimizers)
         self.looks = ForwardLooks(job)
@@ -110,9 +111,7 @@ class ForwardWatch:
         """Watch the forwards of the calling thread (where the optimizer steps)."""
         self._thread = threading.get_ident()
 
-    def hooks(
-        self,
-    ) -> tuple[Callable[[nn.Module, Any, Any], None], Callable[[nn.Module, Any, Any], None]]:
+    def hooks(self) -> tuple[Hook, Hook]:
         """`entered` (with keywords) and `left` as module hooks; under compilation they vanish."""
         # Bound here: a global looked up in a hook would become a guard of compiled code.
         is_compiling = torch.compiler.is_compiling
@@ -131,7 +130,7 @@ class ForwardWatch:
         self, module: nn.Module, args: Any, kwargs: Mapping[str, Any] = NO_KEYWORDS
     ) -> bool:
         """A forward begins; whether it is observed, so that its end is to be told."""
-        if not self._is_observed():
+        if not self._is_observed() or (self._running and self.compilations.made(module)):
             return False
         if id(module) in self._running:  # interrupted: its end was never seen
             while self._running.pop() != id(module):
@@ -207,6 +206,12 @@ class ForwardWatch:
         self._straight.noticed(module, single)
         if not self._running:
             self._root_returned(module, tensors, output)
+
+    def _returned_in_graph(self, module: nn.Module, output: torch.Tensor) -> None:
+        """A part that is inside compiled code returned a tensor, here without its graph."""
+        takes = self._takes_outputs and self._in_root and self._is_observed()
+        if takes and not self.compilations.is_handed_on(module, output):
+            self._job.contain_part("activations", self.calls.left, module, output, None)
 
     def _look(self, look: Callable[..., None], *about: Any) -> None:
         self._job.contain_part("looks at layers", look, *about)
@@ -289,7 +294,7 @@ class ForwardWatch:
         step = self._job.grouper.step
         if not self._in_root:
             given, self._loss_given = self._loss_given, ((), NO_KEYWORDS)
-            if _is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
+            if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
         self._straight.root_returned()
@@ -367,7 +372,3 @@ class ForwardWatch:
         if self._loss_output is not None and self._loss_output[0]() is root:
             return self._loss_output[1]
         return None
-
-
-def _is_loss(module: nn.Module) -> bool:
-    return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")

@@ -13,12 +13,14 @@ from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.passage import Noted, passage
 from mothtrap.adapters.torch.forward.rewritten import BATCH_BYTES, RewrittenOutputs
+from mothtrap.adapters.torch.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
     from mothtrap.adapters.torch.job import Job
 
 
+@uncompiled
 class StraightWay:
     """The way of calls of which nobody wants more than the outputs, or their values.
 

@@ -1,0 +1,95 @@
+"""Outputs of modules inside compiled code, handed out by an operator in its graph.
+
+A hook on a module is followed by the tracer of `torch.compile` when it is there before the first
+call. Under compilation ours leaves one operator of ours in the graph, which no compiler looks
+into: there is no break, and no second graph for the steps in which nothing is captured. It
+changes a tensor, so it is not dropped as dead code; which module it belongs to is that tensor's
+value, so modules of one class share a graph as they do without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.modulehook import ModuleHook
+from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.uncompiled import uncompiled
+
+TOKEN: Final = "_mothtrap_token"
+"""Attribute of a tapped module: its number, as a tensor of shape (1,), int64, on the host."""
+
+Tell = Callable[[nn.Module, torch.Tensor], None]
+
+
+@uncompiled
+class Tap:
+    """One module, and who is told what it returns."""
+
+    def __init__(self, module: nn.Module, tell: Tell) -> None:
+        self._module, self._tell = weakref.ref(module), tell
+        self.number = next(_numbers)
+        self._handle = module.register_forward_hook(_hook())
+        setattr(module, TOKEN, torch.tensor([self.number]))
+
+    def pass_on(self, output: torch.Tensor) -> None:
+        """The module returned a tensor, here without its graph."""
+        module = self._module()
+        if module is not None:
+            self._tell(module, output)
+
+    def remove(self) -> None:
+        """Take the hook out; graphs that were made with it hand out nothing more."""
+        self._handle.remove()
+        module = self._module()
+        if module is not None:
+            delattr(module, TOKEN)
+
+
+_numbers: Final = itertools.count()
+_open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
+"""By number. The graphs of a process outlive whoever put a tap into them."""
+
+
+def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
+    """Tap modules that bear none yet; has to come before they are compiled.
+
+    Returns:
+        The taps; they are open as long as they are kept.
+    """
+    taps = [Tap(m, tell) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
+    _open.update((each.number, each) for each in taps)
+    return taps
+
+
+def is_tapped(module: nn.Module) -> bool:
+    """Whether a part of a module bears a tap."""
+    return any(TOKEN in vars(part) for part in module.modules())
+
+
+@functools.cache
+def _hook() -> ModuleHook:
+    """The hook of all modules; it defines the operator, once in a process."""
+
+    @uncompiled
+    def pass_by(output: torch.Tensor, token: torch.Tensor) -> None:
+        found = _open.get(int(token))
+        if found is not None:
+            found.pass_on(output)
+
+    operator: Any = torch.library.custom_op("mothtrap::pass_by", pass_by, mutates_args={"token"})
+    operator.register_fake(lambda *_: None)
+    is_compiling = torch.compiler.is_compiling
+    is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.7 has it
+
+    def hook(module: nn.Module, _: Any, output: Any) -> None:
+        if is_compiling() and not is_exporting() and isinstance(output, torch.Tensor):
+            operator(output.detach(), getattr(module, TOKEN))
+
+    return ModuleHook(hook)
