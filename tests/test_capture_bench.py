@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -174,10 +175,14 @@ def test_work_beside_the_training_is_counted_apart() -> None:
 
 
 def test_memory_of_a_long_run_is_followed(tmp_path: Path) -> None:
-    kept: list[bytearray] = []
-    sides = Sides(
-        plain=lambda: None, watched=lambda: kept.append(bytearray(b"x" * 100_000)), folder=tmp_path
-    )
+    kept: list[mmap.mmap] = []
+
+    def grow() -> None:  # by memory that is new: a list of bytes may lie where others lay before
+        piece = mmap.mmap(-1, 100_000)
+        piece.write(b"x" * 100_000)
+        kept.append(piece)
+
+    sides = Sides(plain=lambda: None, watched=grow, folder=tmp_path)
     told = figures.of_memory(follow_memory(sides, 400))
     assert 25 < told["growth_mb"] < 45
     assert told["peak_mb"] > 30

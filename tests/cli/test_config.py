@@ -61,8 +61,8 @@ def test_the_schema_is_one_that_editors_read(folder: Path) -> None:
 
 def test_the_examples_of_the_page_are_sound(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
-    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (folder / "mothtrap.toml").write_text(toml)
+    tables = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (folder / "mothtrap.toml").write_text("\n".join(tables))
     rows = json.loads(said("--format", "json"))
     assert rows["collections.explosion"]["value"]["on"] == ["GRD"]
     (variable,) = re.findall(r"MOTHTRAP_COLLECTIONS='(.*?)'", page)
