@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +12,12 @@ import pyarrow as pa
 from mothtrap.core.errors import DamagedDataError, ObjectNotFoundError, StoreError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.store.layout import segment_path
+from mothtrap.store.long_reads import read_at
 from mothtrap.store.raw_log import checksum
 from mothtrap.store.remote import read_range
 from mothtrap.store.worker_reading import RowReader, StepEvents
 
+Buffer = bytearray | memoryview
 MAX_TENSOR_BYTES = 1 << 40
 """Chosen by hand: no tensor is that large; a size beyond it is damage."""
 _SURE_BYTES = 1 << 20
@@ -96,7 +97,7 @@ class RawIndex:
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
 
-def read_bytes(folder: Path, row: RawRow) -> bytearray:
+def read_bytes(folder: Path, row: RawRow) -> Buffer:
     """Fetch the bytes of a tensor: one read, into memory of the caller's own.
 
     Args:
@@ -140,20 +141,14 @@ def _path(folder: Path, segment: int) -> Path:
     return segment_path(folder, "raw", segment)
 
 
-def _read_range(path: Path, offset: int, size: int) -> bytearray:
+def _read_range(path: Path, offset: int, size: int) -> Buffer:
     """Read from a file; where it is not on this machine, from the object that it became."""
     try:
-        file = os.open(path, os.O_RDONLY)
+        if size > _SURE_BYTES and offset + size > path.stat().st_size:
+            return bytearray()  # cut off
+        return read_at(path, offset, size)
     except FileNotFoundError:
         data = read_range(path, offset, size)
         if data is None:
             raise
         return bytearray(data)
-    try:
-        if size > _SURE_BYTES and offset + size > os.fstat(file).st_size:
-            return bytearray()  # cut off
-        room = bytearray(size)
-        read = os.preadv(file, [room], offset)
-        return room[:read] if read < size else room
-    finally:
-        os.close(file)

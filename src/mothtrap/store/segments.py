@@ -17,6 +17,7 @@ import pyarrow as pa
 from mothtrap.store import sealing
 from mothtrap.store.durability import Durability, sync_file, sync_folder
 from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.long_writes import LongWrites
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
@@ -100,6 +101,7 @@ class SegmentWriter:
         schema: of every batch.
         durability: `power` syncs the file before it is closed.
         marks_body: whether the marks of batches are over their bodies, see `sealing`.
+        long_writes: knows the better way for long appends in this folder.
     """
 
     def __init__(
@@ -109,12 +111,14 @@ class SegmentWriter:
         durability: Durability = "crash",
         *,
         marks_body: bool = True,
+        long_writes: LongWrites | None = None,
     ) -> None:
         self.path = path
         self.schema = schema
         self.size_bytes = 0
         self._durability = durability
         self._marks_body = marks_body
+        self._long_writes = long_writes or LongWrites(path.parent)
         self._synced_bytes = 0
         self._batches = 0
         self._seed = 0
@@ -173,17 +177,18 @@ class SegmentWriter:
         self._synced_bytes = self.size_bytes
 
     def _write(self, parts: Sequence[Bytes]) -> None:
-        size = 0
         try:
-            for piece in _pieces(parts):
-                written = 0
-                while written < len(piece):
-                    written += os.write(self._file, piece[written:])
-                size += len(piece)
+            self._long_writes.append(self.path, self.size_bytes, parts, self._write_through)
         except OSError:
             self._abandon()
             raise
-        self.size_bytes += size
+        self.size_bytes += sum(memoryview(part).nbytes for part in parts)
+
+    def _write_through(self, parts: Sequence[Bytes]) -> None:
+        for piece in _pieces(parts):
+            written = 0
+            while written < len(piece):
+                written += os.write(self._file, piece[written:])
 
     def _abandon(self) -> None:
         with contextlib.suppress(OSError):
@@ -228,6 +233,7 @@ class SegmentLog:
         self._kind: Kind = kind
         self._roll_bytes = roll_bytes
         self._writer: SegmentWriter | None = None
+        self._long_writes = LongWrites(folder)
         self._closed_bytes = 0
         self.next_seq = max(segments(folder, kind), default=-1) + 1
 
@@ -242,7 +248,11 @@ class SegmentLog:
             self.close()
             path = segment_path(self._folder, self._kind, self.next_seq)
             writer = self._writer = SegmentWriter(
-                path, batch.schema, self._durability, marks_body=self._marks_body
+                path,
+                batch.schema,
+                self._durability,
+                marks_body=self._marks_body,
+                long_writes=self._long_writes,
             )
             self.next_seq += 1
         try:
