@@ -83,7 +83,7 @@ def machine(threads: int) -> str:
     ).stdout.strip()
     return (
         f"{platform.machine()}, {_processor()}, {os.cpu_count()} CPUs, {threads} threads, "
-        f"Linux {platform.release()}, Python {platform.python_version()}, "
+        f"Linux {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, "
         f"torch {torch.__version__}, numpy {numpy.__version__}, mothtrap {commit or 'unknown'}"
     )
 
