@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.naming import (
     role,
     strip_wrappers,
     unseen_inside,
+    unwrapped,
 )
 
 
@@ -291,3 +292,14 @@ def test_what_hides_its_parts_says_why() -> None:
     shell.device_ids = [0, 1]
     assert "2 devices" in str(unseen_inside(shell))
     assert "torch.compile" in str(unseen_inside(torch.compile(Pair(), backend="eager")))
+
+
+def test_a_module_that_has_no_length_is_unwrapped() -> None:
+    class NoLength(nn.Module):
+        def __len__(self) -> int:
+            raise TypeError("none is known")
+
+    part, empty = NoLength(), nn.Sequential()
+    assert unwrapped(part) is part
+    assert unwrapped(nn.DataParallel(part)) is part
+    assert unwrapped(nn.DataParallel(empty)) is empty

@@ -48,6 +48,12 @@ def wrapped(module: nn.Module) -> nn.Module | None:
     return next((m for key, m in module._modules.items() if key in WRAPPERS[1:]), None)
 
 
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The module that a wrapper stands around; one that is no wrapper itself."""
+    inner = wrapped(module)
+    return module if inner is None else inner  # `or` would ask for its length
+
+
 def class_name(module: nn.Module) -> str:
     """The name of a module's class, without what wraps it, or what PyTorch makes of it.
 

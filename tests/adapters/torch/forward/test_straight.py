@@ -178,3 +178,15 @@ def test_everything_goes_the_straight_way_and_sees_sleeping_units() -> None:
             optimizer.step()
             optimizer.zero_grad()
     assert set(seen.rows("activation:layers.1", "inactive").values()) == {0.5}
+
+
+def test_nothing_is_held_of_a_forward_that_was_interrupted_while_it_was_learned_from() -> None:
+    known = rewritten.RewrittenOutputs()
+    root, layer = nn.Linear(6, 6), nn.Linear(6, 6)
+    known.root_called()
+    known.learn(root)
+    known.returned(layer, torch.ones(6))
+    known.root_called()  # of another one, which nothing is learned from
+    known.root_returned()
+    assert not known._seen
+    assert not known.knows(root)

@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapWatch
 from mothtrap.adapters.torch.forward.held import Held
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
@@ -213,14 +213,14 @@ class InputWatch:
         )
 
     def _path(self, module: nn.Module) -> str:
-        return self._job.book.module_name(wrapped(module) or module)
+        return self._job.book.module_name(unwrapped(module))
 
 
 def _arguments(
     module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[Argument]:
     """Every tensor that a module is called with, by the name of its argument."""
-    kind: type = type(wrapped(module) or module)
+    kind: type = type(unwrapped(module))
     names = argument_names(kind)
     for place, value in enumerate(args):
         name = names[place] if place < len(names) else str(place)

@@ -14,7 +14,7 @@ from torch import nn
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.loaders import Source
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.core.data_observations import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import Digests, row_digests
@@ -109,7 +109,7 @@ class OverlapWatch:
         if chosen is None:
             return
         name, tensor = chosen
-        module = wrapped(module) or module
+        module = unwrapped(module)
         by_shape = self._trained.get(module)
         if by_shape is None:
             by_shape = self._trained[module] = {}

@@ -12,7 +12,7 @@ from torch import nn
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.activity import SHARES, Activity
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import class_name, role, wrapped
+from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.uncompiled import uncompiled
@@ -92,7 +92,9 @@ class CallCapture:
             if not is_plain(tensor):
                 continue
             if self._takes_activations:
-                self._take_activation(module, place, call, tensor, before)
+                tensor_id = self._activation(module, place, call, tensor, before)
+                if tensor_id is not None:
+                    self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
             if self._takes_gradients and self._mode is Mode.TRAIN:
                 self._take_gradient(module, place, call, tensor)
 
@@ -114,12 +116,8 @@ class CallCapture:
             call = self._left[id(module)] = self._left.get(id(module), -1) + 1
             taken = self._was_taken_inside(module)
             if tensor is not None and not taken and is_plain(tensor):
-                tensor_id = self._tensor_id("activation", module, "", call, tensor)
-                wanted = self._recorder.statistics(tensor_id, self._mode)
-                if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
-                    own = wrapped(module) or module
-                    self.activity.look(tensor_id, tensor, own, before, shares)
-                if wanted - SHARES:
+                tensor_id = self._activation(module, "", call, tensor, before)
+                if tensor_id is not None:
                     ids.append(tensor_id)
                     tensors.append(tensor)
             if module._parameters:
@@ -155,20 +153,20 @@ class CallCapture:
                     tensors.append(tensor)
         self._recorder.reduce(kind, ids, tensors, self._mode)
 
-    def _take_activation(
+    def _activation(
         self,
         module: nn.Module,
         place: str,
         call: int,
         tensor: torch.Tensor,
         before: nn.Module | None,
-    ) -> None:
+    ) -> int | None:
+        """Look at units where that is due; return the number of a tensor to be reduced."""
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
         wanted = self._recorder.statistics(tensor_id, self._mode)
         if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
-            self.activity.look(tensor_id, tensor, wrapped(module) or module, before, shares)
-        if wanted - SHARES:
-            self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
+            self.activity.look(tensor_id, tensor, unwrapped(module), before, shares)
+        return tensor_id if wanted - SHARES else None
 
     def _take_gradient(
         self, module: nn.Module, place: str, call: int, tensor: torch.Tensor

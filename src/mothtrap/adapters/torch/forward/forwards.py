@@ -260,11 +260,10 @@ class ForwardWatch:
         self._look_up_calls()
         self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
-        self._straight.before_it = None
         looking = self.narrow.looks or self.reach.looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
-        if not looking and not self._takes_inputs:
-            self._straight.root_called(module, trains=self._trains)
+        looked_into = looking or self._takes_inputs
+        self._straight.root_called(module, trains=self._trains, looked_into=looked_into)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:

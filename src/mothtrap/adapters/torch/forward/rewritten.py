@@ -40,11 +40,15 @@ class RewrittenOutputs:
         """Whether a forward of this root was learned from."""
         return root in self._known
 
-    def learn(self, root: nn.Module) -> None:
-        """A forward begins that is to be learned from; an inference counts no versions."""
-        self._learning = None if torch.is_inference_mode_enabled() else root
+    def root_called(self) -> None:
+        """A forward begins; forget what one that was interrupted has left behind."""
+        self._learning = None
         self._seen.clear()
         self._bytes = 0
+
+    def learn(self, root: nn.Module) -> None:
+        """Learn from the forward that begins; an inference counts no versions."""
+        self._learning = None if torch.is_inference_mode_enabled() else root
 
     def returned(self, module: nn.Module, output: torch.Tensor) -> None:
         """Remember an output as it is now; its values are held as far as there is room."""

@@ -59,10 +59,12 @@ class StraightWay:
         self.passage = passage(self._returned_late)
         return self.passage
 
-    def root_called(self, root: nn.Module, *, trains: bool) -> None:
-        """A forward begins into whose calls nobody looks, but maybe for values of outputs."""
+    def root_called(self, root: nn.Module, *, trains: bool, looked_into: bool) -> None:
+        """A forward begins; `looked_into`: more of its calls is wanted than values of outputs."""
         self._trains, self._collects, self._pending = trains, False, []
-        if self.passage is None:
+        self.before_it = None
+        self._rewritten.root_called()
+        if self.passage is None or looked_into:
             return
         if not self._calls.takes_outputs:
             self.passage.open(root, trains, self._room, self.last_output)

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.inputs import argument_names
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import wrapped
+from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
 from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy
@@ -335,7 +335,7 @@ class Recording:
     def _arguments(self, module: nn.Module, args: Sequence[Any], site: str) -> list[Tree]:
         if self._redacted is None:
             return [self._value("", value, site) for value in args]
-        kind: type = type(wrapped(module) or module)
+        kind: type = type(unwrapped(module))
         names = argument_names(kind)
         named = [*names, *(str(i) for i in range(len(names), len(args)))]
         return [self._value(n, value, site) for n, value in zip(named, args, strict=False)]
