@@ -2,14 +2,21 @@
 
 The writers take turns in one run, each in a process of its own and a fresh folder; the
 medians over the rounds are printed, and their ratios. `blocked` is what the training thread does
-itself; the plain side of it is one copy of the same bytes into memory in use. `waiting` is how
+itself; the plain side of it is one copy of the same bytes into memory in use, at the same place
+and beside the same writer, which empties the caches of the processor for both. `waiting` is how
 long, on the average, it then stands until the writer has taken a step before (`on_full =
 "block"`): a training computes meanwhile. `queue_mb` is the memory for copies, as configured.
+
+What was written is read in a process of its own, three times over: `just written`, as the
+writer has left it, in the cache of the operating system or past it; `cold`, with none of it in the
+cache; and `warm`, with all of it there. Cold and warm are the same for both readers, are made
+before each reading, and are checked; the readers take turns there, `--readings` times in a round.
 
 Of statistics `the same bytes` are those of the rows that are handed over, float64. All rows are
 made before the clock starts; those of successive steps lie in different memory, on both sides.
 
-Run: python bench/store.py [--rounds N] [--set NAME] [--folder DIR] [--smdebug PYTHON]
+Run: python bench/store.py [--rounds N] [--readings N] [--set NAME] [--folder DIR]
+    [--smdebug PYTHON]
 `--smdebug` is an interpreter in whose environment `bench/peers/smdebug.txt` is installed.
 """
 
@@ -28,18 +35,22 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench import page_cache
 from bench.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOM = 2.2
 """Steps that `queue_mb` has room for where the default has none for two; see `queue_mb_of`."""
 Times = dict[str, float]
+Found = dict[str, dict[str, list[float]]]
+"""Times by what was measured and who did it."""
+CONDITIONS = {"cold": page_cache.make_cold, "warm": page_cache.make_warm}
 
 
 def queue_mb_of(name: str) -> int:
@@ -63,36 +74,35 @@ def in_flight(name: str) -> int:
 
 
 def write_plain(name: str, folder: Path) -> Times:
-    """One `write` per tensor, or of all statistics, into a file; blocked: a copy of them."""
+    """One `write` per tensor, or of all statistics, into a file."""
     chosen = SETS[name]
     steps = [chosen.tensors()]
     if chosen.statistics:
         steps = [[rows] for rows in chosen.rows(in_flight(name))]
-    room = bytearray(sum(array.nbytes for array in steps[0]))
-    blocked = []
     with (folder / "plain").open("wb", buffering=0) as file:
         cpu, wall = time.process_time(), time.perf_counter()
         for step in range(chosen.steps):
             for array in steps[step % len(steps)]:
                 file.write(array.data)
-        spent = _per_step(cpu, wall, chosen.steps)
-    for step in range(chosen.steps):
-        began = time.perf_counter()
-        at = 0
-        for array in steps[step % len(steps)]:
-            room[at : at + array.nbytes] = array.data.cast("B")
-            at += array.nbytes
-        blocked.append(time.perf_counter() - began)
-    return {**spent, "blocked_s": statistics.median(blocked)}
+        return _per_step(cpu, wall, chosen.steps)
 
 
-def write_mothtrap(name: str, folder: Path) -> Times:
-    """The training thread copies and hands over, the writer thread writes."""
+def copy_plain(name: str, folder: Path) -> Times:
+    """A copy of the arrays of a step where mothtrap makes its own, and beside its writer."""
+    times = write_mothtrap(name, folder, copies_plainly=True)
+    return {"blocked_s": times["blocked_s"]}
+
+
+def write_mothtrap(name: str, folder: Path, *, copies_plainly: bool = False) -> Times:
+    """The training thread copies and hands over, the writer thread writes.
+
+    With `copies_plainly` the time of a copy into memory in use, just before that, is `blocked`.
+    """
     import numpy as np
 
     from mothtrap.capture.arena import Arenas
     from mothtrap.capture.channel import Channel
-    from mothtrap.capture.raw import RawCopies
+    from mothtrap.capture.raw import KEEP, RawCopies
     from mothtrap.core.records import StepRecord
     from mothtrap.core.steps import StepKey
     from mothtrap.core.tensors import TensorInfo
@@ -122,6 +132,9 @@ def write_mothtrap(name: str, folder: Path) -> Times:
     copies = RawCopies(arithmetic, Arenas(limit_bytes), wait_s=60.0)
     rows = chosen.rows(in_flight(name)) if chosen.statistics else [np.empty((0, WIDTH))]
     ids = np.arange(len(rows[0]), dtype=np.uint32)
+    wanted = [(number, tensor, KEEP) for number, tensor in enumerate(tensors)]
+    step_bytes = rows[0].nbytes if chosen.statistics else sum(t.nbytes for t in tensors)
+    room = np.zeros(step_bytes if copies_plainly else 0, np.uint8).data
     blocked, waited, held = [], [], True
     cpu, wall = time.process_time(), time.perf_counter()
     for step in range(chosen.steps):
@@ -129,9 +142,11 @@ def write_mothtrap(name: str, folder: Path) -> Times:
         waiting.acquire()
         began = time.perf_counter()
         waited.append(began - stands)
+        if copies_plainly:
+            _copy([rows[step % len(rows)]] if chosen.statistics else tensors, room)
+            blocked.append(time.perf_counter() - began)
         if not chosen.statistics:
-            for number, tensor in enumerate(tensors):
-                held &= copies.add(number, tensor)
+            held &= not copies.add_all(wanted)
         record = StepRecord(
             key=StepKey(step=step, mode_step=step),
             wall_s=0.0,
@@ -141,7 +156,8 @@ def write_mothtrap(name: str, folder: Path) -> Times:
             raw=tuple(copies.take()),
         )
         channel.put(record)
-        blocked.append(time.perf_counter() - began)
+        if not copies_plainly:
+            blocked.append(time.perf_counter() - began)
         del record
     channel.close()
     log.close()
@@ -153,6 +169,13 @@ def write_mothtrap(name: str, folder: Path) -> Times:
         "blocked_s": statistics.median(blocked),
         "waiting_s": statistics.mean(waited),
     }
+
+
+def _copy(arrays: Sequence[Any], room: memoryview) -> None:
+    at = 0
+    for array in arrays:
+        room[at : at + array.nbytes] = array.data.cast("B")
+        at += array.nbytes
 
 
 def read_mothtrap(name: str, folder: Path) -> Times:
@@ -205,6 +228,7 @@ def _per_step(cpu: float, wall: float, steps: int) -> Times:
 
 JOBS: dict[str, Callable[[str, Path], Times]] = {
     "plain-write": write_plain,
+    "plain-copy": copy_plain,
     "mothtrap-write": write_mothtrap,
     "mothtrap-read": read_mothtrap,
 }
@@ -224,23 +248,41 @@ def measure(job: str, name: str, folder: Path, smdebug: str | None) -> Times:
     return times
 
 
-def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
-    """Let the writers and readers take turns; print two tables of one set."""
+def compare(name: str, rounds: int, readings: int, base: Path, smdebug: str | None) -> None:
+    """Let the writers and readers take turns; print the lines of one set."""
     writers = ["plain", "mothtrap", *(["smdebug"] if smdebug else [])]
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    # Of statistics smdebug has a few steps only, see `sets.py`.
+    readers = ["mothtrap"] if SETS[name].statistics else writers[1:]
+    found: Found = defaultdict(lambda: defaultdict(list))
+
+    def do(job: str, writer: str, folder: Path, condition: str = "") -> None:
+        for what, value in measure(f"{writer}-{job}", name, folder, smdebug).items():
+            label = what.removesuffix("_s")
+            found[f"{label}, {condition}" if condition else label][writer].append(value)
+
     for round_ in range(rounds):
-        for writer in writers if round_ % 2 else writers[::-1]:
-            folder = Path(tempfile.mkdtemp(dir=base))
-            for job in ("write", "read"):
-                if f"{writer}-{job}" in JOBS or (writer == "smdebug" and smdebug):
-                    if job == "read" and SETS[name].statistics and writer == "smdebug":
-                        continue  # it has a few steps of them only, see `sets.py`
-                    if job == "read":
-                        os.sync()  # what is read is at rest, whoever wrote it
-                    times = measure(f"{writer}-{job}", name, folder, smdebug)
-                    for what, value in times.items():
-                        found[what][writer].append(value)
-            shutil.rmtree(folder)
+        turns = writers if round_ % 2 else writers[::-1]
+        with tempfile.TemporaryDirectory(dir=base) as made:
+            folders = {writer: Path(made) / writer for writer in turns}
+            for writer, folder in folders.items():
+                folder.mkdir()
+                do("write", writer, folder)
+                if writer == "plain":
+                    do("copy", writer, folder)
+                if writer in readers:
+                    os.sync()  # what is read is at rest, whoever wrote it
+                    do("read", writer, folder, "just written")
+                else:
+                    shutil.rmtree(folder)
+            for condition, prepare in CONDITIONS.items():
+                for reader in [writer for writer in turns if writer in readers] * readings:
+                    prepare(folders[reader])
+                    do("read", reader, folders[reader], condition)
+    show(name, writers, found)
+
+
+def show(name: str, writers: Sequence[str], found: Found) -> None:
+    """Print what was found of a set: a line for each time."""
     for what, by_writer in found.items():
         medians = {writer: statistics.median(values) for writer, values in by_writer.items()}
         cells = [f"{1e3 * medians[w]:.3g}" if w in medians else "-" for w in writers]
@@ -249,8 +291,7 @@ def compare(name: str, rounds: int, base: Path, smdebug: str | None) -> None:
             f"{own / medians['plain']:.2f}" if "plain" in medians else "-",
             f"{medians['smdebug'] / own:.1f}" if "smdebug" in medians else "-",
         ]
-        label = what.removesuffix("_s")
-        row = [name, f"{queue_mb_of(name)}", label, *cells, *ratios]
+        row = [name, f"{queue_mb_of(name)}", what, *cells, *ratios]
         print(f"| {' | '.join(row)} |", flush=True)
 
 
@@ -258,6 +299,7 @@ def main() -> None:
     """Compare all sets, or do one job of one set."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--readings", type=int, default=3, help="of each condition in a round")
     parser.add_argument("--set", choices=list(SETS), action="append")
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--smdebug", metavar="PYTHON")
@@ -276,7 +318,7 @@ def main() -> None:
     print(f"{heads} | mothtrap / plain | smdebug / mothtrap |")
     print("|---|---|---|---|---|---|---|" + ("---|" if arguments.smdebug else ""))
     for name in arguments.set or SETS:
-        compare(name, arguments.rounds, base, arguments.smdebug)
+        compare(name, arguments.rounds, arguments.readings, base, arguments.smdebug)
 
 
 if __name__ == "__main__":
