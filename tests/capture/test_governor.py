@@ -282,6 +282,23 @@ def test_copies_are_shed_first_then_activations_then_weights_and_gradients_last(
     assert [course.rate(name, 50) for name in ONE_EACH] == pytest.approx(rates, abs=0.03)
 
 
+def test_a_stream_that_is_asked_for_other_tensors_is_shed_as_they_are() -> None:
+    """A collection may be replaced by one of the same name while a job runs."""
+    governor = Governor(BUDGET)
+
+    def admitted(priority: Priority) -> list[str]:
+        asked = {"replaced": priority, "weights": Priority.WEIGHTS}
+        return [name for name, rank in asked.items() if governor.admits(name, rank)]
+
+    for _ in range(2):
+        for stream in admitted(Priority.GRADIENTS):
+            governor.spent(stream, 0.1)
+        governor.earn(0.1, 0.2)
+    while not (first := admitted(Priority.ACTIVATIONS)):
+        governor.earn(0.1, 0.0)
+    assert first == ["weights"]
+
+
 @given(
     cost=st.floats(0.0001, 0.01),
     gradient_every=st.integers(2, 60),

@@ -193,7 +193,7 @@ def test_what_is_removed_is_captured_no_more() -> None:
     ("asked", "error"),
     [
         (request(remove=("gradient",)), "no collection 'gradient' is in force (did you mean"),
-        (request(add={"a": Collection()}), "collection 'a': chooses no tensors"),
+        (request(add={"a": Collection()}), "collection 'a': tensors is missing"),
         (request(add={"weights": Collection()}, for_steps=0), "for_steps must be 1 step or more"),
     ],
 )
@@ -236,17 +236,17 @@ def test_a_change_leaves_the_needs_of_rules_alone() -> None:
 
 
 class Counted:
-    """A schedule that counts how often it is asked."""
+    """A schedule of one step in 40, which counts how often it is asked."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def is_due(self, step: int) -> bool:
+    def next_due(self, step: int) -> range:
         self.asked += 1
-        return False
+        return Schedule(every=40, start=20).next_due(step)
 
 
-def test_what_is_not_due_costs_one_question_a_step() -> None:
+def test_what_is_not_due_is_not_asked_for_until_its_step_has_come() -> None:
     counted = Counted()
     matched: list[TensorInfo] = []
     stream = Stream(
@@ -258,10 +258,13 @@ def test_what_is_not_due_costs_one_question_a_step() -> None:
     )
     job = Job([stream])
     number = job.gradient()
-    train(job, [number], range(100))
-    assert counted.asked == 101  # one for each step that began
-    assert len(matched) == 1
+    train(job, [number], range(20))
+    assert counted.asked == 1
     assert job.arithmetic.calls == []
+    records = train(job, [number], range(20, 100))
+    assert [record.key.step for record in records if record.raw] == [20, 60]
+    assert counted.asked == 3  # again once each of these was over
+    assert len(matched) == 1
 
 
 def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.schedules import SCHEDULES
 
-from mothtrap.core.schedule import Schedule
+from mothtrap.core.schedule import FAR, Schedule
 
 
 def due(schedule: Schedule, until: int = 400) -> list[int]:
@@ -32,6 +35,43 @@ def due(schedule: Schedule, until: int = 400) -> list[int]:
 )
 def test_a_schedule_names_its_steps(schedule: Schedule, expected: list[int]) -> None:
     assert due(schedule) == expected
+
+
+def is_one_digit(number: int) -> bool:
+    return number >= 0 and not str(number)[1:].strip("0")
+
+
+def is_named(schedule: Schedule, step: int) -> bool:
+    """Whether a step is captured, by the words of the schedule alone."""
+    if step in schedule.steps:
+        return True
+    if step < schedule.start or (schedule.stop is not None and step >= schedule.stop):
+        return False
+    if schedule.logarithmic:
+        return is_one_digit(step - schedule.start)
+    if schedule.every is not None:
+        return (step - schedule.start) % schedule.every == 0
+    return not schedule.steps
+
+
+@given(SCHEDULES)
+def test_a_schedule_names_the_steps_that_its_words_say(schedule: Schedule) -> None:
+    assert due(schedule) == [step for step in range(400) if is_named(schedule, step)]
+
+
+@given(SCHEDULES, st.integers(0, 300))
+def test_the_steps_that_are_due_next_are_the_first_ones(schedule: Schedule, step: int) -> None:
+    following = schedule.next_due(step)
+    skipped = range(step, min(following.start, 1500))
+    assert not any(is_named(schedule, n) for n in skipped)
+    assert all(is_named(schedule, n) for n in range(following.start, min(following.stop, 1500)))
+    assert (following == range(FAR, FAR)) == schedule.is_over(step)
+
+
+def test_where_each_step_is_due_all_that_follow_are_told_at_once() -> None:
+    assert 10**9 in Schedule().next_due(0)
+    assert Schedule(start=5, stop=9).next_due(2) == range(5, 9)
+    assert Schedule(every=1, steps=(3,), start=7).next_due(0) == range(3, 4)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ What bounds the law at its ends:
   tenth of what the hooks take. So the budget is exceeded by a tenth of it at most where the
   hooks alone are within it, and short steps do not leave the rules blind.
 
+Where hooks alone take many times the budget, most steps are not watched at all (`rests.py`), and
+the time of those pays for the ones that are.
+
 What is not counted: threads that write and judge beside the training, which rest for 500 times
 as long as they work, and what the hooks cost outside of what they measure themselves.
 """
@@ -84,14 +87,20 @@ class Governor:
     def __init__(self, overhead: float) -> None:
         self._overhead = overhead
         self._purses: dict[str, _Purse] = {}
+        self._equals: list[list[_Purse]] = []  # of one priority each, the first paid first
         self._usual_s = self._fixed_s = self._owed_s = 0.0
         self._steps = 0
+        self._rested = False
 
     def admits(self, stream: str, priority: Priority) -> bool:
         """Whether a stream may capture in the step that begins."""
         purse = self._purses.get(stream)
         if purse is None:
             purse = self._purses[stream] = _Purse(priority)
+            self._equals = self._by_priority()
+        elif purse.priority is not priority:  # other tensors were asked for under its name
+            purse.priority = priority
+            self._equals = self._by_priority()
         return not self._overhead or purse.captures < TRIALS or purse.held_s >= purse.cost_s
 
     def spent(self, stream: str, cost_s: float) -> None:
@@ -119,13 +128,15 @@ class Governor:
         # told: less than nothing is kept for the next step.
         fixed_s = max(0.0, self._fixed_s)
         self._fixed_s -= fixed_s
-        if self._steps > 1:  # the first began with the import
-            self._pay(self._overhead * step_s, fixed_s if self._steps > FIRST_STEPS else 0.0)
-
-    def _pay(self, share_s: float, fixed_s: float) -> None:
+        if self._steps == 1:  # it began with the import
+            return
+        if self._steps <= FIRST_STEPS:
+            fixed_s = 0.0
+        share_s = self._overhead * step_s
         usual_s = self._usual_s or share_s
         left_s = share_s - fixed_s - self._owed_s
-        if left_s > PAUSE_STEPS * usual_s:
+        rested, self._rested = self._rested, False
+        if left_s > PAUSE_STEPS * usual_s and not rested:
             left_s = usual_s
         usual_s += SMOOTHING * (min(share_s, PAUSE_STEPS * usual_s) - usual_s)
         self._usual_s = usual_s
@@ -134,9 +145,17 @@ class Governor:
         for purse in self._purses.values():
             if purse.is_new and purse.captures:
                 purse.is_new, purse.held_s = False, purse.held_s + usual_s
-        for priority in Priority:
-            purses = [p for p in self._purses.values() if p.priority == priority]
+        for purses in self._equals:
             pay_s = _fill(purses, pay_s, usual_s)
+
+    def rested(self) -> None:
+        """The next step told is a long one because others went by unwatched: that was no pause."""
+        self._rested = True
+
+    def _by_priority(self) -> list[list[_Purse]]:
+        every = self._purses.values()
+        equals = ([p for p in every if p.priority is priority] for priority in Priority)
+        return [purses for purses in equals if purses]
 
 
 def _fill(purses: Iterable[_Purse], pay_s: float, spare_s: float) -> float:
@@ -147,9 +166,14 @@ def _fill(purses: Iterable[_Purse], pay_s: float, spare_s: float) -> float:
         pay_s: for all of them.
         spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
     """
-    rooms = sorted(((p.cost_s + spare_s - p.held_s, p) for p in purses), key=lambda room: room[0])
-    for waiting, (room_s, purse) in zip(range(len(rooms), 0, -1), rooms, strict=True):
+    rooms = []
+    for place, purse in enumerate(purses):  # the place decides where two have the same room
+        rooms.append((purse.cost_s + spare_s - purse.held_s, place, purse))
+    rooms.sort()
+    waiting = len(rooms)
+    for room_s, _, purse in rooms:
         part_s = min(pay_s / waiting, max(0.0, room_s))
         purse.held_s = min(purse.held_s, purse.cost_s + spare_s) + part_s
         pay_s -= part_s
+        waiting -= 1
     return pay_s

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from mothtrap.capture.governor import Governor
-from mothtrap.capture.raw import Copier
+from mothtrap.capture.raw import Copier, Wanted
 from mothtrap.capture.requested import requested
 from mothtrap.capture.selection import RAW, Groups, Selection, Stream
 from mothtrap.capture.thinning import Thinning
+from mothtrap.capture.turns import Turns
+from mothtrap.core.collections import Reduction
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.observations import Blind, CaptureChanged, Dropped, Thinned
+from mothtrap.core.schedule import FAR
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
@@ -27,6 +30,12 @@ class Plan:
 
     Belongs to the training thread, but for `call`, which may come from any.
 
+    Attributes:
+        step: the train step in progress.
+        active: by mode the streams that capture in this step.
+        kinds: by mode the kinds of tensors of which these capture anything.
+        evaluated: the forward of an evaluation that was the last to end in this step, if any.
+
     Args:
         streams: all reasons to capture.
         overhead: share of the training time, see `Governor`.
@@ -35,22 +44,22 @@ class Plan:
     def __init__(self, streams: Sequence[Stream], overhead: float) -> None:
         self.step = 0
         self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
+        self.kinds: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
+        self.evaluated: StepKey | None = None
         self._selection = Selection(tuple(streams))
         self._governor, self._thinning = Governor(overhead), Thinning()
-        self._evaluated: StepKey | None = None
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
         self._names: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
-        self._modes = self._scheduled()
+        self._turns = self._scheduled([m for m in MODES if any(m in s.schedules for s in streams)])
         self._any_names: frozenset[str] = frozenset()
         self._spent_s: dict[str, float] = {}
         self._payers: dict[tuple[str, str, Mode], tuple[str, ...]] = {}
-        self._thinnable: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
+        self._thinnable: dict[Mode, list[tuple[Stream, bool]]] = {mode: [] for mode in MODES}
         self._called: deque[str] = deque()
         self._open_until: dict[str, int] = {}
         self._used_bytes: dict[str, int] = {}
         self._exhausted: set[str] = set()
-        self._due: dict[tuple[str, Mode, str], bool] = {}
         self._has_ending = False
         self._told: list[Dropped | CaptureChanged] = []
 
@@ -60,9 +69,11 @@ class Plan:
         return self._selection.streams
 
     @property
-    def evaluated(self) -> bool:
-        """Whether a forward of an evaluation was the last that ended in this step."""
-        return self._evaluated is not None
+    def reductions(self) -> Mapping[str, tuple[str, Reduction]]:
+        """The functions that collections in force ask for: own name and function, by purpose."""
+        asked = [(s, name) for s in self.streams for name in s.reductions]
+        own = {name: name.removeprefix(f"{s.collection}.") for s, name in asked}
+        return {name: (own[name], s.reductions[name]) for s, name in asked}
 
     # Steps
 
@@ -74,29 +85,26 @@ class Plan:
             self._leave_what_is_over()
         while self._called:
             self._open(self._called.popleft())
-        for mode in self._modes:
+        for mode in self._turns:
             self._decide(mode)
-        self._any_names = frozenset().union(*self._names.values())
 
     def begin_forward(self) -> None:
         """Decide what is captured in the next forward, when one of an evaluation is over."""
-        key, self._evaluated = self._evaluated, None
+        key, self.evaluated = self.evaluated, None
         if key is not None:
             self._mode_steps[key.mode] = key.mode_step + 1
-            if key.mode in self._modes:
+            if key.mode in self._turns:
                 self._admitted.clear()
                 self._decide(key.mode)
-                self._any_names = frozenset().union(*self._names.values())
 
     def evaluations_begin(self, mode_step: int) -> None:
         """Count forwards of evaluations from `mode_step` on."""
-        self._evaluated, self._mode_steps[Mode.EVAL] = None, mode_step
+        self.evaluated, self._mode_steps[Mode.EVAL] = None, mode_step
 
     def end_forward(self, key: StepKey) -> None:
         """Keep what is decided of an evaluation until the next one: its loss is still to come."""
-        if key.mode is not Mode.TRAIN:
-            self._evaluated = key
-            self._count_thinned(key.mode)
+        self.evaluated = key
+        self._thinning.count(self._thinnable[key.mode], key.mode, self.step)
 
     def earn(self, step_s: float, own_s: float) -> None:
         """Tell the governor what a step took, or a forward of an evaluation, and its captures.
@@ -146,13 +154,12 @@ class Plan:
 
     def is_due(self, kind: str, mode: Mode, statistic: str = "") -> bool:
         """Whether anything of a kind, or one statistic of it, is captured in this step."""
-        asked = (kind, mode, statistic)
-        known = self._due.get(asked)
-        if known is None:
-            due = [stream for stream in self.active[mode] if kind in stream.kinds]
-            known = any(not statistic or statistic in stream.statistics for stream in due)
-            self._due[asked] = known
-        return known
+        if not statistic:
+            return kind in self.kinds[mode]
+        for stream in self.active[mode]:
+            if kind in stream.kinds and statistic in stream.statistics:
+                return True
+        return False
 
     def wanted(self, tensor_id: int, mode: Mode | None) -> frozenset[str]:
         """What is captured of a tensor in this step; None = in one mode or another."""
@@ -164,7 +171,22 @@ class Plan:
         names = self._any_names if mode is None else self._names[mode]
         return self._selection.groups(tensor_ids, names)
 
-    def pays(self, tensor_id: int, copier: Copier[ArrayT], tensor: ArrayT) -> bool:
+    def paid(
+        self,
+        purpose: frozenset[str],
+        tensor_ids: Sequence[int],
+        tensors: Sequence[ArrayT],
+        copier: Copier[ArrayT],
+    ) -> list[Wanted[ArrayT]]:
+        """Return of some copies those that are made, and what for; some lack a budget."""
+        found = []
+        for number, tensor in zip(tensor_ids, tensors, strict=True):
+            refused = RAW in purpose and not self._pays(number, copier, tensor)
+            if left := purpose - {RAW} if refused else purpose:
+                found.append((number, tensor, left))
+        return found
+
+    def _pays(self, tensor_id: int, copier: Copier[ArrayT], tensor: ArrayT) -> bool:
         """Book a copy on the budgets that it counts against; whether one has room for it."""
         asking = [
             stream
@@ -213,8 +235,21 @@ class Plan:
         ]
         self._has_ending = self._has_ending or request.for_steps is not None
         wanted = self._selection.change((*kept, *added))
-        self._modes = MODES  # also those in which something is due no more
+        self._turns = self._scheduled(MODES)  # also those in which something is due no more
         return wanted
+
+    def next_named(self, step: int) -> int:
+        """Return the first step from `step` on that somebody has asked for by its number, or
+        that is captured because of a finding; `FAR` if there is none."""
+        called = any(until > step for until in self._open_until.values())
+        if called or self._called:
+            return step
+        schedules = [s.schedules[Mode.TRAIN] for s in self.streams if Mode.TRAIN in s.schedules]
+        return min((schedule.next_named(step) for schedule in schedules), default=FAR)
+
+    def rested(self) -> None:
+        """Steps went by that were not watched, to pay for those that are."""
+        self._governor.rested()
 
     def take_told(self, *, last: bool = False) -> list[Dropped | CaptureChanged | Thinned | Blind]:
         """Return what was given up, and what has come to its end, when a step closes.
@@ -229,13 +264,13 @@ class Plan:
             for name in self._selection.idle_collections():
                 unfound.append(Blind(step=self.step, what=f"collection {name}", reason=reason))
         else:
-            self._count_thinned(Mode.TRAIN)
+            self._thinning.count(self._thinnable[Mode.TRAIN], Mode.TRAIN, self.step)
         told, self._told = self._told, []
         return [*told, *self._thinning.take(self.step, last=last), *unfound]
 
     def _next(self, mode: Mode) -> int:
         """The next step of a mode."""
-        key = self._evaluated
+        key = self.evaluated
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
     def _leave_what_is_over(self) -> None:
@@ -247,6 +282,7 @@ class Plan:
         for name in over:
             self._forget(name)
         self._selection.change(tuple(s for s in self.streams if s.name not in over))
+        self._turns = self._scheduled(MODES)
         self._has_ending = any(stream.ends for stream in self.streams)
         left = in_force(self.streams)
         self._told.append(
@@ -258,32 +294,32 @@ class Plan:
         self._used_bytes.pop(name, None)
         self._open_until.pop(name, None)
 
-    def _scheduled(self) -> tuple[Mode, ...]:
-        """The modes in which anything is ever due."""
-        return tuple(mode for mode in MODES if any(mode in s.schedules for s in self.streams))
+    def _scheduled(self, modes: Iterable[Mode]) -> dict[Mode, Turns]:
+        return {mode: Turns(self.streams, mode) for mode in modes}
 
     def _decide(self, mode: Mode) -> None:
-        mode_step = self._mode_steps[mode]
-        due = [s for s in self.streams if s.is_due(mode, mode_step) and self._is_open(s)]
-        active = tuple(stream for stream in due if self._admits(stream))
-        self._thinnable[mode] = tuple(stream for stream in due if not stream.essential)
+        """Choose what captures; the governor is asked once a step, and again for each forward of
+        an evaluation."""
+        found, thinnable = [], []
+        for stream in self._turns[mode].due(self._mode_steps[mode]):
+            if (stream.on or self._exhausted) and not self._is_open(stream):
+                continue
+            admitted = stream.essential or self._admitted.get(stream.name)
+            if admitted is None:
+                admitted = self._governor.admits(stream.name, stream.priority)
+                self._admitted[stream.name] = admitted
+            if not stream.essential:
+                thinnable.append((stream, admitted))
+            if admitted:
+                found.append(stream)
+        self._thinnable[mode] = thinnable
+        active = tuple(found)
         if active != self.active[mode]:
             self.active[mode] = active
-            self._due.clear()
             self._payers.clear()
+            self.kinds[mode] = frozenset(kind for stream in active for kind in stream.kinds)
             self._names[mode] = frozenset(stream.name for stream in active)
-
-    def _admits(self, stream: Stream) -> bool:
-        """Ask the governor, once a step, and again for each forward of an evaluation."""
-        name = stream.name
-        if name not in self._admitted:
-            self._admitted[name] = stream.essential or self._governor.admits(name, stream.priority)
-        return self._admitted[name]
-
-    def _count_thinned(self, mode: Mode) -> None:
-        """Note which captures of the step, or forward, that ends were made and which were not."""
-        for stream in self._thinnable[mode]:
-            self._thinning.count(stream, mode, self.step, admitted=stream in self.active[mode])
+            self._any_names = frozenset().union(*self._names.values())
 
     def _is_open(self, stream: Stream) -> bool:
         if stream.name in self._exhausted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.capture.selection import Stream
@@ -31,16 +32,17 @@ class Thinning:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Mode], _Count] = {}
 
-    def count(self, stream: Stream, mode: Mode, step: int, *, admitted: bool) -> None:
-        """Note that a capture was due in a train step, and whether it was made."""
-        count = self._counts.get((stream.name, mode))
-        if count is None:
-            count = self._counts[stream.name, mode] = _Count(stream)
-        count.due += 1
-        if not admitted:
-            count.first = step if count.skipped == 0 else count.first
-            count.last = step
-            count.skipped += 1
+    def count(self, due: Iterable[tuple[Stream, bool]], mode: Mode, step: int) -> None:
+        """Note which captures were due in a train step, each with whether it was made."""
+        for stream, admitted in due:
+            count = self._counts.get((stream.name, mode))
+            if count is None:
+                count = self._counts[stream.name, mode] = _Count(stream)
+            count.due += 1
+            if not admitted:
+                count.first = step if count.skipped == 0 else count.first
+                count.last = step
+                count.skipped += 1
 
     def take(self, step: int, *, last: bool = False) -> list[Thinned]:
         """Return what is to be told in the step that closes.

@@ -26,22 +26,43 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def is_due(self, step: int) -> bool:
         """Whether a step is captured."""
-        if step in self.steps:
-            return True
-        if step < self.start or (self.stop is not None and step >= self.stop):
-            return False
-        since = step - self.start
-        if self.logarithmic:
-            return _has_one_digit(since)
-        if self.every is None:
-            return not self.steps
-        return since % self.every == 0
+        return step in self.next_due(step)
+
+    def next_due(self, step: int) -> range:
+        """Return the first steps from `step` on that are captured: one, or more where each after
+        it is; none, at `FAR`, if it is over. Who has them need not ask at every step."""
+        begin, length = max(step, self.start), 1
+        since = begin - self.start
+        if self.logarithmic:  # one digit and zeros
+            begin += -since % 10 ** (len(str(since)) - 1)
+        elif self.every is not None:
+            begin += -since % self.every
+            length = FAR if self.every == 1 else 1
+        elif not self.steps:
+            length = FAR
+        else:
+            begin, length = FAR, 0
+        end = begin + length if self.stop is None else min(begin + length, self.stop)
+        if begin >= end:
+            begin = end = FAR
+        for number in self.steps:
+            if step <= number < begin:
+                begin, end = number, number + 1
+        return range(begin, end)
 
     def is_over(self, step: int) -> bool:
         """Whether neither `step` nor any later one is captured."""
         ended = self.stop is not None and step >= self.stop
         only_steps = bool(self.steps) and self.every is None and not self.logarithmic
         return (ended or only_steps) and all(step > last for last in self.steps)
+
+    def next_named(self, step: int) -> int:
+        """Return the first step from `step` on that is named: one of `steps`, or any between
+        `start` and `stop` where both ends are given; `FAR` if there is none."""
+        named = [number for number in self.steps if number >= step]
+        if self.stop is not None and step < self.stop:
+            named.append(max(step, self.start))
+        return min(named, default=FAR)
 
     def complaint(self) -> str | None:
         """What about this schedule makes no sense, in words that begin with the key."""
@@ -58,11 +79,6 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return None
 
 
+FAR = 2**63 - 1
+"""Later than any step."""
 EVERY_STEP = Schedule()
-
-
-def _has_one_digit(step: int) -> bool:
-    """Whether a number is one digit and zeros."""
-    while step >= 10 and step % 10 == 0:
-        step //= 10
-    return step < 10
