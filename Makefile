@@ -92,7 +92,7 @@ $(BIN)/python:
 	  $(PYTHON) -m virtualenv --quiet $(VENV); \
 	fi
 
-$(READY): pyproject.toml src/mothtrap/statistics/_arrays.c | $(BIN)/python
+$(READY): pyproject.toml $(wildcard src/mothtrap/statistics/*.[ch] src/mothtrap/adapters/torch/forward/*.c) | $(BIN)/python
 	@echo "installing mothtrap and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@

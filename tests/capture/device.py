@@ -65,6 +65,12 @@ class SlowDevice:
     def copy_bytes(self, tensor: Values, out_N: npt.NDArray[np.uint8]) -> None:
         self._copies.append(([*tensor], out_N))
 
+    def gather_bytes(
+        self, tensors: Sequence[Values], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+    ) -> None:
+        for tensor, begin in zip(tensors, begins, strict=True):
+            self.copy_bytes(tensor, out_N[begin : begin + self.describe(tensor)[2]])
+
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
         self.pinned.append(size)
         return np.zeros(size, np.uint8)

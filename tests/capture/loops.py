@@ -113,9 +113,22 @@ ONE_OPTIMIZER = [
         [Step(("Adam",), {"loss Adam": (2,)})],
     ),
     Loop(
-        "gradients zeroed just before every step: steps without a loss",
-        joined(backward("loss", 1), zero("Adam"), step("Adam"), END),
-        [Step(("Adam",), micro_batches=0)],
+        "gradients zeroed just before a step: the loss is that of the step all the same",
+        joined(backward("loss", 1), zero("Adam"), step("Adam"), iteration(2), END),
+        [Step(("Adam",), {"loss Adam": (k,)}) for k in (1, 2)],
+    ),
+    Loop(
+        "gradients of several backwards zeroed just before a step: those since the zeroing before",
+        joined(backward("warm", 1), zero("Adam"))
+        + joined(*(backward("loss", k) for k in (2, 3)), zero("Adam"), zero("Adam"), step("Adam"))
+        + END,
+        [Step(("Adam",), {"loss Adam": (2, 3)}, micro_batches=2)],
+    ),
+    Loop(
+        "a batch is left out, and the next step has a closure",
+        joined(backward("loss", 1), zero("LBFGS"))
+        + joined(step("LBFGS", evaluations([2, 3], "LBFGS")), END),
+        [Step(("LBFGS",), {"closure LBFGS": (2,)})],
     ),
     Loop(
         "a backward from no single number",

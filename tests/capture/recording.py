@@ -57,6 +57,12 @@ class Arithmetic:
         self.calls.append("copy")
         out_N.view(np.float64)[:] = tensor
 
+    def gather_bytes(
+        self, tensors: Sequence[Values], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+    ) -> None:
+        for tensor, begin in zip(tensors, begins, strict=True):
+            self.copy_bytes(tensor, out_N[begin : begin + 8 * len(tensor)])
+
     def _rows(self, call: str, tensors: Sequence[Values]) -> npt.NDArray[np.float64]:
         self.calls.append(call)
         self._clock.now_s += self.cost_s

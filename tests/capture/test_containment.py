@@ -22,6 +22,21 @@ def raised(text: str) -> Exception:
         return err
 
 
+def test_what_ended_a_training_left_its_block_or_was_caught_by_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    containment = Containment(print)
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    assert containment.ended_by is None
+    uncaught, left = raised("at the end"), raised("in the block")
+    monkeypatch.setattr(sys, "last_value", uncaught, raising=False)
+    assert containment.ended_by is uncaught
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert containment.ended_by is None  # a mistyped line ends no interactive session
+    containment.left_by = left
+    assert containment.ended_by is left
+
+
 def test_a_part_is_reported_once_and_is_off() -> None:
     said: list[str] = []
     containment = Containment(said.append)

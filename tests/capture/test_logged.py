@@ -9,10 +9,10 @@ from tests.capture.recording import Job
 from tests.capture.test_reductions import stored
 
 from mothtrap.capture.arena import MIN_BYTES
-from mothtrap.capture.logged import CALLS_PER_STEP, LoggedTensors
+from mothtrap.capture.logged import CALLS_PER_STEP, Logged, LoggedTensors
 from mothtrap.capture.selection import LOGGED, of_collection
 from mothtrap.core.collections import Collection
-from mothtrap.core.observations import Dropped
+from mothtrap.core.observations import Blind, Dropped
 from mothtrap.core.records import StepRecord
 
 
@@ -101,3 +101,37 @@ def test_nothing_is_kept_where_nothing_is_captured() -> None:
     LoggedTensors(job.recorder).add("a", np.zeros(3))
     record = job.close(0)
     assert (record.raw, record.defined, job.arithmetic.calls) == ((), (), [])
+
+
+def test_a_name_that_is_no_text_is_left_out_and_told_once() -> None:
+    job = Job([LOGGED])
+    said: list[str] = []
+    logged = Logged(job.recorder, said.append)
+    for name in (3, None, ["a"], 4):
+        logged.number(name, 1.0)  # type: ignore[arg-type]
+        logged.tensor(name, 1.0)  # type: ignore[arg-type]
+    record = job.close(0)
+    assert said == [
+        "mothtrap: log: a name must be a text, not a int",
+        "mothtrap: log: a name must be a text, not a NoneType",
+        "mothtrap: log: a name must be a text, not a list",
+    ]
+    told = [fact.what for fact in record.observations if isinstance(fact, Blind)]
+    assert told[0] == "values of a int as a name"
+    assert len(told) == 3
+    assert all(isinstance(scalar.name, str) for scalar in record.scalars)
+    assert record.raw == ()
+
+
+def test_a_number_that_is_called_as_a_measured_one_is_kept_apart_from_it() -> None:
+    job = Job([LOGGED])
+    said: list[str] = []
+    logged = Logged(job.recorder, said.append)
+    for step in range(2):
+        logged.number("loss", 1e6)
+        logged.tensor("loss", [1.0])  # tensors have names of their own kind
+        record = job.close(step)
+        numbers = {scalar.name: scalar.value for scalar in record.scalars}
+        assert numbers["log.loss"] == 1e6
+        assert "loss" not in numbers
+    assert said == ["mothtrap: log: 'loss' is kept as 'log.loss': mothtrap measures it, too"]

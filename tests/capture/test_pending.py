@@ -6,13 +6,14 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.capture.device import SlowDevice
 from tests.capture.recording import Job
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.footprint import footprint
-from mothtrap.capture.pending import completed
+from mothtrap.capture.pending import PendingStep, completed
 from mothtrap.capture.reductions import ReducedFirst, Reductions
 from mothtrap.capture.selection import streams
 from mothtrap.capture.shedding import Shedding
@@ -20,7 +21,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.needs import Need
 from mothtrap.core.observations import Dropped
-from mothtrap.core.records import StepRecord
+from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import COLUMN, WIDTH
 
@@ -119,6 +120,43 @@ def test_while_a_graph_is_captured_nothing_is_read(job: Job, device: SlowDevice)
     job.recorder.reduce("gradient", [job.gradient()], [[3.0]])
     assert job.arithmetic.calls == []
     assert job.close(0).pending is None
+
+
+def test_numbers_of_a_step_do_not_go_with_an_evaluation_within_it() -> None:
+    found = Job(streams(Config(capture="everything"), []))
+    found.recorder.rows.device = slow = SlowDevice(found.arithmetic)
+    found.close(0)
+    found.recorder.rows.add_number("gradient_norm", "Adam", 0.5)
+    found.recorder.reduce("gradient", [found.gradient()], [[2.0]], Mode.EVAL)
+    found.recorder.commit_forward(StepKey(step=1, mode=Mode.EVAL, mode_step=0))
+    evaluation, step = found.sink.records[-1], found.close(1)
+    slow.let_go()
+    assert completed(evaluation).scalars == ()
+    assert Scalar("gradient_norm", "Adam", 0.5) in completed(step).scalars
+
+
+def test_rows_are_asked_for_once_they_were_sent(job: Job) -> None:
+    order: list[str] = []
+
+    class Rows:
+        nbytes = 0
+
+        def has_arrived(self) -> bool:
+            return False
+
+        def rows(self) -> npt.NDArray[np.float64]:
+            order.append("rows")
+            return np.zeros((1, WIDTH))
+
+    class Flight:
+        def has_arrived(self) -> bool:
+            return False
+
+        def wait(self) -> None:
+            order.append("flight")
+
+    PendingStep([([7], Rows())], {}, [], Flight()).complete(job.close(0))
+    assert order == ["flight", "rows"]
 
 
 def test_at_the_end_nobody_waits_any_more(job: Job, device: SlowDevice) -> None:

@@ -16,6 +16,7 @@ from mothtrap.core.records import RawBlock
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics import built
 from mothtrap.statistics import numpy as arithmetic
 from mothtrap.statistics.dtypes import dtype_of
 
@@ -53,6 +54,56 @@ def test_copies_are_those_of_the_moment() -> None:
     assert second.shape == ()
     assert float(second) == 2.5
     assert copies.take() == []
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_many_are_copied_at_once_into_as_many_pieces_as_they_need(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if not compiled:
+        monkeypatch.setattr(built, "arrays", None)
+    draw = np.random.default_rng(0)
+    values = [draw.standard_normal(size) for size in (3, 0, 7, MIN_BYTES // 16, MIN_BYTES // 16)]
+    values += [values[0].reshape(3, 1).T, values[3][::-2], np.arange(5, dtype=">i4"), values[4] > 0]
+    big = np.zeros(6 * MIN_BYTES, np.uint8)
+    copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES))
+    assert copies.add(50, values[2])
+    wanted = [(number, value, KEEP) for number, value in enumerate([*values, big, values[0]])]
+    ((refused, is_full),) = copies.add_all(wanted)
+    assert refused is big
+    assert is_full
+    assert copies.add(51, values[0])
+    blocks = copies.take()
+    assert len(blocks) > 1
+    numbers = [number for block in blocks for number in block.tensor_R.tolist()]
+    assert numbers == [50, *range(len(values)), len(values) + 1, 51]
+    expected = [values[2], *values, values[0], values[0]]
+    for found, value in zip(arrays(blocks), expected, strict=True):
+        assert found.dtype == value.dtype.newbyteorder("<")
+        assert found.shape == value.shape
+        assert found.tolist() == value.tolist()
+
+
+@pytest.mark.parametrize("many", [1, 2])
+def test_a_copy_that_fails_leaves_the_others_in_their_places(many: int) -> None:
+    """What came after it was stored from where it was to end."""
+
+    class Failing:
+        describe = staticmethod(arithmetic.describe)
+
+        def copy_bytes(self, *about: object) -> None:
+            raise MemoryError
+
+        gather_bytes = copy_bytes
+
+    copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES))
+    assert copies.add(0, np.arange(3))
+    with pytest.raises(MemoryError):
+        copies.add_all([(1, np.arange(9), KEEP)] * many, Failing())
+    assert copies.add(2, np.arange(5))
+    blocks = copies.take()
+    assert [number for block in blocks for number in block.tensor_R.tolist()] == [0, 2]
+    assert [found.tolist() for found in arrays(blocks)] == [[0, 1, 2], [0, 1, 2, 3, 4]]
 
 
 def test_what_does_not_fit_in_one_piece_comes_in_several() -> None:
@@ -140,6 +191,32 @@ def test_tensors_of_a_forward_go_with_its_mode() -> None:
     assert job.sink.records[-1].key.mode is Mode.EVAL
     assert [a.tolist() for a in arrays(job.sink.records[-1].raw)] == [[3.0]]
     assert [a.tolist() for a in arrays(job.close(1).raw)] == [[2.0]]
+
+
+def test_tensors_of_a_forward_that_outlives_a_step_belong_to_the_next() -> None:
+    job = Job([keeps("activation")])
+    number = job.recorder.define(TensorInfo(kind="activation", name="relu"))
+    job.recorder.begin_forward()
+    job.recorder.reduce("activation", [number], [[1.0]])
+    assert job.close(0).raw == ()
+    job.recorder.commit_forward(StepKey(step=1))
+    assert [a.tolist() for a in arrays(job.close(1).raw)] == [[1.0]]
+    assert job.close(2).raw == ()
+
+
+def test_what_a_forward_that_outlives_a_step_lacked_is_not_lacking_for_ever() -> None:
+    job = Job([keeps("activation"), keeps("gradient")], raw_bytes=MIN_BYTES)
+    number = job.recorder.define(TensorInfo(kind="activation", name="relu"))
+    too_large = [0.0] * (2 * MIN_BYTES // 8)
+    job.recorder.begin_forward()
+    job.recorder.reduce("activation", [number], [too_large])
+    job.close(0)
+    job.recorder.commit_forward(StepKey(step=1))
+    job.close(1)
+    job.recorder.reduce("gradient", [job.gradient()], [too_large])
+    (dropped,) = job.close(2).observations
+    assert isinstance(dropped, Dropped)
+    assert dropped.reason.startswith("the copies of one step take 2 MB")
 
 
 def test_tensors_that_found_no_memory_are_counted() -> None:
@@ -233,9 +310,10 @@ def test_copies_of_forwards_and_of_the_step_share_the_memory(
     copies = StepCopies(arithmetic, Arenas(2 * MIN_BYTES), wait_s=60.0)
     for number in range(3):
         copies.begin_forward()
-        copies.add(number, np.zeros(MIN_BYTES, np.uint8), KEEP, arithmetic, waits=True)
+        wanted = [(number, np.zeros(MIN_BYTES, np.uint8), KEEP)]
+        copies.add_all(wanted, arithmetic, waits=True)
         copies.keep(copies.take_forward())
-    copies.add(3, np.zeros(10), KEEP, arithmetic, waits=False)
+    copies.add_all([(3, np.zeros(10), KEEP)], arithmetic, waits=False)
     assert (sleeps.count, len(copies.take())) == (0, 2)
     assert sum(fact.count for fact in copies.take_dropped(0)) == 2
 

@@ -225,6 +225,18 @@ def test_the_end_is_the_last_record(job: Job) -> None:
     assert len(last.observations) == 2
 
 
+def test_what_is_logged_after_the_last_step_comes_with_the_end(job: Job) -> None:
+    job.close(0)
+    job.recorder.scalar("loss", "main", 1.0)  # of a backward that no step followed
+    job.recorder.scalar("accuracy", "", 0.5)
+    ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=1.0)
+    job.recorder.finish(ending)
+    last = job.sink.records[-1]
+    assert last.key == StepKey(step=1, mode_step=1)
+    assert last.scalars == (Scalar("accuracy", "", 0.5),)
+    assert (last.optimizers, last.observations) == ((), (ending,))
+
+
 def test_a_process_that_never_stepped_says_nothing(job: Job) -> None:
     job.recorder.finish(WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0))
     assert job.opened == 0

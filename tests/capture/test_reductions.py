@@ -71,6 +71,18 @@ def test_a_function_gets_the_array_and_its_number_becomes_a_scalar_of_the_tensor
     assert record.raw == ()
 
 
+def test_names_of_functions_and_collections_may_hold_dots() -> None:
+    job = Job(
+        of_collection("my.own", Collection(tensors=("gradients",), reductions={"p99.9": max}))
+    )
+    case = Case(raw=True)
+    case.job, case.numbers = job, [job.gradient("a"), job.gradient("b")]
+    case.reductions = Reductions(
+        job.recorder.tensors, lambda: job.recorder.reductions, Containment(print)
+    )
+    assert {scalar.name for scalar in scalars(case.step())} == {"p99.9"}
+
+
 def test_copies_are_kept_where_that_was_asked_for_too() -> None:
     case = Case(reductions={"range": np.ptp}, raw=True)
     record = case.step()

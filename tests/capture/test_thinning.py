@@ -19,7 +19,7 @@ def told(steps: int, skipped: range, *, ends: bool = True) -> list[Thinned]:
     """A capture is due at every step, and skipped at some."""
     thinning, found = Thinning(), []
     for step in range(steps):
-        thinning.count(MEANS, Mode.TRAIN, step, admitted=step not in skipped)
+        thinning.count([(MEANS, step not in skipped)], Mode.TRAIN, step)
         found += thinning.take(step)
     return found + (thinning.take(steps, last=True) if ends else [])
 
@@ -60,6 +60,6 @@ def test_a_job_that_is_killed_lacks_the_counts_of_few_steps() -> None:
 
 def test_modes_are_counted_apart() -> None:
     thinning = Thinning()
-    thinning.count(MEANS, Mode.TRAIN, 0, admitted=True)
-    thinning.count(MEANS, Mode.EVAL, 0, admitted=False)
+    thinning.count([(MEANS, True)], Mode.TRAIN, 0)
+    thinning.count([(MEANS, False)], Mode.EVAL, 0)
     assert [(fact.mode, fact.count, fact.due) for fact in thinning.take(0)] == [(Mode.EVAL, 1, 1)]

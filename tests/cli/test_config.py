@@ -91,6 +91,10 @@ def test_a_bad_file_is_named(folder: Path) -> None:
     [
         ('ignore = ["STR799"]', "ignore holds 'STR799', which no rule code begins with"),
         ("[rules.STR799]\nx = 1", "[rules.STR799] names no rule"),
+        (
+            "[collections.gradients]\non = ['explosion']",
+            "collections.gradients.on holds 'explosion'",
+        ),
         ("[rules.STR701]\nx = 1", "[rules.STR701] has no 'x'"),
         ('select = ["softmax_before_cross_entropy"]', "; STR701 is the code of that rule;"),
         ("[rules.softmax-before-cross-entropy]\ncalls = 3", "; STR701 is the code of that rule;"),

@@ -132,6 +132,7 @@ def test_links_and_what_is_no_run_stay(runs: Path, tmp_path: Path) -> None:
         (("--older-than", "30"), "'30' cannot be read; expected a number with one of m, h, d, w"),
         (("--max-size", "3 parsecs"), "e.g. 20GB"),
         (("--keep", "1", "--runs-dir", "s3://bucket/runs"), "lifecycle rules"),
+        (("--keep", "1", "--runs-dir", "nope"), "the folder nope does not exist in"),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(

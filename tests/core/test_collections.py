@@ -67,6 +67,11 @@ def test_every_statistic_can_be_asked_for() -> None:
             {"tensors": ("optimizer_state:Adam.parameters[0].exp_avg",)},
             ["Adam.parameters[0].exp_avg"],
         ),
+        ({"tensors": ("optimizer_state:Adam.parameters[0].*",)}, ["Adam.parameters[0].exp_avg"]),
+        (
+            {"tensors": ("optimizer_state:Adam.parameter[st][[]0]*",)},
+            ["Adam.parameters[0].exp_avg"],
+        ),
         ({"tensors": ("*:head.bias",)}, ["head.bias"]),
     ],
 )
@@ -84,7 +89,7 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "words"),
     [
-        ("gradiens", {}, "chooses no tensors; .* (did you mean 'gradients'?)"),
+        ("gradiens", {}, "tensors is missing: .* (did you mean 'gradients'?)"),
         ("a", {"tensors": ("gradiens",)}, "tensors: 'gradiens' is no built-in .*'gradients'"),
         ("a", {"tensors": ("head",)}, "for names write '*:head'"),
         (
@@ -96,13 +101,15 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
         ("a", {"tensors": ("gradiens:x",)}, "'gradiens:x' is of no kind (did you mean 'gradients'"),
         ("a", {"tensors": ("re:(",)}, "'re:(' is no regular expression"),
         ("weights", {"shape_only": True, "raw": True}, "shape_only excludes raw"),
-        ("weights", {"statistics": ()}, "captures nothing"),
+        ("weights", {"statistics": ()}, "statistics is empty"),
         ("weights", {"modes": ()}, "modes is empty"),
         ("weights", {"for_steps": 0}, "for_steps must be 1 step or more"),
         ("weights", {"budget_mb": 0.0}, "budget_mb must be more than 0"),
         ("weights", {"eval": Schedule(every=0)}, "eval.every must be 1 step or more"),
         ("weights", {"reductions": {"p99": "np"}}, "reductions.p99 must be a function"),
         ("weights", {"every": 0}, "every must be"),
+        ("weights", {"reductions": {"": max}}, "reductions has a function without a name"),
+        ("weights", {"reductions": {"loss": max}}, "reductions.loss is the name of a number that"),
     ],
 )
 def test_what_makes_no_sense_is_said(name: str, fields: dict[str, object], words: str) -> None:

@@ -11,6 +11,7 @@ from mothtrap.core.config import (
     environment,
     find_file,
     inherited_config,
+    is_disabled,
     load_config,
     located,
     origins,
@@ -71,6 +72,12 @@ def test_an_unknown_variable_is_only_a_warning(tmp_path: Path) -> None:
     assert "MOTHTRAP_CAPTURE" in warnings[0]
 
 
+def test_everything_is_off_unless_the_variable_says_0() -> None:
+    off = {value: is_disabled({"MOTHTRAP_DISABLE": value}) for value in ("1", "yes", "0", "")}
+    assert off == {"1": True, "yes": True, "0": False, "": False}
+    assert not is_disabled({})
+
+
 @pytest.mark.parametrize("name", ["MOTHTRAP_DISABLE", "MOTHTRAP_RUN_DIR", "MOTHTRAP_FRAMEWORKS"])
 def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str) -> None:
     assert load_config(start=tmp_path, environ={name: "1"})[1] == ()
@@ -101,7 +108,7 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
         ("[tool]\nmothtrap = 3", "must be a table, not 3"),
         ("[tool.other]\nx = 1", "unknown key 'tool'"),
         ("overhead = = 1", "cannot be read as TOML"),
-        ("[collections.a]\nevery = 1", "collections.a.chooses no tensors"),
+        ("[collections.a]\nevery = 1", "collections.a.tensors is missing"),
         ("[collections.a]\ntensors = ['x']\nevry = 1", "evry"),
     ],
 )

@@ -68,6 +68,12 @@ def test_a_finding_comes_back() -> None:
     assert jsonable.decode(jsonable.encode(finding), Finding) == finding
 
 
+def test_a_name_that_is_no_utf_8_is_escaped() -> None:
+    assert json.loads(jsonable.encode({"a": ["b\udcff", None]})) == {"a": ["b\\udcff", None]}
+    fact = Blind(step=3, what="dir\udcff/x.py", reason="y")
+    assert jsonable.decode(jsonable.text(fact), Blind).what == "dir\\udcff/x.py"
+
+
 def test_what_is_no_json_raises() -> None:
     with pytest.raises(msgspec.DecodeError):
         jsonable.decode("{", Finding)

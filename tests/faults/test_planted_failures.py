@@ -52,7 +52,13 @@ STAGES = [
     Stage(
         "statistics",
         "mothtrap.statistics.torch:summarize",
-        ("activations", "data", "gradients"),
+        ("activations", "data"),
+        capture="everything",
+    ),
+    Stage(
+        "statistics with digests",
+        "mothtrap.statistics.torch.rows:summarize_and_digest",
+        ("gradients",),
         capture="everything",
     ),
     Stage(
@@ -242,7 +248,7 @@ def test_a_full_disk_is_said_once_and_the_rules_go_on(
 
 def test_a_file_system_that_takes_no_more_bytes(plain: Outcome, tmp_path: Path) -> None:
     """Without a plant: the kernel itself refuses writes beyond a file size."""
-    limit = 20_000
+    limit = 100_000  # more than the first piece of a file, less than the whole of the largest
     command = observed([SCRIPT], runs_dir=tmp_path, name="seen", python=ITSELF)
     limited = (
         f"import os, resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "

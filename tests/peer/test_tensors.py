@@ -75,7 +75,7 @@ def test_expression_and_collection_hold_together(run: Run) -> None:
 def test_unknown_words_are_told_with_the_nearest(run: Run) -> None:
     for filters, words in [
         ({"collection": "haed"}, "no collection 'haed' .did you mean 'head'"),
-        ({"kind": "gradients"}, "no kind 'gradients'.*did you mean 'gradient'"),
+        ({"kind": "gradiant"}, "no kind 'gradiant'.*did you mean 'gradient'"),
         ({"mode": "evla"}, "no mode 'evla'"),
         ({"worker": 4}, "no worker 4; this run has: 0"),
         ({"pattern": "re:("}, "no regular expression"),

@@ -10,6 +10,7 @@ from tests.store.records import record
 
 from mothtrap.core.errors import StepUnavailableError
 from mothtrap.core.records import StepRecord
+from mothtrap.core.runs import RunEnd
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout
@@ -78,3 +79,29 @@ def test_abandoned_steps_of_a_worker_that_is_gone_do_not_count(tmp_path: Path) -
         *((step, worker, 1) for step in (0, 1) for worker in (0, 1, 2)),
         *((step, worker, 2) for step in (2, 3) for worker in (0, 1)),
     ]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_a_run_whose_end_cannot_be_read_has_ended_all_the_same(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    """Its description and its numbers are there, and nobody waits for more."""
+    run = attempts(tmp_path, [[*steps(0, 1), closing(2)]])
+    end = run.path / "1" / "end.json"
+    layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))
+    end.write_bytes(end.read_bytes()[:-9] if damage is None else damage)
+    found = open_run(run.path)
+    assert found.state == "finished"
+    assert found.info is not None
+    assert any("end.json cannot be read" in text for text in found.damage)
+    assert [status.key.step for status in found.follow()] == [0, 1]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_numbers_of_a_worker_without_events_are_said_to_be_lost(tmp_path: Path, gone: bool) -> None:
+    run = attempts(tmp_path, [[*steps(0, 1), closing(2)]])
+    (events,) = (run.path / "1" / "w0").glob("events-*.arrow")
+    events.unlink() if gone else events.write_bytes(b"")
+    found = open_run(run.path)
+    assert found.steps == 0
+    assert any("w0: no events are left" in text for text in found.damage)

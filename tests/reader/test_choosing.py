@@ -55,6 +55,14 @@ def test_tensors_are_chosen_by_name_module_kind_and_pattern(tmp_path: Path) -> N
     assert names(run, "nothing") == []
 
 
+def test_a_kind_may_be_named_by_its_collection_and_a_wrong_one_is_told(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert names(run, kind="gradients") == names(run, kind="gradient") == ALL[:1]
+    assert run.stats("gradients", "*", "l2").keys() == run.stats("gradient").keys() == {"l2"}
+    with pytest.raises(UnknownNameError, match=r"did you mean 'gradient:blocks.0.attn.weight'"):
+        run.tensor("gradiant:blocks.0.attn.weight")
+
+
 def test_names_may_hold_colons(tmp_path: Path) -> None:
     attempt = layout.create_run(tmp_path / "y", info())
     named = ("exponents(gradient:head.weight)", "conv0/weight:0")

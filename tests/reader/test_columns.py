@@ -19,6 +19,20 @@ def test_a_column_shows_the_last_rows(keep: int, values: list[int]) -> None:
     assert column.view().tolist() == [*values[-keep:][: len(values[-keep:]) // 2], 9][-keep:]
 
 
+@given(st.lists(st.lists(st.integers(-5, 5), max_size=70), max_size=9), st.integers(1, 200))
+def test_each_view_is_of_what_was_added_before(added: list[list[int]], keep: int) -> None:
+    column, expected = Column(keep, np.int64), list[int]()
+    for number, values in enumerate(added):
+        if number % 3 == 2:
+            expected = expected[-keep:][:number]
+            column.forget(len(expected))
+        else:
+            column.extend(values)
+            expected += values
+        assert column.view().tolist() == expected[-keep:]
+        assert column.view().tolist() == expected[-keep:]
+
+
 def test_a_view_never_changes_and_cannot_be_written() -> None:
     column, table = Column(3, np.float64), Table(3)
     table.widen(2)

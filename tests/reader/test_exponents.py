@@ -157,5 +157,5 @@ def test_what_was_not_captured_is_said(tmp_path: Path) -> None:
         made.exponents(0)
     (tmp_path / "other").mkdir()
     rare = make(tmp_path / "other", {0: [captured(0, "", whole()), step(1, {})]})
-    with pytest.raises(StepUnavailableError, match="at step 1; they were at 1 steps from 0"):
+    with pytest.raises(StepUnavailableError, match="at step 1; they were at step 0, the"):
         rare.tensor("gradient:fc.weight").exponents(1)

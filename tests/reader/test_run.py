@@ -134,7 +134,7 @@ def test_statistics_are_chosen_by_layer(tmp_path: Path) -> None:
     assert found["mean"].present_ST.all()
     assert len(run.stats("weight")["l2"]) == 0
     with pytest.raises(UnknownNameError, match="did you mean 'gradient'"):
-        run.stats("gradients")  # type: ignore[arg-type]
+        run.stats("gradiant")
     with pytest.raises(UnknownNameError, match="there is no statistic 'l3'"):
         run.stats("gradient", statistics=("l3",))
 

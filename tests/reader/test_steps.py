@@ -3,14 +3,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.reader.runs import DEAD_PID, closing, evaluation, info, key, started, write_worker
 from tests.store.records import record
 
 from mothtrap.core.errors import StepUnavailableError, UnknownNameError
-from mothtrap.core.observations import WorkerStarted
-from mothtrap.core.records import StepRecord
+from mothtrap.core.observations import Blind, WorkerStarted
+from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
@@ -84,6 +86,40 @@ def test_the_closing_record_is_of_no_step(tmp_path: Path, mode: Mode) -> None:
     assert run.modes == (Mode.TRAIN,)
     assert run.status(2).state is UNAVAILABLE
     assert [status.key.step for status in run.follow()] == [0, 1]
+
+
+def test_facts_alone_are_of_no_step(tmp_path: Path) -> None:
+    fact = Blind(step=2, what="x", reason="y")
+    alone = replace(closing(2), key=key(2, Mode.PREDICT, 0), observations=(fact,))
+    run = a_run(tmp_path, [*steps(0, 1), alone, closing(2)], pid=DEAD_PID)
+    assert run.modes == (Mode.TRAIN,)
+    assert run.steps_of().tolist() == [0, 1]
+    assert fact in run.blind
+
+
+def test_what_was_logged_after_the_last_step_is_kept_and_is_no_step(tmp_path: Path) -> None:
+    late = replace(closing(2), scalars=(Scalar("accuracy", "", 0.5),))
+    run = a_run(tmp_path, [*steps(0, 1), late], pid=DEAD_PID)
+    (accuracy,) = run.scalars("accuracy")
+    assert (accuracy.steps_S.tolist(), accuracy.values_S.tolist()) == ([2], [0.5])
+    assert run.steps_of().tolist() == [0, 1]
+    assert run.steps == 2
+    assert run.status(2).state is UNAVAILABLE
+    assert [status.key.step for status in run.follow()] == [0, 1]
+
+
+@pytest.mark.parametrize("step", [1.5, "1", None])
+def test_a_step_is_a_whole_number(tmp_path: Path, step: Any) -> None:
+    run = a_run(tmp_path, steps(0, 1))
+    for ask in (run.status, run.wait_for, run.range, run.tensor("layer1").at):
+        with pytest.raises(TypeError, match=f"a step is a whole number or a StepKey, not {step!r}"):
+            ask(step)
+    assert run.status(np.int64(1)).key == key(1)
+
+
+def test_a_view_that_ends_before_it_begins_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not from 3 to before 1"):
+        a_run(tmp_path, steps(0, 1)).range(3, 1)
 
 
 def test_a_running_job_has_steps_still_to_come(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from mothtrap.core.errors import (
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.reader import kept
 from mothtrap.reader.run import Run, open_run
 from mothtrap.statistics.dtypes import NAMES, dtype_of
 from mothtrap.statistics.numpy import summarize
@@ -118,6 +119,17 @@ def test_values_are_those_of_the_step_asked_for(tmp_path: Path) -> None:
     assert np.array_equal(everything[key(2)], values(2))
 
 
+@pytest.mark.parametrize("ahead", [1, 2, 6, 64])
+def test_all_values_come_in_order_however_many_are_asked_for_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    tensor = run_with_values(tmp_path).tensor("fc.weight")
+    monkeypatch.setattr(kept, "AHEAD", ahead)
+    found = list(tensor.values())
+    assert tuple(moment for moment, _ in found) == tensor.raw_keys()
+    assert all(np.array_equal(array, tensor.at(moment)) for moment, array in found)
+
+
 def test_an_evaluation_of_many_batches_is_not_guessed(tmp_path: Path) -> None:
     tensor = run_with_values(tmp_path).tensor("fc.weight")
     with pytest.raises(StepUnavailableError, match=r"3 moments of mode eval.*mode_step 0 to 2"):
@@ -128,10 +140,18 @@ def test_a_step_without_values_names_those_with(tmp_path: Path) -> None:
     run = run_with_values(tmp_path)
     with pytest.raises(StepUnavailableError, match="at step 3; they were at 3 steps from 0 to 4"):
         run.tensor("fc.weight").at(3)
-    with pytest.raises(StepUnavailableError, match=r"no values of gradient:fc.weight were kept"):
+    with pytest.raises(
+        StepUnavailableError, match=r"no values of gradient:fc.weight were captured"
+    ):
         run.tensor("gradient:fc.weight").at(3)
     with pytest.raises(StepNotYetError, match="the job has not come to it"):
         run.tensor("fc.weight").at(6)
+    with pytest.raises(StepUnavailableError, match=r"captured in steps 0 to 1, so .* of step 3"):
+        run.range(0, 2).tensor("gradient:fc.weight").at(3)
+    with pytest.raises(StepUnavailableError, match="mode eval; they were at step 4, the nearest"):
+        run.tensor("fc.weight").at(2, "eval")
+    with pytest.raises(StepUnavailableError, match=r"mode predict.*; in other modes they were at"):
+        run.tensor("fc.weight").at(2, "predict")
     with pytest.raises(UnknownNameError, match=r"worker 3 has no weight:fc.weight"):
         run.tensor("fc.weight").at(0, worker=3)
 

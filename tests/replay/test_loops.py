@@ -26,6 +26,7 @@ STEPS = {
     "lbfgs": 7,
     "rnn_carried": 7,
     "autocast": 7,
+    "scripted": 7,
 }
 """The step of each loop that is kept and done again."""
 

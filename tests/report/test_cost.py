@@ -49,6 +49,19 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             "2.0 % of the training time (0.60 s); thinned: a; b; c; d; and 2 more "
             "(mothtrap show --format json lists all)",
         ),
+        (
+            Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
+            10_000,
+            "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were not watched, too "
+            "short for that (overhead = 0 watches each); thinned: a",
+        ),
+        (
+            Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),
+            10_000,
+            "3.0 % of the training time (0.60 s); above the budget of 2 %, as the first steps are "
+            "all watched; 7,840 of 10,000 steps were not watched, too short for that (overhead = 0 "
+            "watches each)",
+        ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
     ],
 )

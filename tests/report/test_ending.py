@@ -9,7 +9,7 @@ from tests.report.sick_run import HandMadeRun
 
 from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.runs import RunEnd
-from mothtrap.report.ending import ending_word
+from mothtrap.report.ending import ending_word, how_it_ended
 
 
 def ended(**about: object) -> WorkerEnded:
@@ -33,3 +33,24 @@ def ended(**about: object) -> WorkerEnded:
 )
 def test_a_word_says_how_a_job_ended(run: HandMadeRun, word: str) -> None:
     assert ending_word(run) == word  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lost", "seen", "words"),
+    [
+        ((), True, "ended with exit code 1"),
+        ((1,), True, "ended with exit code 1; worker 1 was lost"),
+        ((1, 0), True, "ended with exit code 1; worker 1 was lost first"),
+        ((1, 0), False, "ended with exit code 1; workers 0, 1 were lost"),
+        (
+            tuple(range(9)),
+            False,
+            "ended with exit code 1; workers 0, 1, 2, 3, 4, 5, 6, 7 ... were lost",
+        ),
+    ],
+)
+def test_a_worker_is_said_to_be_lost_first_only_where_that_was_seen(
+    lost: tuple[int, ...], seen: bool, words: str
+) -> None:
+    end = RunEnd(exit_code=1, ended_s=1.0, lost=lost, order_seen=seen)
+    assert how_it_ended(HandMadeRun(state="crashed", end=end)) == words  # type: ignore[arg-type]

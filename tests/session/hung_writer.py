@@ -43,7 +43,7 @@ def step() -> None:
 torch.set_num_threads(1)
 model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-whole = Collection(tensors=("weights", "gradients"), raw=True, statistics=("l2", "histogram"))
+whole = Collection(tensors=("weights", "gradients"), raw=True, statistics=("l2", "quantiles"))
 with mothtrap.watch(
     model,
     optimizer,

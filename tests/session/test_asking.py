@@ -17,13 +17,13 @@ from tests.store.records import record
 
 import mothtrap
 from mothtrap.core.collections import Collection
+from mothtrap.core.config import given
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.observations import CaptureChanged
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
 from mothtrap.session.asking import ask, in_force, when
-from mothtrap.store import control as store
 from mothtrap.store import layout
 
 PROGRAM = Path(__file__).with_name("endless_training.py")
@@ -149,10 +149,12 @@ def test_what_was_asked_for_some_steps_is_not_in_force_when_they_are_over(
     path = tmp_path / "digits"
     attempt = layout.create_run(path, info(pid=DEAD_PID))
     asked = {name: Collection(tensors=("gradients",)) for name in ("short", "long")}
-    store.send(path, CaptureRequest(id="1", attempt=1, add=asked, for_steps=2))
-    came = CaptureChanged(step=2, request="1", from_step=3, collections=("short", "long"))
+    added = {name: given(each) for name, each in asked.items()}
+    came = CaptureChanged(
+        step=2, request="1", from_step=3, collections=("short", "long"), added=added
+    )
     log = write_worker(attempt, record(2, observations=(came,)), seal=False)
-    assert list(in_force(path)) == ["short", "long"]
+    assert in_force(path) == asked
     went = CaptureChanged(step=5, request="", from_step=5, collections=("long",))
     log.append([record(5, observations=(went,))])
     assert list(in_force(path)) == ["long"]

@@ -21,6 +21,7 @@ from mothtrap.core.errors import ConfigError, StepUnavailableError
 from mothtrap.core.observations import Blind, ToolError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
+from mothtrap.session.asking import in_force
 from mothtrap.statistics.distribution import quantiles
 from mothtrap.statistics.exponents import count_exponents
 from mothtrap.statistics.numpy import summarize
@@ -225,6 +226,25 @@ def test_logged_tensors_are_kept(tmp_path: Path) -> None:
     assert run.scalars("number")[0].values_S.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_what_is_logged_after_the_last_step_is_kept(tmp_path: Path) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with mothtrap.watch(model, optimizer, name="x", runs_dir=str(tmp_path)) as dbg:
+        for _ in range(3):
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        with torch.no_grad():
+            model(torch.ones(4, 2))
+        dbg.log("test accuracy", 0.5)
+        mothtrap.log_tensor("confusion", [[1, 2], [3, 4]])
+    run = mothtrap.open_run(tmp_path / "x")
+    (accuracy,) = run.scalars("test accuracy", mode="train")
+    assert (accuracy.steps_S.tolist(), accuracy.values_S.tolist()) == ([3], [0.5])
+    assert run.tensor("confusion").at(3).tolist() == [[1, 2], [3, 4]]
+    assert run.steps_of("train").tolist() == [0, 1, 2]
+
+
 def test_logging_never_raises_and_tells_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -290,5 +310,8 @@ def test_collections_of_the_script_count_under_mothtrap_run_too(tmp_path: Path) 
     assert raw_steps(run, "weight:weight") == list(range(6))
     (peaks,) = run.scalars("peak:gradient:weight")
     assert peaks.steps_S.tolist() == list(range(6))
+    assert list(in_force(run.path)) == ["weights", "mine", "largest"]
+    assert run.collections["mine"] == Collection(tensors=("gradients",), raw=True, every=2)
+    assert [t.name for t in run.tensors(collection="mine")] == ["weight", "bias"]
     assert peaks.values_S[2] == np.abs(run.tensor("gradient:weight").at(2)).max()
     assert run.tool_errors == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.harness.programs import FOLDER
 from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
@@ -64,3 +65,22 @@ def test_resuming_needs_a_name(tmp_path: Path) -> None:
     outcome = run(command, cwd=tmp_path)
     assert outcome.returncode == 2
     assert "--resume needs the name of the run" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["job", None])
+def test_models_that_are_watched_go_on_in_the_run_of_before(
+    tmp_path: Path, name: str | None
+) -> None:
+    launcher = (TORCHRUN, "--standalone", "--nproc-per-node", "2", "--max-restarts", "1")
+    words = [str(FOLDER / "watched_restarted.py"), str(tmp_path / "saved"), *([name] * bool(name))]
+    runs = tmp_path / "runs"
+    own = environment(OMP_NUM_THREADS="1", MOTHTRAP_RUNS_DIR=str(runs))
+    outcome = run([*launcher, *words], cwd=tmp_path, env=own)
+    assert outcome.returncode == 0, outcome.stderr
+    (path,) = runs.iterdir()
+    found = open_run(path)
+    assert (found.attempts, found.workers, found.steps, found.state) == (2, (0, 1), 9, "finished")
+    resumed = found.observations(Resumed)
+    assert [each.step for each in resumed] == [5, 5]
+    assert {each.evidence for each in resumed} == {"its weights are those saved after 5 steps"}
+    assert [steps(found, worker) for worker in (0, 1)] == [list(range(9))] * 2

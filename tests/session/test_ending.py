@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
-from mothtrap.session.ending import uncaught
+import mothtrap
+from mothtrap.core.observations import WorkerEnded
+from mothtrap.session.ending import told
 
 
 def raised(script: Path) -> BaseException:
@@ -24,15 +27,63 @@ def test_the_line_is_the_users_not_that_of_a_library(
     script = tmp_path / "train.py"
     script.write_text("import json\n\njson.loads('{')\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "last_value", raised(script), raising=False)
-    error, place = uncaught()
+    error, place = told(raised(script))
     assert error is not None
     assert error.startswith("JSONDecodeError: ")
     assert place == "train.py:3"
-    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    assert uncaught() == (None, None)
 
 
-def test_without_an_exception_there_is_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(sys, "last_value", raising=False)
-    assert uncaught() == (None, None)
+def test_without_an_exception_there_is_nothing_to_tell() -> None:
+    assert told(None) == (None, None)
+
+
+def made() -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.Linear(2, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("error", [ValueError("no data"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_exception_that_leaves_the_block_has_ended_the_training(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    setup = made()
+
+    def training() -> None:
+        with mothtrap.watch(*setup, name="x", runs_dir=str(tmp_path)):
+            step(*setup)
+            raise error
+
+    with pytest.raises(type(error)):
+        training()
+    run = mothtrap.open_run(tmp_path / "x")
+    (end,) = run.observations(WorkerEnded)
+    if isinstance(error, SystemExit):  # the script's own way to end
+        assert (run.state, end.exception) == ("finished", None)
+        return
+    assert run.state == "crashed"
+    assert end.exception == f"{type(error).__name__}: {error}"
+    told = {"ValueError": "ended with ValueError: no data", "KeyboardInterrupt": "was interrupted"}
+    assert told[type(error).__name__] in capfd.readouterr().err
+
+
+def test_a_model_that_made_no_step_is_said_to_have_no_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (model, _), other = made(), made()
+    for optimizer in (other[1], None):
+        watch = mothtrap.watch(model, optimizer, name="x", runs_dir=str(tmp_path))
+        watch.close()
+        watch.close()
+        assert capfd.readouterr().err.count("nothing was recorded: no step was made") == 1
+    with mothtrap.watch(*other, name="y", runs_dir=str(tmp_path)):
+        step(*other)
+    assert "nothing was recorded" not in capfd.readouterr().err
+    with mothtrap.watch(*other, name="z", runs_dir=str(tmp_path), capture="off"):
+        pass
+    assert capfd.readouterr().err == ""

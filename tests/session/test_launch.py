@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.harness.running import MOTHTRAP, environment, finish, run, start
 
+import mothtrap
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.session import launch
@@ -162,6 +163,19 @@ def test_a_child_that_the_hook_does_not_reach_is_explained(
     assert "keeps it out" in str(launch.probe())
 
 
+def test_a_folder_whose_name_is_no_utf_8_harms_neither_the_job_nor_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"dir\xff")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("the file system refuses such names")
+    config = Config(runs_dir=str(folder / "runs"), capture="off")
+    code = "import os, sys; sys.exit(3 if 'MOTHTRAP_RUN_DIR' in os.environ else 4)"
+    assert launch.launch([*python(code), str(folder)], config=config, name="seen") == 3
+    run = mothtrap.open_run(folder / "runs" / "seen")
+    assert run.info.command[-1].endswith("dir\\udcff")
+
+
 def test_switched_off_nothing_is_stored(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,8 +188,9 @@ def test_switched_off_nothing_is_stored(
 def test_signals_that_are_meant_for_the_job_reach_it(tmp_path: Path) -> None:
     code = (
         "import signal, sys\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(9))\n"
-        "print('ready', flush=True)\nsignal.pause()\n"
+        "waited = [signal.SIGUSR1]\n"  # blocked: a handler may run just before a wait for it
+        "signal.pthread_sigmask(signal.SIG_BLOCK, waited)\n"
+        "print('ready', flush=True)\nsys.exit(9 if signal.sigwait(waited) else 0)\n"
     )
     job = start([*MOTHTRAP, "run", "--name", "seen", "--", *python(code)], cwd=tmp_path)
     assert job.stdout is not None

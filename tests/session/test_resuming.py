@@ -11,7 +11,14 @@ from mothtrap.core.errors import RunExistsError
 from mothtrap.core.observations import AnyObservation, Resumed, WeightsSaved
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.session.resuming import Resumption, next_attempt, open_attempt, own_attempt
+from mothtrap.session.resuming import (
+    Resumption,
+    earlier_attempt,
+    launcher_of,
+    next_attempt,
+    open_attempt,
+    own_attempt,
+)
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
@@ -105,3 +112,49 @@ def test_a_run_that_still_runs_is_not_resumed(tmp_path: Path) -> None:
     running = attempt(tmp_path, 1, pid=os.getpid())
     with pytest.raises(RunExistsError, match="is still running"):
         next_attempt(running.parent)
+
+
+STARTED_AGAIN = {
+    "TORCHELASTIC_RESTART_COUNT": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "WORLD_SIZE": "2",
+}
+"""What torchrun tells the workers of a job of one machine that it starts for the second time."""
+
+
+@pytest.mark.parametrize(
+    ("environ", "known"),
+    [
+        (STARTED_AGAIN, True),
+        ({**STARTED_AGAIN, "TORCHELASTIC_RESTART_COUNT": "0"}, True),
+        ({**STARTED_AGAIN, "WORLD_SIZE": "4"}, False),  # others start elsewhere
+        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, False),
+        ({}, False),
+    ],
+)
+def test_who_starts_a_process_again_is_known_of_a_job_of_one_machine(
+    environ: dict[str, str], known: bool
+) -> None:
+    assert bool(launcher_of(environ)) == known
+
+
+def test_the_attempt_of_before_is_the_last_that_the_same_launcher_started(tmp_path: Path) -> None:
+    mine = launcher_of(STARTED_AGAIN)
+    layout.create_run(tmp_path / "other", info(launcher="host/1/2"))
+    layout.create_run(tmp_path / "alone", info())
+    assert earlier_attempt(tmp_path, None, STARTED_AGAIN) is None
+    first = layout.create_run(tmp_path / "job", info(launcher=mine))
+    for name in (None, "job"):
+        assert earlier_attempt(tmp_path, name, STARTED_AGAIN) == first
+    assert earlier_attempt(tmp_path, "other", STARTED_AGAIN) is None
+    assert earlier_attempt(tmp_path, "nothing", STARTED_AGAIN) is None
+    begun = {**STARTED_AGAIN, "TORCHELASTIC_RESTART_COUNT": "0"}
+    assert earlier_attempt(tmp_path, None, begun) is None
+    # The first rank has opened the next attempt already: that is none of before.
+    again = layout.create_attempt(first.parent, info(attempt=2, launcher=mine, restarts=1))
+    assert earlier_attempt(tmp_path, None, STARTED_AGAIN) == first
+    third = {**STARTED_AGAIN, "TORCHELASTIC_RESTART_COUNT": "2"}
+    assert earlier_attempt(tmp_path, None, third) == again
+    layout.create_run(tmp_path / "job-2", info(launcher=mine))
+    assert earlier_attempt(tmp_path, None, STARTED_AGAIN) is None  # which of them is not known
+    assert earlier_attempt(tmp_path, "job", STARTED_AGAIN) == first

@@ -99,6 +99,7 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
                 children[left].kill()
                 wait_until(lambda left=left: len(supervised._deaths._rank_of) == left)
     assert supervised.lost == (2, 0)
+    assert supervised.order_seen
 
 
 def test_of_those_found_dead_together_the_first_to_stop_is_named_first(attempt: Path) -> None:
@@ -106,6 +107,7 @@ def test_of_those_found_dead_together_the_first_to_stop_is_named_first(attempt: 
         worker(attempt, 0, end=False, steps=9)
         worker(attempt, 1, end=False, steps=8)
     assert supervised.lost == (1, 0)
+    assert not supervised.order_seen  # both are guessed
 
 
 def test_the_latest_attempt_is_that_of_the_last_restart(attempt: Path) -> None:

@@ -16,8 +16,10 @@ import pytest
 from tests.harness.running import ITSELF, MOTHTRAP, PYTHON, environment, finish, run, start
 from tests.s3_server import S3Server
 
+from mothtrap.core.errors import ConfigError
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.steps import StepStatus
+from mothtrap.session.uploading import folder_for
 from mothtrap.store.remote import cache_folder
 
 SCRIPT = Path(__file__).parent / "remote_training.py"
@@ -237,7 +239,7 @@ def test_a_writer_process_seals_in_time_too(s3_url: str, begin: Callable[..., Jo
 
 
 def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[..., Job]) -> None:
-    job = begin()
+    job = begin(MOTHTRAP_ON_FULL="block")  # a busy machine gives no value up
     job.train(10)
     stored(f"{s3_url}/seen", 8)
     elsewhere = here(MOTHTRAP_CACHE=str(tmp_path / "another machine"))
@@ -292,3 +294,14 @@ def test_a_large_tensor_goes_in_parts_and_comes_back(
     read = [hashlib.sha256(weight.at(step).tobytes()).hexdigest() for step in range(2)]
     assert read == outcome.stdout.split()
     assert found.damage == ()
+
+
+@pytest.mark.parametrize(
+    ("runs_dir", "meant"), [("s3:/bucket/runs", "s3://bucket/runs"), ("file:/data", "file:///data")]
+)
+def test_a_url_that_lacks_a_slash_makes_no_folder(runs_dir: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"a URL has two slashes: {meant}"):
+        folder_for(runs_dir)
+    with pytest.raises(ConfigError, match="names no bucket"):
+        folder_for("s3://")
+    assert folder_for("s3/x") == Path("s3/x")

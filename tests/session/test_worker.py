@@ -94,7 +94,7 @@ def test_nothing_exists_before_the_first_step(
     assert worker.path is None
     worker.close()
     assert layout.workers(attempt) == layout.monitors(attempt) == []
-    assert said == []
+    assert "nothing was recorded: no step was made" in said.pop()
 
 
 def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: Path) -> None:
@@ -103,7 +103,7 @@ def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: P
     worker.holds(hooks)
     for number in range(30):
         step(worker, number, loss=1 / (number + 1))
-    worker.log("late", 0.5)
+    worker.logged.number("late", 0.5)
     worker.close()
     worker.close()
     assert hooks.detached == 1
@@ -254,15 +254,15 @@ def test_a_logged_value_that_is_no_number_is_left_out_and_said_once(
 ) -> None:
     worker = make()
     for value in ("high", None, 0.5):
-        worker.log("lr", value)  # type: ignore[arg-type]
+        worker.logged.number("score", value)  # type: ignore[arg-type]
     step(worker, 0)
     worker.close()
-    assert said == ["mothtrap: log: 'lr' got a str, not a number"]
+    assert said == ["mothtrap: log: 'score' got a str, not a number"]
     stored = mothtrap.open_run(attempt.parent)
-    (series,) = stored.scalars("lr")
+    (series,) = stored.scalars("score")
     assert series.values_S.tolist() == [0.5]
     (blind,) = stored.blind
-    assert blind.what == "values of lr"
+    assert blind.what == "values of score"
     assert stored.tool_errors == ()
 
 

@@ -97,6 +97,17 @@ def test_a_run_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
         layout.find_run("a\0b", tmp_path)
 
 
+def test_a_folder_of_runs_and_a_part_of_a_run_are_told_from_a_run(tmp_path: Path) -> None:
+    runs, other = tmp_path / "runs", tmp_path / "other"
+    layout.create_run(runs / "digits-1", info())
+    with pytest.raises(RunNotFoundError, match=r"it is a folder of runs, .*digits-1; name one"):
+        layout.find_run(runs, other)
+    with pytest.raises(RunNotFoundError, match=r"an attempt of .*digits-1; name the run"):
+        layout.find_run(runs / "digits-1" / "1", other)
+    with pytest.raises(RunNotFoundError, match=r"'digits-1'\?\): .*runs holds 1 run;"):
+        layout.find_run(runs / "digit-1", other)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"id": 3}', "\xff"])
 def test_a_damaged_description_is_an_error_of_ours(tmp_path: Path, text: str) -> None:
     attempt = layout.create_run(tmp_path / "x", info())

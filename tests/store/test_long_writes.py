@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mothtrap.store import long_reads, long_writes
 from mothtrap.store.long_writes import BLOCK, TRY_AGAIN, LongWrites, file_system
+from mothtrap.store.pages import HUGE_BYTES
 from mothtrap.store.sealing import Bytes
 
 SIZES = st.one_of(st.integers(0, 3 * BLOCK), st.sampled_from([BLOCK, 2 * BLOCK, 7 * BLOCK]))
@@ -172,3 +173,42 @@ def test_what_is_in_the_cache_is_known(direct: Path) -> None:
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     assert not long_reads._is_cached(file, BLOCK)
     os.close(file)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded")
+def test_what_a_fork_does_to_what_was_read_stays_there(tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    path.write_bytes(bytes(long_reads.LONG_BYTES))
+    read = long_reads.read_at(path, 0, long_reads.LONG_BYTES)
+    child = os.fork()
+    if not child:
+        read[0] = 1
+        os._exit(read[0])
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert read[0] == 0
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EACCES, errno.EINVAL])
+def test_a_file_that_cannot_be_opened_again_is_written_as_it_is_open(
+    direct: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    log, opened = Log(direct), os.open
+
+    def refuse(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(error, os.strerror(error))
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    for size in (5, 3 * BLOCK, 7):
+        log.append([bytes([size % 251]) * size, b"end"])
+    assert log.path.read_bytes() == log.expected
+
+
+def test_long_reads_begin_at_a_huge_page(tmp_path: Path) -> None:
+    path = tmp_path / "read"
+    path.write_bytes(bytes(3 << 20))
+    kept = [np.frombuffer(long_reads.read_at(path, BLOCK, 1 << 21), np.uint8) for _ in range(3)]
+    assert [read.ctypes.data % HUGE_BYTES for read in kept] == [0, 0, 0]
+    assert all(read.flags.writeable for read in kept)

@@ -80,6 +80,14 @@ def test_a_run_that_is_removed_while_runs_are_listed_is_not_in_the_list(
         open_run(gone)
 
 
+def test_a_url_of_no_run_is_told_what_there_is(tmp_path: Path, url: str) -> None:
+    stored(tmp_path, "digits-1", 1.0)
+    with pytest.raises(RunNotFoundError, match="it is a folder of digits-1; name a run in it"):
+        open_run(url)
+    with pytest.raises(RunNotFoundError, match=r"did you mean 'digits-1'\?\); `mothtrap ls "):
+        open_run(join(url, "digit-1"))
+
+
 def test_a_mirror_that_says_nothing_sensible_of_itself_is_one_all_the_same(
     tmp_path: Path, url: str
 ) -> None:

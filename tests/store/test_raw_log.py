@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from tests.store.records import record
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.records import RawBlock
 from mothtrap.statistics.dtypes import NATIVE, dtype_of, name_of
-from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
+from mothtrap.store import long_writes
+from mothtrap.store.raw_reading import RawIndex, RawRow, fetch_ahead, read_bytes
 from mothtrap.store.worker_log import WorkerLog
 from mothtrap.store.worker_reading import EventReader
 
@@ -96,6 +98,24 @@ def test_empty_and_single_tensors(tmp_path: Path) -> None:
     log.append([record(0, raw=(block(*values), block(values[0])))])
     shapes = [read(tmp_path, row).shape for row in rows(tmp_path)]
     assert shapes == [(0, 3), (), (0, 3)]
+
+
+def test_short_tensors_are_fetched_ahead_from_every_file_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WorkerLog(tmp_path, roll_bytes=2000)
+    values = [np.arange(90.0), np.zeros(0), np.zeros(long_writes.LONG_BYTES, np.uint8)]
+    for step in range(4):
+        log.append([record(step, raw=(block(*values),))])
+    log.close()
+    found = rows(tmp_path)
+    assert len({row.segment for row in found}) == 4
+    asked = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *place: asked.append(place))
+    (tmp_path / "raw-00000002.arrow").unlink()
+    fetch_ahead((tmp_path, row) for row in found)
+    there = [row for row in found if row.tensor == 0 and row.segment != 2]
+    assert asked == [(row.offset, 720, os.POSIX_FADV_WILLNEED) for row in there]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "swap"])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mothtrap.capture.plan import Plan, in_force
 from mothtrap.core.collections import Collection
+from mothtrap.core.config import given
 from mothtrap.core.control import CaptureRequest, objection
 from mothtrap.core.observations import CaptureChanged
 
@@ -22,6 +23,7 @@ class Changes:
     def __init__(self, plan: Plan, announce: Callable[[int], None]) -> None:
         self._plan, self._announce = plan, announce
         self._asked: deque[tuple[str, CaptureRequest | str]] = deque()
+        self._made: list[CaptureChanged] = []
 
     def ask(self, request: CaptureRequest) -> None:
         """Leave a request for the end of the step."""
@@ -34,6 +36,7 @@ class Changes:
         for tensor_id in self._plan.change(request, step):
             self._announce(tensor_id)
         self._plan.begin(step)
+        self._made.append(self._answer("", step, collections, None))
 
     def refuse(self, request: str, error: str) -> None:
         """Have it answered, at the end of the step, that a request makes no sense."""
@@ -46,27 +49,31 @@ class Changes:
             step: the step that begins.
             ended: there is none: everything is refused.
         """
-        answers = []
+        answers, self._made = self._made, []
         while self._asked:
             name, request = self._asked.popleft()
-            from_step = step
+            from_step, added = step, dict[str, Collection]()
             if isinstance(request, str):
                 error: str | None = request
             elif ended:
                 error = "the job has ended"
             else:
-                from_step = max(step, request.from_step)
+                from_step, added = max(step, request.from_step), request.add
                 error = self._carry_out(request, from_step)
-            answers.append(
-                CaptureChanged(
-                    step=self._plan.step,
-                    request=name,
-                    from_step=from_step,
-                    collections=in_force(self._plan.streams),
-                    error=error or "",
-                )
-            )
+            answers.append(self._answer(name, from_step, added, error))
         return answers
+
+    def _answer(
+        self, request: str, from_step: int, added: Mapping[str, Collection], error: str | None
+    ) -> CaptureChanged:
+        return CaptureChanged(
+            step=self._plan.step,
+            request=request,
+            from_step=from_step,
+            collections=in_force(self._plan.streams),
+            added={} if error else {name: given(each) for name, each in added.items()},
+            error=error or "",
+        )
 
     def _carry_out(self, request: CaptureRequest, step: int) -> str | None:
         """Change the plan; or return why not."""

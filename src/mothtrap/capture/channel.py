@@ -73,13 +73,14 @@ class Channel:
         self._closed = False
         self._urgent = False
         self._urgent_left = _URGENT_RECORDS
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # itself taken by `put`: less is called than of a Condition
+        self._changed = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, name=f"mothtrap-{name}", daemon=True)
         self._thread.start()
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
         """Hand a record over; a closed channel takes nothing."""
-        with self._changed:
+        with self._lock:
             if self._closed:
                 return
             if record.raw and not self._raw:
@@ -94,7 +95,8 @@ class Channel:
                     return
             self._waiting.append(self._shedding.settle(record))
             self._bytes += size
-            self._raw_bytes += held_bytes(record.raw)
+            if record.raw:
+                self._raw_bytes += held_bytes(record.raw)
             self._urgent_left -= urgent
             crowded = max(self._bytes / 2, self._raw_bytes) > self._limit_bytes / 4
             if (urgent and self._urgent_left >= 0) or crowded:

@@ -15,19 +15,24 @@ class Containment:
 
     Args:
         say: prints one line for the user.
+
+    Attributes:
+        failed: the parts that must not be called any more, and why.
+        left_by: the exception that left the block of what is watched, where one did.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._failed: dict[str, ToolError] = {}
+        self.failed: dict[str, ToolError] = {}
+        self.left_by: BaseException | None = None
 
     def is_off(self, part: str) -> bool:
         """Whether a part has failed and must not be called any more."""
-        return part in self._failed
+        return part in self.failed
 
     def report(self, part: str, error: BaseException, *, step: int = 0) -> ToolError | None:
         """Note that a part failed, which switches it off; None when that was said before."""
-        if part in self._failed:
+        if part in self.failed:
             return None
         notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         failure = ToolError(
@@ -36,11 +41,18 @@ class Containment:
             error="; ".join([f"{type(error).__name__}: {error}", *notes]),
             traceback="".join(traceback.format_exception(error)),
         )
-        self._failed[part] = failure
+        self.failed[part] = failure
         self._say(
             f"mothtrap: {part} failed and is switched off; training goes on ({failure.error})"
         )
         return failure
+
+    @property
+    def ended_by(self) -> BaseException | None:
+        """The exception that ended what is watched: it left its block, or nobody caught it."""
+        # In an interactive session a mistyped line is not the end of the job.
+        uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        return self.left_by or (uncaught if isinstance(uncaught, BaseException) else None)
 
     def say(self, line: str) -> None:
         """Print one line for the user."""
@@ -49,7 +61,7 @@ class Containment:
     @property
     def failures(self) -> tuple[ToolError, ...]:
         """All failures so far, oldest first."""
-        return tuple(self._failed.values())
+        return tuple(self.failed.values())
 
 
 def say_on_stderr(line: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 
-from mothtrap.core.observations import AnyObservation
 from mothtrap.core.records import RawBlock, StepRecord
 
 RECORD_BYTES = 1024
@@ -27,18 +26,16 @@ def footprint(record: StepRecord) -> int:
     size = RECORD_BYTES + int(record.summary_TF.nbytes) + SCALAR_BYTES * len(record.scalars)
     if record.pending is not None:
         size += record.pending.nbytes
-    return size + _facts_bytes(record.observations) if record.observations else size
+    if not record.observations:
+        return size
+    size += OBSERVATION_BYTES * len(record.observations)
+    try:
+        return size + len(_TEXTS.encode(record.observations))  # some microseconds for 4 kB
+    except (UnicodeEncodeError, ValueError):  # half a surrogate pair; nested too deeply
+        return size
 
 
 def held_bytes(blocks: Iterable[RawBlock]) -> int:
     """Memory that tensors keep from others: of the pieces that they are the beginnings of."""
     pieces = ((block.bytes_N.base, block.bytes_N) for block in blocks)
     return sum(base.nbytes if isinstance(base, np.ndarray) else own.nbytes for base, own in pieces)
-
-
-def _facts_bytes(observations: Sequence[AnyObservation]) -> int:
-    size = OBSERVATION_BYTES * len(observations)
-    try:
-        return size + len(_TEXTS.encode(observations))  # some microseconds for 4 kB
-    except (UnicodeEncodeError, ValueError):  # half a surrogate pair; nested too deeply
-        return size

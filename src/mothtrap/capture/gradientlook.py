@@ -27,17 +27,21 @@ class GradientLook:
 
     def __init__(self, rows: Rows | Callable[[], Rows]) -> None:
         self._rows, self.is_late = rows, callable(rows)
+        self._nonfinite: bool | None = None
 
-    @functools.cached_property
+    @property
     def _known(self) -> Rows:
-        return self._rows() if callable(self._rows) else self._rows
+        if callable(self._rows):
+            self._rows = self._rows()
+        return self._rows
 
-    @functools.cached_property
+    @property
     def nonfinite(self) -> bool:
         """Whether one of them holds NaN or an infinite value."""
-        rows_TF = self._known
-        # An absent value is NaN, and so never above 0.
-        return bool((rows_TF[:, _NAN] > 0).any() or (rows_TF[:, _INF] > 0).any())
+        if self._nonfinite is None:
+            # Side by side; an absent value is NaN, and so never above 0.
+            self._nonfinite = bool((self._known[:, _NAN : _INF + 1] > 0).any())
+        return self._nonfinite
 
     @functools.cached_property
     def tensors(self) -> int:
@@ -70,9 +74,11 @@ class GradientLooks:
         rows, self._rows = self._rows, []
         if not rows:
             return NONE_SEEN
-        known = [part for part in rows if isinstance(part, np.ndarray)]
-        if len(known) < len(rows):
-            return GradientLook(functools.partial(_waited_for, rows))
+        known = []
+        for part in rows:
+            if not isinstance(part, np.ndarray):
+                return GradientLook(functools.partial(_waited_for, rows))
+            known.append(part)
         return GradientLook(np.concatenate(known) if len(known) > 1 else known[0])
 
 

@@ -8,13 +8,12 @@ A backward inside a step (a closure's) ends the group of the steps before it, to
 
 Losses go by *series*: one backward call site with the optimizers stepped next. Values
 of micro-batches are handed over together; of a closure that is evaluated several times
-only the first evaluation counts.
+only the first evaluation counts. Where gradients are zeroed between backward and step, as
+scripts do when a loss is not finite, the loss is that of the step if it has no other.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import msgspec
@@ -107,17 +106,15 @@ class ClosedStep(msgspec.Struct, frozen=True):
     micro_batches: int
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A backward whose optimizers have not stepped yet."""
+class _Pending(msgspec.Struct):
+    """A backward whose optimizers have not stepped yet; how often each has zeroed since."""
 
     site: str
     loss: int | None
-    zeroed_by: set[str] = field(default_factory=set)
+    zeroed: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     """The step that is being put together.
 
     `evaluated`: a closure's backward was seen in it. `before`: how many applied, skipped
@@ -125,9 +122,9 @@ class _Group:
     """
 
     in_backward: bool
-    applied: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    losses: list[_Pending] = field(default_factory=list)
+    applied: list[str] = msgspec.field(default_factory=list)
+    skipped: list[str] = msgspec.field(default_factory=list)
+    losses: list[_Pending] = msgspec.field(default_factory=list)
     evaluated: bool = False
     before: tuple[int, int, int] = (0, 0, 0)
 
@@ -167,7 +164,7 @@ class Grouper:
 
     @property
     def losses(self) -> tuple[tuple[str, int], ...]:
-        """Site and key of the losses of the step in progress, once an optimizer has joined it."""
+        """Site and key of the losses whose gradients the step in progress applies."""
         pending = self._group.losses if self._group is not None else []
         return tuple((p.site, p.loss) for p in pending if p.loss is not None)
 
@@ -266,38 +263,48 @@ class Grouper:
         members = group.applied if applied else group.skipped
         if optimizer not in members:
             members.append(optimizer)
-        group.losses += [p for p in self._pending if optimizer not in p.zeroed_by]
-        self._pending = [p for p in self._pending if optimizer in p.zeroed_by]
+        waiting, self._pending = self._pending, []
+        for pending in waiting:
+            (self._pending if pending.zeroed.get(optimizer) else group.losses).append(pending)
 
     def _zeroed(self, optimizer: str) -> None:
         if self._backward_depth == 0 and not self._stepping:
             for pending in self._pending:
-                pending.zeroed_by.add(optimizer)
+                pending.zeroed[optimizer] = pending.zeroed.get(optimizer, 0) + 1
 
     def _close(self) -> ClosedStep | None:
         group = self._group
         if group is None or self._stepping:
             return None
         self._group = None
+        if not group.losses:
+            group.losses = self._zeroed_last((*group.applied, *group.skipped)[0])
         self._pending.clear()
         return self._finish(group)
 
+    def _zeroed_last(self, optimizer: str) -> list[_Pending]:
+        """Backwards just before a step that applies nothing of them: its losses all the same."""
+        fewest = min((p.zeroed.get(optimizer, 0) for p in self._pending), default=0)
+        return [p for p in self._pending if p.zeroed.get(optimizer, 0) == fewest]
+
     def _finish(self, group: _Group) -> ClosedStep:
         owners = _owners(group)
+        backwards: dict[str, int] = {}
         by_site: dict[str, list[int]] = {}
         for pending in group.losses:
+            backwards[pending.site] = backwards.get(pending.site, 0) + 1
             if pending.loss is not None:
                 by_site.setdefault(pending.site, []).append(pending.loss)
+        series = []
+        for site, keys in by_site.items():
+            series.append(SeriesLosses(f"{site} {owners}", site, tuple(keys)))
         closed = ClosedStep(
             step=self.step,
             owners=owners,
             optimizers=tuple(dict.fromkeys((*group.applied, *group.skipped))),
             skipped=not group.applied,
-            series=tuple(
-                SeriesLosses(f"{site} {owners}", site, tuple(keys))
-                for site, keys in by_site.items()
-            ),
-            micro_batches=max(Counter(p.site for p in group.losses).values(), default=0),
+            series=tuple(series),
+            micro_batches=max(backwards.values(), default=0),
         )
         self.step += 1
         return closed

@@ -1,13 +1,16 @@
-"""Tensors that users hand over themselves."""
+"""Numbers and tensors that users hand over themselves."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.observations import Dropped
+from mothtrap.core.records import MEASURED, logged_name
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
 
@@ -16,6 +19,66 @@ CALLS_PER_STEP = 256
 
 OWN_ARRAYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 """What becomes a numpy array; everything else must be a tensor of the framework."""
+
+
+def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
+    """Add a number to the step in progress.
+
+    Raises:
+        Exception: whatever the value raises when it is no number, and the name when it is no text.
+    """
+    number = float(value)
+    recorder.logs()
+    recorder.scalar(logged_name(name), "", number)
+
+
+class Logged:
+    """Takes what users log, in the step in progress; never raises.
+
+    What is no number, tensor or name is left out, and told once.
+
+    Args:
+        recorder: takes it.
+        say: prints one line for the user.
+    """
+
+    def __init__(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
+        self._recorder, self._say = recorder, say
+        self._tensors = LoggedTensors(recorder)
+        self._told: set[str] = set()
+
+    def number(self, name: str, value: float) -> None:
+        """Add a number."""
+        if (
+            self._take(name, value, "number", functools.partial(log_number, self._recorder))
+            and name in MEASURED
+        ):
+            self._tell_once(name, f"{name!r} is kept as 'log.{name}': mothtrap measures it, too")
+
+    def tensor(self, name: str, value: Any) -> None:
+        """Keep a tensor whole."""
+        self._take(name, value, "tensor", self._tensors.add)
+
+    def _take(self, name: Any, value: Any, wanted: str, act: Callable[[str, Any], None]) -> bool:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            reason = f"a name must be a text, not a {kind}"
+            self._tell_once(f"a {kind} as a name", reason, reason)
+            return False
+        try:
+            act(name, value)
+        except Exception as err:  # whatever an object of the user's raises
+            reason = f"a value was no {wanted} ({type(err).__name__}: {err})"
+            self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
+            return False
+        return True
+
+    def _tell_once(self, name: str, line: str, reason: str = "") -> None:
+        if name not in self._told:
+            self._told.add(name)
+            self._say(f"mothtrap: log: {line}")
+            if reason:
+                self._recorder.blind(self._recorder.steps, f"values of {name}", reason)
 
 
 class LoggedTensors:
@@ -45,8 +108,9 @@ class LoggedTensors:
             Exception: whatever the value raises when it is none of these.
         """
         recorder = self._recorder
-        if recorder.step != self._step:
-            self._step = recorder.step
+        step = recorder.logs()
+        if step != self._step:
+            self._step = step
             self._calls.clear()
         call = self._calls[name] = self._calls.get(name, -1) + 1
         if call >= CALLS_PER_STEP:

@@ -110,17 +110,18 @@ class PendingStep:
 
     def complete(self, record: StepRecord) -> StepRecord:
         """Wait for what is missing; return the record with it, and with what was lost told."""
+        lost_copies = 0
+        try:
+            # First of all: whoever asks for rows that were not sent has the device send them,
+            # and that is for the training alone.
+            self._flight.wait()
+        except RuntimeError as err:
+            self._failure = str(err)
+            lost_copies = sum(len(block.tensor_R) for block in record.raw)
         with self._lock:
             if self._known is None:
                 self._known = self._joined()
             ids, summary_TF = self._known
-        lost_copies = 0
-        if record.raw:
-            try:
-                self._flight.wait()
-            except RuntimeError as err:
-                self._failure = str(err)
-                lost_copies = sum(len(block.tensor_R) for block in record.raw)
         told = tuple(
             Dropped(step=record.key.step, what=what, count=count, reason=self._reason())
             for what, count in (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +19,8 @@ ArrayT = TypeVar("ArrayT", contravariant=True)
 _Row = tuple[int, str, tuple[int, ...], int, frozenset[str]]
 """Number, element type, shape, end in the piece, and purpose of a copy."""
 KEEP = frozenset({RAW})
+Wanted = tuple[int, ArrayT, frozenset[str]]
+"""Number, tensor, and what a copy of it is for."""
 _GROWTH = 1.1
 """Room beyond what the last step took, so that a slightly larger one fits in one piece."""
 
@@ -30,6 +33,21 @@ class Copier(Protocol[ArrayT]):
 
     def copy_bytes(self, tensor: ArrayT, out_N: npt.NDArray[np.uint8]) -> None:
         """Write the tensor in C order, little-endian."""
+
+    def gather_bytes(
+        self, tensors: Sequence[ArrayT], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+    ) -> None:
+        """Write many tensors so, each from a place of the same memory on."""
+
+
+@dataclass(slots=True)
+class _Placed(Generic[ArrayT]):
+    """Tensors that have a place in the piece in use, and are not copied yet."""
+
+    end: int
+    tensors: list[ArrayT] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
 
 
 class RawCopies(Generic[ArrayT]):
@@ -70,29 +88,45 @@ class RawCopies(Generic[ArrayT]):
         purpose: frozenset[str] = KEEP,
         copier: Copier[ArrayT] | None = None,
     ) -> bool:
-        """Copy a tensor; False when there is no memory for it.
+        """Copy a tensor; False when there is no memory for it. See `add_all`."""
+        return not self.add_all([(tensor_id, tensor, purpose)], copier)
+
+    def add_all(
+        self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT] | None = None
+    ) -> list[tuple[ArrayT, bool]]:
+        """Copy tensors, those that lie in one piece of memory at once.
 
         Args:
-            tensor_id: its number.
-            tensor: is read now, and not held.
-            purpose: what the copy is for, see `RawBlock.purposes`.
-            copier: knows this tensor, where that is not the usual one.
+            wanted: number, tensor, and what its copy is for, see `RawBlock.purposes`; a tensor
+                is read now, and not held.
+            copier: knows these tensors, where that is not the usual one.
+
+        Returns:
+            The tensors for which there is no memory, each with what `is_full` says of it.
         """
         copier = copier or self._copier
-        dtype, shape, size = copier.describe(tensor)
-        piece = self._piece
-        if piece is None or self._end + size > len(piece):
-            piece = self._begin_block(size)
-            if piece is None:
-                return False
-        begin, self._end = self._end, self._end + size
-        copier.copy_bytes(tensor, piece[begin : self._end])
-        self._rows.append((tensor_id, dtype, shape, self._end, purpose))
-        return True
+        refused = []
+        here = _Placed[ArrayT](self._end)
+        for tensor_id, tensor, purpose in wanted:
+            dtype, shape, size = copier.describe(tensor)
+            if self._piece is None or here.end + size > len(self._piece):
+                self._copy(here, copier)
+                piece = self._begin_block(size)
+                here = _Placed(0)
+                if piece is None:
+                    refused.append((tensor, self.is_full))
+                    continue
+            here.tensors.append(tensor)
+            here.begins.append(here.end)
+            here.end += size
+            here.rows.append((tensor_id, dtype, shape, here.end, purpose))
+        self._copy(here, copier)
+        return refused
 
     def take(self) -> Sequence[RawBlock]:
         """Return what was copied since the last call."""
-        self._close_block()
+        if self._piece is not None:
+            self._close_block()
         blocks, self._blocks = self._blocks, []
         self._expected, self._taken = int(self._taken * _GROWTH), 0
         return blocks
@@ -106,6 +140,21 @@ class RawCopies(Generic[ArrayT]):
     def copied_bytes(self) -> int:
         """Bytes of the copies."""
         return self._taken + self._end
+
+    def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
+        """Copy tensors into the piece in use; when that fails none of them is there."""
+        if self._piece is None or not placed.tensors:
+            return
+        try:
+            if len(placed.tensors) == 1:
+                copier.copy_bytes(placed.tensors[0], self._piece[placed.begins[0] : placed.end])
+            else:
+                copier.gather_bytes(placed.tensors, placed.begins, self._piece)
+        except BaseException:
+            self._close_block()  # a device may still write to where they were to go
+            raise
+        self._rows += placed.rows
+        self._end = placed.end
 
     def _begin_block(self, size: int) -> Bytes | None:
         """Another piece, since the tensor does not fit in the one in use."""
@@ -160,28 +209,21 @@ class StepCopies(Generic[ArrayT]):
         self._late = self._crowded_out = 0
         self._lost_bytes = self._lost_of_forward = self._needed_bytes = 0
 
-    def add(
-        self,
-        tensor_id: int,
-        tensor: ArrayT,
-        purpose: frozenset[str],
-        copier: Copier[ArrayT],
-        *,
-        waits: bool,
+    def add_all(
+        self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT], *, waits: bool
     ) -> None:
-        """Copy a tensor, and count it where there is no memory; see `RawCopies.add`.
+        """Copy tensors, and count those for which there is no memory; see `RawCopies.add_all`.
 
         Args:
-            waits: it belongs to a forward whose mode is not known yet.
+            waits: they belong to a forward whose mode is not known yet.
         """
         target = self._forward if waits else self._own
-        if target.add(tensor_id, tensor, purpose, copier):
-            return
-        if target.is_full:
-            self._crowded_out += 1
-            self._tell_needed(copier.describe(tensor)[2], of_forward=waits)
-        else:
-            self._late += 1
+        for tensor, is_full in target.add_all(wanted, copier):
+            if is_full:
+                self._crowded_out += 1
+                self._tell_needed(copier.describe(tensor)[2], of_forward=waits)
+            else:
+                self._late += 1
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""

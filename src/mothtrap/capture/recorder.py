@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
-
-import numpy as np
+from typing import Generic, TypeVar
 
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.exponents import StepExponents
+from mothtrap.capture.forward_captures import ForwardCaptures
+from mothtrap.capture.forward_count import ForwardCount
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.plan import COPIES, Plan
 from mothtrap.capture.raw import StepCopies
+from mothtrap.capture.rests import Rests
 from mothtrap.capture.rows import Reducer
-from mothtrap.capture.selection import RAW, SHAPE, Stream
-from mothtrap.capture.step_rows import NO_FIELDS, Part, StepRows
+from mothtrap.capture.selection import SHAPE, Stream
+from mothtrap.capture.sinks import Sink, put_into
+from mothtrap.capture.step_rows import Collected, StepRows
+from mothtrap.capture.step_times import StepTimes
 from mothtrap.capture.tensors import Tensors
+from mothtrap.core.capture_observations import Unwatched
 from mothtrap.core.collections import Reduction
-from mothtrap.core.observations import AnyObservation, Blind, Dropped, WorkerEnded
-from mothtrap.core.records import RawBlock, Scalar, StepRecord
+from mothtrap.core.observations import AnyObservation, Blind, WorkerEnded
+from mothtrap.core.records import MEASURED, RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
-_OPEN_FORWARDS = 256
-"""Training forwards of one step whose outputs are kept: more are no accumulation but
-inference, or steps that no optimizer makes; chosen by hand."""
 _FORWARD_KINDS = ("activation", "input", "output")
 """Seen in a forward, whose mode is known only when the root returns."""
-_MADE_BY_FORWARDS = (*_FORWARD_KINDS, "activation_gradient")
+_MADE_BY_FORWARDS = frozenset({*_FORWARD_KINDS, "activation_gradient"})
 """As many of them as there are forwards."""
 _STATISTICS = frozenset(STATISTICS)
 _IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
 """What is taken from a tensor where it lies; all else takes a copy."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
-
-
-class Sink(Protocol):
-    """Where finished steps go."""
-
-    def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Take a record; never blocks unless the user asked for it."""
 
 
 class Recorder(Generic[ArrayT]):
@@ -62,6 +56,8 @@ class Recorder(Generic[ArrayT]):
         unstepped: why the process has made no step, where it has made none.
         changes: takes what users ask of the running job.
         gradients: what the gradients reduced in this step were found to be.
+        rests: says which steps are to be watched.
+        logs: called when users log something; returns the step that it belongs to.
     """
 
     def __init__(
@@ -84,21 +80,19 @@ class Recorder(Generic[ArrayT]):
         self._clock, self._on_first_step = clock, on_first_step
         self.tensors = Tensors()
         self.gradients = GradientLooks()
-        self._plan = Plan(streams, overhead)
+        self._plan, self.rests = Plan(streams, overhead), Rests(overhead)
+        self.logs: Callable[[], int] = lambda: self.step
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
         self._observations: list[AnyObservation] = []
-        self.rows = StepRows(reducer)
-        self._arenas = Arenas(raw_bytes)
+        self.rows, self._arenas = StepRows(reducer), Arenas(raw_bytes)
         self._copies = StepCopies(reducer, self._arenas, wait_s=raw_wait_s)
-        self._exponents = StepExponents(self.tensors, clock)
+        self._exponents, self._times = StepExponents(self.tensors, clock), StepTimes(clock)
         self._blind: set[str] = set()
-        self._forwards = 0
-        self._opened = self._left = False
-        self._steps = 0
-        self._started_s = self._closed_s = self._earned_s = clock()
-        self._own_before_s = self._earned_own_s = 0.0
-        self.plan(0)
+        self._forwards = ForwardCount()
+        self._forward = ForwardCaptures(self.rows, self._copies, self._exponents)
+        self._steps, self._opened, self._left, self._has_raw = 0, False, False, False
+        self._plan.begin(0)
 
     @property
     def steps(self) -> int:
@@ -108,7 +102,7 @@ class Recorder(Generic[ArrayT]):
     @property
     def wall_s(self) -> float:
         """Seconds since the first step's end, evaluations included, as in `own_s`."""
-        return self._clock() - self._started_s
+        return self._times.wall_s
 
     @property
     def step(self) -> int:
@@ -116,13 +110,9 @@ class Recorder(Generic[ArrayT]):
         return self._plan.step
 
     @property
-    def reductions(self) -> Mapping[str, Reduction]:
-        """The functions that collections in force ask for, by name."""
-        return {name: f for s in self._plan.streams for name, f in s.reductions.items()}
-
-    def plan(self, step: int) -> None:
-        """Decide what is captured in the step that begins."""
-        self._plan.begin(step)
+    def reductions(self) -> Mapping[str, tuple[str, Reduction]]:
+        """What is to be worked out from copies, by purpose; see `Plan.reductions`."""
+        return self._plan.reductions
 
     def call(self, code: str) -> None:
         """Open, from any thread, the collections that wait for a finding of a rule."""
@@ -132,7 +122,7 @@ class Recorder(Generic[ArrayT]):
         """Say what the job did before this process: its next step, and forward of an evaluation."""
         self._steps = step
         self._plan.evaluations_begin(evaluations)
-        self.plan(step)
+        self._plan.begin(step)
 
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known."""
@@ -141,15 +131,19 @@ class Recorder(Generic[ArrayT]):
             self._announce(tensor_id)
         return tensor_id
 
+    def due_kinds(self, mode: Mode = Mode.TRAIN) -> frozenset[str]:
+        """The kinds of tensors of which anything is captured in this step."""
+        is_enough = mode is Mode.TRAIN and self._forwards.is_enough
+        return self._plan.kinds[mode] - (_MADE_BY_FORWARDS if is_enough else frozenset())
+
     def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
         """Whether anything of a kind, or one statistic of it, is captured in this step."""
-        if kind in _MADE_BY_FORWARDS and self._has_enough(mode):
-            return False
-        return self._plan.is_due(kind, mode, statistic)
+        kinds = self.due_kinds(mode) if self._forwards.is_enough else self._plan.kinds[mode]
+        return kind in kinds and (not statistic or self._plan.is_due(kind, mode, statistic))
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
         """What is due of a tensor in this step: ids of statistics, and what takes a copy."""
-        if self.tensors[tensor_id].kind in _MADE_BY_FORWARDS and self._has_enough(mode):
+        if self._forwards.is_enough and self.tensors[tensor_id].kind not in self.due_kinds(mode):
             return frozenset()
         return self._plan.wanted(tensor_id, mode)
 
@@ -172,22 +166,23 @@ class Recorder(Generic[ArrayT]):
             mode: None = train, or what the forward turns out to be.
             reducer: knows these tensors, where that is not the framework's own.
         """
-        if not ids or self.rows.is_blind:
+        if not ids or (self.rows.device is not None and self.rows.device.is_capturing()):
             return
         began = self._clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        self._forward.is_any = self._forward.is_any or waits
         asked = mode or (None if waits else Mode.TRAIN)
-        apart_s = 0.0
-        arithmetic = reducer or self.reducer
+        arithmetic, apart_s = reducer or self.reducer, 0.0
         for wanted, places in self._plan.groups(ids, asked):
             numbers, chosen = ids, tensors
             if len(places) < len(ids):
                 numbers, chosen = [ids[p] for p in places], [tensors[p] for p in places]
+            self._has_raw = self._has_raw or not wanted <= _STATISTICS
             if copies := wanted - _IN_PLACE:
                 apart_s += self._copy(arithmetic, kind, asked, copies, numbers, chosen)
             if EXPONENTS in wanted:
                 counting_s = self._exponents.count(arithmetic, numbers, chosen, waits=waits)
-                apart_s += self._charge(kind, counting_s, asked, EXPONENTS)
+                apart_s += self.charge(kind, counting_s, asked, EXPONENTS)
             if SHAPE in wanted:
                 shapes = [arithmetic.describe(tensor)[1] for tensor in chosen]
                 self._observations += self.tensors.changed_shapes(self.step, numbers, shapes)
@@ -195,41 +190,51 @@ class Recorder(Generic[ArrayT]):
                 rows = self.rows.add(arithmetic, numbers, chosen, statistics, waits=waits)
                 if kind == "gradient":
                     self.gradients.add(rows)
-        self._charge(kind, self._clock() - began - apart_s, asked)
+        self.charge(kind, self._clock() - began - apart_s, asked)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
         self.rows.add_fields(tensor_id, fields)
-        kind, part = self.tensors[tensor_id].kind, next(iter(fields), "")
-        self._charge(kind, cost_s, Mode.TRAIN, part)
+        self.charge(self.tensors[tensor_id].kind, cost_s, Mode.TRAIN, next(iter(fields), ""))
+
+    def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
+        """Book, and return, what captures of a kind have taken; see `Plan.charge`."""
+        self.capture_s += cost_s
+        self._plan.charge(kind, cost_s, mode, part)
+        return cost_s
 
     def begin_forward(self) -> None:
         """Forget what a forward that never returned has left behind."""
-        if self._opened and self._plan.evaluated:
-            self._earn(self.own_s)
-        self._plan.begin_forward()
-        self.rows.take_forward()
-        self._copies.begin_forward()
-        self._exponents.begin_forward()
+        if self._plan.evaluated is not None:
+            if self._opened:
+                self._plan.earn(*self._times.passed(self.own_s))
+            self._plan.begin_forward()
+        if self._forward.is_any:
+            self._forward.forget()
 
     def commit_forward(self, key: StepKey) -> None:
         """Say what the forward that just returned was for; an evaluation's is handed on."""
-        raw, rows = self._copies.take_forward(), self.rows.take_forward()
-        counted = self._exponents.take_forward()
-        if key.mode is Mode.TRAIN:
-            self._forwards += 1
-            if self._forwards <= _OPEN_FORWARDS:
-                self.rows.keep(rows)
-                self._copies.keep(raw)
-                self._exponents.keep(counted)
-        elif (rows or raw or counted) and self._opened:
-            raw = [*raw, *self._exponents.blocks(counted)]
-            self._emit(key, rows, (), (), optimizers=(), skipped=False, raw=raw)
-        self._plan.end_forward(key)
+        is_training = key.mode is Mode.TRAIN
+        is_captured = self._forwards.add() if is_training else self._opened
+        if self._forward.is_any and not is_captured:
+            self._forward.forget()
+        elif self._forward.is_any and is_training:
+            self._forward.keep()
+            self._has_raw = True
+        elif self._forward.is_any:
+            rows, raw = self._forward.take()
+            if rows or raw:
+                self._emit(key, Collected(parts=rows), (), (), raw=raw)
+        if not is_training:
+            self._plan.end_forward(key)
 
     def scalar(self, name: str, of: str, value: float) -> None:
         """Add a number to the step in progress."""
         self._scalars.append(Scalar(name, of, value))
+
+    def scalars(self, name: str, of: Sequence[str], values: Sequence[float]) -> None:
+        """Add a number of each of some owners."""
+        self._scalars += [Scalar(name, o, value) for o, value in zip(of, values, strict=True)]
 
     def observe(self, observation: AnyObservation) -> None:
         """Add a fact to the step in progress."""
@@ -250,7 +255,7 @@ class Recorder(Generic[ArrayT]):
     ) -> None:
         """Hand on what is known outside of a train step (before the first one: nothing yet)."""
         if self._opened:
-            self._emit(key, [], scalars, facts, optimizers=(), skipped=False)
+            self._emit(key, Collected(), scalars, facts)
 
     def close_step(self, closed: ClosedStep) -> None:
         """Hand the step on and decide about the next one."""
@@ -259,58 +264,81 @@ class Recorder(Generic[ArrayT]):
             self._opened = True
             began = self._clock()
             self._on_first_step()
-            self._started_s = self._clock()
             # Reported apart: it is paid once, before the first step is counted.
-            opening_s = self._started_s - began
-            self.own_s = self._own_before_s = self._earned_own_s = 0.0
-            self._earned_s = self._started_s
+            opening_s, self.own_s = self._clock() - began, 0.0
+            self._times.begin()
         self._steps += 1
-        now = self._clock()
-        step_s, self._closed_s = now - self._closed_s, now
-        own_s, self._own_before_s = self.own_s - self._own_before_s, self.own_s
+        step_s, own_s = self._times.closed(self.own_s)
+        own_before_s = self.own_s
+        self.rests.watched(step_s, own_s)
         self.own_s -= opening_s  # the hook that is running will add it when it ends
         self._tell_forwards(closed.step)
-        self.scalar("skipped", "", float(closed.skipped))
-        self.scalar("micro_batches", "", float(closed.micro_batches))
-        self.scalar("step_s", "", step_s)
-        self.scalar("own_s", "", own_s)
+        self._scalars += (
+            Scalar("skipped", "", float(closed.skipped)),
+            Scalar("micro_batches", "", float(closed.micro_batches)),
+            Scalar("step_s", "", step_s),
+            Scalar("own_s", "", own_s),
+        )
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
         self._observations += self._plan.take_told()
-        self._observations += self._copies.take_dropped(closed.step)
+        raw: list[RawBlock] = []
+        if self._has_raw:
+            self._observations += self._copies.take_dropped(closed.step)
+            raw = [*self._copies.take(), *self._exponents.take()]
+            self._has_raw = bool(raw)  # the next one is asked, too: it goes by what this one took
         self._observations += self.changes.settle(closed.step + 1)
         scalars, observations = self._scalars, self._observations
-        (rows, fields), raw = self.rows.take(), [*self._copies.take(), *self._exponents.take()]
         self._scalars, self._observations = [], []
-        self._emit(
-            key,
-            rows,
-            scalars,
-            observations,
-            optimizers=closed.optimizers,
-            skipped=closed.skipped,
-            fields=fields,
-            raw=raw,
-        )
-        self._earn(self._own_before_s)
-        self.plan(closed.step + 1)
+        self._emit(key, self.rows.take(), scalars, observations, raw=raw, closed=closed)
+        self._plan.earn(*self._times.passed(own_before_s))
+        self._plan.begin(closed.step + 1)
 
-    def hand_on_facts(self, *more: AnyObservation) -> None:
+    def next_watched(self, step: int) -> int:
+        """Return the next step that is to be watched, once `step` is over."""
+        following, after = self.rests.next_after(step), step + 1
+        return following if following == after else min(following, self._plan.next_named(after))
+
+    def rested(self, first: int, step: int) -> None:
+        """Go on with `step`: nobody has watched those from `first` on."""
+        seconds, own_s = self._times.closed(self.own_s)
+        self.rests.rested(own_s)
+        self._steps += step - first
+        self.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
+        self._plan.rested()
+        self._plan.begin(step)
+
+    def hand_on_logged(self, step: int) -> None:
+        """Hand on what users have logged in a step that is not watched."""
+        scalars, self._scalars = self._scalars, []
+        key = StepKey(step=step, mode_step=step)
+        self._emit(key, Collected(), scalars, (), raw=self._copies.take())
+
+    def hand_on_facts(
+        self, *more: AnyObservation, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
+    ) -> None:
         """Hand on what was observed since the last step, for rules that judge a last time."""
         if self.rows.device is not None:  # no consumer waits in vain where it has failed
             self.rows.device.settle()
         facts = (*self._observations, *more)
         if self._opened and facts:
-            self._observations = []
-            key = StepKey(step=self._steps, mode=Mode.PREDICT)
-            self._emit(key, [], (), facts, optimizers=(), skipped=False)
+            self._observations, step = [], self._steps
+            key = StepKey(step=step, mode=Mode.PREDICT)
+            if own or raw:  # of the step in progress, which nothing ends
+                key = StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
+            self._emit(key, self.rows.take() if raw else Collected(), own, facts, raw=raw)
 
     def finish(self, ending: WorkerEnded) -> None:
-        """Hand on the last facts; nothing is said of a process that never stepped."""
+        """Hand on the last facts, and what was logged after the last step.
+
+        Nothing is said of a process that never stepped.
+        """
         if self._opened:
             self._tell_forwards(self._steps)
             self._observations += self._plan.take_told(last=True)
             self._observations += self.changes.settle(self.step, ended=True)
-            self.hand_on_facts(ending)
+            own = [s for s in self._scalars if s.name not in MEASURED]
+            raw = self.tensors.with_logged(self._copies.take())
+            self.hand_on_facts(ending, own=own, raw=raw)
 
     def leave(self) -> None:
         """Never open anything again (in a forked child)."""
@@ -319,21 +347,19 @@ class Recorder(Generic[ArrayT]):
     def _emit(
         self,
         key: StepKey,
-        parts: Sequence[Part],
+        collected: Collected,
         scalars: Sequence[Scalar],
         observations: Sequence[AnyObservation],
         *,
-        optimizers: tuple[str, ...],
-        skipped: bool,
-        fields: Mapping[int, Mapping[str, float]] = NO_FIELDS,
         raw: Sequence[RawBlock] = (),
+        closed: ClosedStep | None = None,
     ) -> None:
-        ids, summary_TF, pending = self.rows.joined(parts, fields, raw)
+        ids, summary_TF, pending = self.rows.joined(collected, raw)
         record = StepRecord(
             key=key,
             wall_s=time.time(),
-            optimizers=optimizers,
-            skipped=skipped,
+            optimizers=closed.optimizers if closed else (),
+            skipped=closed is not None and closed.skipped,
             defined=self.tensors.take_new(),
             tensor_T=ids,
             summary_TF=summary_TF,
@@ -342,31 +368,14 @@ class Recorder(Generic[ArrayT]):
             raw=tuple(raw),
             pending=pending,
         )
-        urgent = any(s.name == "loss" and not np.isfinite(s.value) for s in scalars)
-        for sink in tuple(self.sinks):
-            try:
-                sink.put(record, urgent=urgent)
-            except Exception as err:
-                self.sinks.remove(sink)
-                failure = self.containment.report("queue", err, step=key.step)
-                if failure is not None:
-                    self.observe(failure)
-
-    def _earn(self, own_s: float) -> None:
-        """Tell the governor what has passed since it was last told."""
-        now_s = self._clock()
-        self._plan.earn(now_s - self._earned_s, own_s - self._earned_own_s)
-        self._earned_s, self._earned_own_s = now_s, own_s
-
-    def _has_enough(self, mode: Mode) -> bool:
-        return mode is Mode.TRAIN and self._forwards >= _OPEN_FORWARDS
+        for failure in put_into(self.sinks, record, self.containment):
+            self.observe(failure)
 
     def _tell_forwards(self, step: int) -> None:
         """Say how many forwards since the last step were not captured."""
-        unseen, self._forwards = self._forwards - _OPEN_FORWARDS, 0
-        if unseen > 0 and any("activation" in s.kinds for s in self._plan.streams):
-            reason = f"more than {_OPEN_FORWARDS} forwards without an optimizer step"
-            self.observe(Dropped(step=step, what="forwards", count=unseen, reason=reason))
+        unseen = self._forwards.take(step)
+        if unseen is not None and any("activation" in s.kinds for s in self._plan.streams):
+            self.observe(unseen)
 
     def _announce(self, tensor_id: int) -> None:
         streams = self._plan.matching(tensor_id)
@@ -385,15 +394,6 @@ class Recorder(Generic[ArrayT]):
         began = self._clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         copier = self.rows.copier(reducer, tensors, self._arenas)
-        for number, tensor in zip(numbers, tensors, strict=True):
-            paid = purpose
-            if RAW in purpose and not self._plan.pays(number, copier, tensor):
-                paid = purpose - {RAW}
-            if paid:
-                self._copies.add(number, tensor, paid, copier, waits=waits)
-        return self._charge(kind, self._clock() - began, mode, COPIES)
-
-    def _charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
-        self.capture_s += cost_s
-        self._plan.charge(kind, cost_s, mode, part)
-        return cost_s
+        wanted = self._plan.paid(purpose, numbers, tensors, copier)
+        self._copies.add_all(wanted, copier, waits=waits)
+        return self.charge(kind, self._clock() - began, mode, COPIES)

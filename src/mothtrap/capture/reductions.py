@@ -16,7 +16,7 @@ from mothtrap.core.collections import Reduction
 from mothtrap.core.observations import AnyObservation
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.statistics.distribution import DISTRIBUTIONS
-from mothtrap.statistics.dtypes import dtype_of
+from mothtrap.statistics.dtypes import array_of
 
 Array = npt.NDArray[Any]
 _Copy = tuple[int, str, tuple[int, ...], npt.NDArray[np.uint8]]
@@ -32,14 +32,14 @@ class Reductions:
 
     Args:
         tensors: whose copies they are.
-        functions: by name, as they are asked for in `RawBlock.purposes`.
+        functions: own name and function, by the purpose in `RawBlock.purposes`.
         containment: told of a function that fails.
     """
 
     def __init__(
         self,
         tensors: Tensors,
-        functions: Callable[[], Mapping[str, Reduction]],
+        functions: Callable[[], Mapping[str, tuple[str, Reduction]]],
         containment: Containment,
     ) -> None:
         self._tensors, self._functions, self._containment = tensors, functions, containment
@@ -97,10 +97,10 @@ class Reductions:
         scalars: list[Scalar],
         observations: list[AnyObservation],
     ) -> None:
-        function = self._functions().get(name)
-        part = f"reduction {name}"
-        if function is None or self._containment.is_off(part):
+        found, part = self._functions().get(name), f"reduction {name}"
+        if found is None or self._containment.is_off(part):
             return
+        label, function = found
         try:
             value = float(function(array))
         except Exception as err:  # whatever a function of the user's raises
@@ -108,7 +108,6 @@ class Reductions:
             if failure is not None:
                 observations.append(failure)
             return
-        label = name.rpartition(".")[2]
         scalars.append(Scalar(label, self._tensors[tensor_id].identity, value))
 
 
@@ -169,7 +168,7 @@ def _copies(block: RawBlock) -> Iterator[_Copy]:
 
 def _array(copy: _Copy) -> Array:
     """Return a copy as an array that cannot be written to: it may be stored yet."""
-    array: Array = copy[3].view(dtype_of(copy[1])).reshape(copy[2])
+    array: Array = array_of(copy[3], copy[1]).reshape(copy[2])
     array.setflags(write=False)
     return array
 

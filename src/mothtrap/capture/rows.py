@@ -48,9 +48,13 @@ def join(
     """Put rows together; several of one tensor (micro-batches) become one."""
     if not rows:
         return np.empty(0, np.uint32), np.empty((0, WIDTH))
-    order = [i for part, _ in rows for i in part]
+    order: list[int] = []
+    parts = []
+    for numbers, part in rows:
+        order += numbers
+        parts.append(part)
     ids = np.array(order, np.uint32)
-    summary_TF = np.concatenate([part for _, part in rows]) if len(rows) > 1 else rows[0][1]
+    summary_TF = np.concatenate(parts) if len(parts) > 1 else parts[0]
     if len(set(order)) == len(order):
         return ids, summary_TF
     unique, inverse = np.unique(ids, return_inverse=True)

@@ -54,7 +54,7 @@ DENSE_STEPS = 8
 """Steps at the start at which rules see everything: most illnesses show there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stream:
     """One reason to capture: tensors that match, what of them, and when.
 
@@ -67,6 +67,8 @@ class Stream:
         budget_bytes: bound of the copies of a run; None = no bound.
         reductions: functions behind the names among `statistics`.
         collection: the collection that it serves, if any.
+        copies: whether it needs copies of whole tensors.
+        priority: when it is shed; of kinds of several priorities see `by_priority`.
     """
 
     name: str
@@ -80,11 +82,14 @@ class Stream:
     budget_bytes: float | None = None
     reductions: Mapping[str, Reduction] = field(default_factory=dict)
     collection: str = ""
+    copies: bool = field(init=False)
+    priority: Priority = field(init=False)
 
-    def is_due(self, mode: Mode, step: int) -> bool:
-        """Whether the schedule of a mode names a step of that mode."""
-        schedule = self.schedules.get(mode)
-        return schedule is not None and schedule.is_due(step)
+    def __post_init__(self) -> None:
+        copies = not self.statistics <= NUMBERS
+        of_kinds = max(map(_priority, self.kinds), default=Priority.ACTIVATIONS)
+        object.__setattr__(self, "copies", copies)
+        object.__setattr__(self, "priority", Priority.COPIES if copies else of_kinds)
 
     @property
     def ends(self) -> bool:
@@ -98,16 +103,6 @@ class Stream:
     def is_called_by(self, code: str) -> bool:
         """Whether a finding of a rule makes it due."""
         return any(word == collections.ANY_FINDING or code.startswith(word) for word in self.on)
-
-    @property
-    def copies(self) -> bool:
-        """Whether it needs copies of whole tensors."""
-        return not self.statistics <= NUMBERS
-
-    @property
-    def priority(self) -> Priority:
-        """When it is shed; of kinds of several priorities see `by_priority`."""
-        return Priority.COPIES if self.copies else max(map(_priority, self.kinds))
 
 
 NUMBERS = frozenset({*STATISTICS, EXPONENTS, SHAPE})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
+import msgspec
 import numpy as np
 
 from mothtrap.capture.arena import Arenas
@@ -17,7 +17,20 @@ from mothtrap.core.records import RawBlock
 ArrayT = TypeVar("ArrayT", contravariant=True)
 Part = tuple[Sequence[int], Rows | PendingRows]
 """Numbers of tensors, and their rows."""
-NO_FIELDS: Mapping[int, Mapping[str, float]] = MappingProxyType({})
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What a record is made of, known or on its way.
+
+    Attributes:
+        parts: rows of tensors.
+        fields: columns that adapters worked out, by tensor.
+        numbers: further scalars that are on their way, as name and owner.
+    """
+
+    parts: Sequence[Part] = ()
+    fields: Mapping[int, Mapping[str, float]] = msgspec.field(default_factory=dict)
+    numbers: Sequence[tuple[str, str, PendingNumber]] = ()
 
 
 class StepRows(Generic[ArrayT]):
@@ -38,17 +51,12 @@ class StepRows(Generic[ArrayT]):
         self._fields: dict[int, dict[str, float]] = {}
         self._numbers: list[tuple[str, str, PendingNumber]] = []
 
-    @property
-    def is_blind(self) -> bool:
-        """Whether no tensor can be read at present: a device takes down what it is to do."""
-        return self.device is not None and self.device.is_capturing()
-
     def copier(
         self, reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], arenas: Arenas
     ) -> Copier[ArrayT]:
         """What copies tensors; a device's are copied to arenas that it can write to."""
-        device = self._device_of(reducer, tensors)
-        if device is None:
+        device = self.device
+        if device is None or not self._lie_on(device, reducer, tensors):
             return reducer
         arenas.allocate_with(device.memory)
         return device
@@ -71,9 +79,9 @@ class StepRows(Generic[ArrayT]):
             statistics: ids of what is wanted.
             waits: they belong to a forward whose mode is not known yet.
         """
-        device = self._device_of(reducer, tensors)
+        device = self.device
         rows: Rows | PendingRows
-        if device is None:
+        if device is None or not self._lie_on(device, reducer, tensors):
             rows = summarize(reducer, tensors, statistics)
         else:
             rows = device.reduce(tensors, statistics)
@@ -85,7 +93,7 @@ class StepRows(Generic[ArrayT]):
         self._fields.setdefault(tensor_id, {}).update(fields)
 
     def add_number(self, name: str, of: str, number: PendingNumber) -> None:
-        """Add a scalar that is still on its way to the record that closes next."""
+        """Add a scalar that is still on its way to the step."""
         self._numbers.append((name, of, number))
 
     def take_forward(self) -> list[Part]:
@@ -97,38 +105,37 @@ class StepRows(Generic[ArrayT]):
         """Make rows of a forward part of the step."""
         self._own += parts
 
-    def take(self) -> tuple[list[Part], Mapping[int, Mapping[str, float]]]:
-        """Return the rows of the step, and the columns that were added to them."""
-        own, fields = self._own, self._fields
-        self._own, self._fields = [], {}
-        return own, fields
+    def take(self) -> Collected:
+        """Return, and forget, what the step is made of."""
+        taken = Collected(parts=self._own, fields=self._fields, numbers=self._numbers)
+        self._own, self._fields, self._numbers = [], {}, []
+        return taken
 
     def joined(
-        self,
-        parts: Sequence[Part],
-        fields: Mapping[int, Mapping[str, float]],
-        raw: Sequence[RawBlock],
+        self, collected: Collected, raw: Sequence[RawBlock]
     ) -> tuple[Ids, Rows, PendingStep | None]:
         """Put the rows of a record together.
 
         Returns:
             Ids and rows as in a record, or none of them and what will complete it, where a
-            row or a copy is still on its way from a device.
+            row, a number or a copy is still on its way from a device.
         """
-        numbers, self._numbers = self._numbers, []
-        known = [(ids, rows) for ids, rows in parts if isinstance(rows, np.ndarray)]
+        parts, fields, numbers = collected.parts, collected.fields, collected.numbers
+        known = []
+        for numbers_T, rows in parts:
+            if isinstance(rows, np.ndarray):
+                known.append((numbers_T, rows))
         late = bool(numbers) or len(known) < len(parts)
         if self.device is not None and (raw or late):
             flight = self.device.send()
             if late or not flight.has_arrived():
                 return *join([]), PendingStep(parts, fields, numbers, flight)
-        return *with_fields(*join(known), fields), None
+        ids, summary_TF = join(known)
+        if fields:
+            ids, summary_TF = with_fields(ids, summary_TF, fields)
+        return ids, summary_TF, None
 
-    def _device_of(
-        self, reducer: Reducer[ArrayT], tensors: Sequence[ArrayT]
-    ) -> Device[ArrayT] | None:
-        """What reduces and copies tensors of a device; None for others."""
-        device = self.device
-        if device is None or reducer is not self._reducer or not device.holds(tensors):
-            return None
-        return device
+    def _lie_on(
+        self, device: Device[ArrayT], reducer: Reducer[ArrayT], tensors: Sequence[ArrayT]
+    ) -> bool:
+        return reducer is self._reducer and device.holds(tensors)

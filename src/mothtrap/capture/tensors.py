@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mothtrap.core.observations import ShapeChanged
+from mothtrap.core.records import RawBlock
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import SHAPES
 
@@ -58,6 +59,11 @@ class Tensors:
                 identity = self._infos[number].identity
                 found.append(ShapeChanged(step=step, tensor=identity, shape=shape))
         return found
+
+    def with_logged(self, blocks: Sequence[RawBlock]) -> list[RawBlock]:
+        """Return those of some copies in which there are tensors that a script logged."""
+        kinds = [{self._infos[number].kind for number in block.tensor_R} for block in blocks]
+        return [block for block, found in zip(blocks, kinds, strict=True) if "metric" in found]
 
     def derived(self, tensor_id: int, name: str) -> int:
         """The number of a distribution of a tensor that was announced."""

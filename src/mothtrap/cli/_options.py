@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+
+from mothtrap.cli._group import Refusal
 
 runs_dir_option = click.option(
     "--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs]."
@@ -10,3 +14,24 @@ runs_dir_option = click.option(
 format_option = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
+
+
+def runs_folder(where: str, *, given: bool) -> Path:
+    """Return the folder of runs.
+
+    Args:
+        where: as it was set.
+        given: whether the command line says so: then it must be there.
+
+    Raises:
+        Refusal: it is a file, or is not there.
+    """
+    folder = Path(where)
+    if folder.exists() and not folder.is_dir():
+        raise Refusal(f"{folder} is a file, not a folder; give the folder where runs are kept")
+    if given and not folder.exists():
+        raise Refusal(
+            f"the folder {where} does not exist in {Path.cwd()}; "
+            "give the folder where runs are kept"
+        )
+    return folder

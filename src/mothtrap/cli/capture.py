@@ -76,7 +76,7 @@ def command(
     if not collections and not asked["add"]:
         click.echo("no collection is in force: what the rules need is captured", err=True)
     for name, collection in collections.items():
-        click.echo(f"{name}: {jsonable.encode(given(collection)).decode()}")
+        click.echo(f"{name}: {jsonable.text(given(collection))}")
 
 
 def _request(path: Path, asked: dict[str, Any], from_step: int) -> CaptureRequest:

@@ -101,7 +101,7 @@ def _show_hindrances(found: list[Hindrance], name: str, form: str) -> None:
 
 
 def _checks(runs_dir: str | None) -> Iterator[Check]:
-    from mothtrap.core.config import find_file, load_config
+    from mothtrap.core.config import find_file, is_disabled, load_config
     from mothtrap.core.errors import ConfigError
 
     yield Check("ok", "python", f"{sys.version.split()[0]} at {sys.executable}")
@@ -116,8 +116,10 @@ def _checks(runs_dir: str | None) -> Iterator[Check]:
         return
     yield Check("ok", "configuration", f"{source}" if source else "no file; defaults")
     yield from (Check("warning", "environment", warning) for warning in warnings)
-    if os.environ.get("MOTHTRAP_DISABLE") == "1":
-        yield Check("problem", "environment", "MOTHTRAP_DISABLE=1 turns everything off; unset it")
+    if is_disabled(os.environ):
+        given = os.environ["MOTHTRAP_DISABLE"]
+        message = f"MOTHTRAP_DISABLE={given} turns everything off; unset it"
+        yield Check("problem", "environment", message)
     yield from _rules(config)
     yield from _place_of_runs(config.runs_dir)
     yield _start_up_hook()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mothtrap.cli._group import Refusal
-from mothtrap.cli._options import runs_dir_option
+from mothtrap.cli._options import runs_dir_option, runs_folder
 
 if TYPE_CHECKING:
     from mothtrap.core.observations import WorkerStarted
@@ -61,7 +61,7 @@ def command(
         raise Refusal(
             f"{config.runs_dir} is no folder; in an object store use its own lifecycle rules"
         )
-    folder = Path(config.runs_dir)
+    folder = runs_folder(config.runs_dir, given=runs_dir is not None)
     runs = [_stored(path) for path in list_runs(folder)]
     going = superfluous(runs, keep=keep, older_than_s=age_s, max_bytes=limit, now_s=time.time())
     _say(runs, going)

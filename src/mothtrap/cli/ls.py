@@ -6,13 +6,13 @@ import os
 import shutil
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mothtrap.cli._group import Refusal
-from mothtrap.cli._options import format_option
+from mothtrap.cli._options import format_option, runs_folder
 
 if TYPE_CHECKING:
     from mothtrap.report.summary import RunSummary
@@ -36,15 +36,8 @@ def command(runs_dir: str | None, form: str) -> None:
 
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    folder = Path(config.runs_dir)
-    remote = is_url(config.runs_dir)
-    if not remote and folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is a file, not a folder; give the folder where runs are kept")
-    if not remote and runs_dir is not None and not folder.exists():
-        raise Refusal(
-            f"the folder {runs_dir} does not exist in {Path.cwd()}; "
-            "give the folder where runs are kept"
-        )
+    if not is_url(config.runs_dir):
+        runs_folder(config.runs_dir, given=runs_dir is not None)
     listed = _listed(config.runs_dir)
     if form == "json":
         rows = [{"run": each.summary.run, "verdict": each.summary.verdict} for each in listed]
@@ -73,7 +66,12 @@ def _listed(runs_dir: str) -> list[_Listed]:
     from mothtrap.store.places import list_runs
 
     found = []
-    for path in reversed(list_runs(runs_dir)):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        paths = list_runs(runs_dir)
+    for warning in told:
+        click.echo(f"warning: {warning.message}", err=True)
+    for path in reversed(paths):
         try:
             run = open_run(path)
             started_s = run.info.created_s if run.info else None

@@ -1,8 +1,26 @@
-"""Facts about captures that were due and not made."""
+"""Facts about what is captured: changes while a job runs, captures that were due and not made."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from mothtrap.core.observation import Observation
+
+
+class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
+    """What is captured changed while the job ran: a request was answered, or nobody asked.
+
+    It counts from `from_step` on. `collections` are those in force since then, by name;
+    `added` what those say that came (see `core.config.given`). `error` says why nothing was
+    changed. `request` is empty where nobody asked: a script that `mothtrap run` started gave
+    collections to `mothtrap.watch`, or what was asked for some steps is over.
+    """
+
+    request: str
+    from_step: int
+    collections: tuple[str, ...] = ()
+    added: dict[str, dict[str, Any]] = {}
+    error: str = ""
 
 
 class Thinned(Observation, frozen=True, kw_only=True, tag=True):
@@ -21,3 +39,22 @@ class Thinned(Observation, frozen=True, kw_only=True, tag=True):
     statistics: tuple[str, ...]
     count: int
     due: int
+
+
+class Unwatched(Observation, frozen=True, kw_only=True, tag=True):
+    """Steps that were not watched at all: they are too short for the budget `overhead`.
+
+    Those from `step` to `last_step` took `seconds`. Of the first 2,000 steps of a process
+    there are none, and no loss among them was NaN or infinite.
+    """
+
+    last_step: int
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.last_step + 1 - self.step
+
+
+Captures = CaptureChanged | Thinned | Unwatched

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from mothtrap.core.errors import nearest
+from mothtrap.core.records import MEASURED
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import KINDS, TensorInfo
@@ -126,7 +127,7 @@ def matcher(name: str, collection: Collection) -> Matcher:
     def matches(info: TensorInfo) -> bool:
         return (
             any(test(info) for test in tests)
-            and (not modules or any(fnmatchcase(info.module, glob) for glob in modules))
+            and (not modules or any(fits(info.module, glob) for glob in modules))
             and (not types or info.module_type in types)
         )
 
@@ -147,7 +148,7 @@ def _complaint_of_choice(name: str, collection: Collection) -> str | None:
     if not _patterns(name, collection):
         hint = nearest(name, BUILT_IN)
         return (
-            f'chooses no tensors; give tensors = ["gradients:*"], modules or module_types{hint}; '
+            f'tensors is missing: give tensors = ["gradients:*"], modules or module_types{hint}; '
             f"collections that need none of them: {', '.join(BUILT_IN)}"
         )
     return next(filter(None, map(_complaint_of_pattern, collection.tensors)), None)
@@ -177,7 +178,7 @@ def _complaint_of_content(collection: Collection) -> str | None:
     if collection.shape_only and kept:
         return "shape_only excludes raw, statistics and reductions; keep one of them"
     if not kept and not collection.shape_only:
-        return 'captures nothing: give statistics = ["all"], raw = true or shape_only = true'
+        return 'statistics is empty: give statistics = ["all"], raw = true or shape_only = true'
     if not collection.modes and collection.eval is None and collection.predict is None:
         return "modes is empty: expected some of train, eval, predict"
     if collection.for_steps < 1:
@@ -185,6 +186,10 @@ def _complaint_of_content(collection: Collection) -> str | None:
     if collection.budget_mb is not None and not collection.budget_mb > 0:
         return f"budget_mb must be more than 0, not {collection.budget_mb:g}"
     for name, function in collection.reductions.items():
+        if not name:
+            return "reductions has a function without a name"
+        if name in MEASURED:
+            return f"reductions.{name} is the name of a number that mothtrap measures itself"
         if not callable(function):
             return (
                 f"reductions.{name} must be a function of one array, not {function!r}; functions "
@@ -221,8 +226,14 @@ def _test(pattern: str, names_parts: bool) -> Matcher:
     glob = pattern.partition(":")[2] or "*"
     if glob == "*" and not names_parts:
         return lambda info: info.kind in chosen and (info.of_root or info.kind != "input")
-    # Names may hold brackets, which a glob would take for a set of characters.
-    return lambda info: info.kind in chosen and (info.name == glob or fnmatchcase(info.name, glob))
+    return lambda info: info.kind in chosen and fits(info.name, glob)
+
+
+def fits(name: str, glob: str) -> bool:
+    """Whether a glob matches a name; brackets are a set of characters, or those of the name."""
+    return fnmatchcase(name, glob) or (
+        "[" in glob and fnmatchcase(name, glob.replace("[", "[[]"))  # `Adam.parameters[0].*`
+    )
 
 
 def function_name(function: object) -> str:

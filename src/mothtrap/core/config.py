@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core import jsonable
 from mothtrap.core.collections import Collection, complaint, function_name
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.invariants import find as find_invariants
@@ -118,6 +119,11 @@ def with_thresholds(
     return msgspec.structs.replace(config, rules=rules)
 
 
+def is_disabled(environ: Mapping[str, str]) -> bool:
+    """Whether `MOTHTRAP_DISABLE` turns everything off: any value but 0 does."""
+    return environ.get("MOTHTRAP_DISABLE", "") not in ("", "0")
+
+
 def find_file(start: Path) -> Path | None:
     """Return the nearest configuration file from `start` upward, or None."""
     for folder in (start, *start.parents):
@@ -175,7 +181,8 @@ def located(err: ConfigError, *, start: Path, environ: Mapping[str, str]) -> Con
     """Return an error about `configuration: ...` as one about the source of that setting."""
     text = str(err)
     for key, source in origins(start=start, environ=environ).items():
-        if text.startswith((f"configuration: {key} ", f"configuration: [{key}.")):
+        named = tuple(f"configuration: {begun}" for begun in (f"{key} ", f"{key}.", f"[{key}."))
+        if text.startswith(named):
             return ConfigError(source + text.removeprefix("configuration"))
     return err
 
@@ -346,7 +353,7 @@ def schema() -> dict[str, object]:
 
 def environment(config: Config) -> dict[str, str]:
     """Return the variables that hand `config` to a child process."""
-    return {ENV_PREFIX + "CONFIG": msgspec.json.encode(plain(config)).decode()}
+    return {ENV_PREFIX + "CONFIG": jsonable.text(plain(config))}
 
 
 def inherited_config(environ: Mapping[str, str] = os.environ) -> Config | None:

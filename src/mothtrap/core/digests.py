@@ -17,6 +17,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 DIGEST: Final = "digest"
 """xxh3_64 of the bytes, seeded by type and shape."""
 DIGEST_SUM: Final = "digest_sum"
@@ -33,3 +36,9 @@ MODULUS: Final = 1 << BITS
 def as_scalar(digest: int) -> float:
     """Return the last bits of a digest as a number that a scalar holds exactly."""
     return float(digest & (MODULUS - 1))
+
+
+def as_scalars(digest_N: npt.NDArray[np.uint64]) -> list[float]:
+    """Return `as_scalar` of many; uint64, shape (N,)."""
+    scalars: list[float] = (digest_N & np.uint64(MODULUS - 1)).astype(np.float64).tolist()
+    return scalars

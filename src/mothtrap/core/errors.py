@@ -18,6 +18,7 @@
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
     ├── StoreError (OSError)                an object store failed; trying again may help
     │   ├── StoreRefusedError               credentials, permissions or bucket are wrong
+    │   ├── OddKeyError                     a key among others that nobody can ask for
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
     ├── NonFiniteStepError (FloatingPointError) a step that the guard refuses to apply
@@ -110,6 +111,10 @@ class StoreError(MothtrapError, OSError):
 
 class StoreRefusedError(StoreError):
     """Credentials, permissions or the bucket are wrong; trying again does not help by itself."""
+
+
+class OddKeyError(StoreError):
+    """What lies in a place cannot be listed, since one key has a part such as `..`."""
 
 
 class ObjectExistsError(StoreError, FileExistsError):

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from mothtrap.core.texts import storable_value
+
 T = TypeVar("T")
 
 
@@ -21,10 +23,19 @@ def _truthful(value: object) -> object:
 
 
 def encode(value: object) -> bytes:
-    """Encode a value (structs included) as JSON."""
-    text = msgspec.json.encode(value)
+    """Encode a value (structs included) as JSON; lone surrogates, as in names of files, escaped."""
+    try:
+        line = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        value = storable_value(msgspec.to_builtins(value))
+        line = msgspec.json.encode(value)
     # It says null for what is not finite; where it does not say so, there is no such number.
-    return msgspec.json.encode(_truthful(msgspec.to_builtins(value))) if b"null" in text else text
+    return msgspec.json.encode(_truthful(msgspec.to_builtins(value))) if b"null" in line else line
+
+
+def text(value: object) -> str:
+    """Encode a value (structs included) as a line of JSON."""
+    return encode(value).decode()
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:

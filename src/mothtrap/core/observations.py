@@ -7,6 +7,8 @@ Every observation has the `step` (see `StepKey`) in which it was made.
 
 from __future__ import annotations
 
+from mothtrap.core.capture_observations import CaptureChanged as CaptureChanged
+from mothtrap.core.capture_observations import Captures
 from mothtrap.core.capture_observations import Thinned as Thinned
 from mothtrap.core.data_observations import (
     BatchesLoaded,
@@ -261,20 +263,6 @@ class ShapeChanged(Observation, frozen=True, kw_only=True, tag=True):
     shape: tuple[int, ...]
 
 
-class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
-    """The answer to a request to capture something else while the job runs.
-
-    It counts from `from_step` on. `collections` are those in force since then, by name;
-    `error` says why nothing was changed. `request` is empty where nobody asked: what was
-    asked for some steps is over.
-    """
-
-    request: str
-    from_step: int
-    collections: tuple[str, ...] = ()
-    error: str = ""
-
-
 class Blind(Observation, frozen=True, kw_only=True, tag=True):
     """Something that was not observed, and why."""
 
@@ -377,12 +365,11 @@ AnyObservation = (
     | WeightsSaved
     | Resumed
     | ShapeChanged
-    | CaptureChanged
     | SnapshotKept
     | Blind
     | ToolError
     | Dropped
-    | Thinned
+    | Captures
     | BatchesLoaded
     | IndicesShared
     | InputDistribution

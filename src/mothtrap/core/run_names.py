@@ -18,7 +18,8 @@ def check_name(name: str, label: str) -> None:
         ConfigError: it cannot.
     """
     # A name with a leading dot would make a folder that `mothtrap ls` passes over.
-    if not name or name.startswith(".") or _PARTING & set(name):
+    fits = isinstance(name, str) and name and not name.startswith(".")
+    if not fits or _PARTING & set(name):
         raise ConfigError(
             f"{label} {name!r} cannot name a run; expected the name of one folder: without / "
             "and \\, and not beginning with a dot; say where runs are kept with --runs-dir, or "

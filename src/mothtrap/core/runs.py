@@ -20,7 +20,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix seconds.
 
     `pid` is the process whose end is the end of the attempt; `pid_ticks` tells it from a
-    later one (see `store.processes`; 0 = unknown).
+    later one (see `store.processes`; 0 = unknown). `launcher` is the process, in words that no
+    other one has, that starts this one anew when it fails, where torchrun is one, and
+    `restarts` how often it has done so.
     """
 
     id: str
@@ -34,19 +36,22 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     mothtrap: str
     config: dict[str, object] = {}
     pid_ticks: int = 0
+    launcher: str = ""
+    restarts: int = 0
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """`end.json` of an attempt, written by the launcher when the job has ended.
 
     `exit_code` is negative for a signal, as `subprocess` has it. `lost` are workers, of a
-    job of several, that never closed their record: the first to die first, so far as that
-    was seen.
+    job of several, that never closed their record: the first to die first where
+    `order_seen`, else the first to stop storing anything.
     """
 
     exit_code: int
     ended_s: float
     lost: tuple[int, ...] = ()
+    order_seen: bool = True
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +75,8 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
     The governor keeps `ratio` within `budget` (0: no limit) by skipping captures: `shed`
     tells which and how many, the most thinned first. `capture_seconds` is the part of
-    `seconds` that went into captures; the rest is the fixed cost of the hooks.
+    `seconds` that went into captures; the rest is the fixed cost of the hooks. `unwatched`
+    steps went by without being watched at all.
     """
 
     ratio: float = 0.0
@@ -78,6 +84,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     capture_seconds: float = 0.0
     shed: tuple[str, ...] = ()
     budget: float = 0.0
+    unwatched: int = 0
 
 
 def has_script(command: Sequence[str]) -> bool:

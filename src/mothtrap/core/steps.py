@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 
 import msgspec
 
@@ -26,3 +27,15 @@ class StepKey(msgspec.Struct, frozen=True, order=True, kw_only=True, gc=False):
     step: int
     mode: Mode = Mode.TRAIN
     mode_step: int = 0
+
+
+def step_number(step: int | StepKey) -> int:
+    """Return the job's step of a moment, or of a number as it is given.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    try:
+        return step.step if isinstance(step, StepKey) else operator.index(step)
+    except TypeError as err:
+        raise TypeError(f"a step is a whole number or a StepKey, not {step!r}") from err

@@ -18,7 +18,8 @@ WORDS: dict[object, str] = {
     int: "a whole number",
     str: "a text",
     bool: "true or false",
-    tuple: "a list of texts",
+    tuple[str, ...]: "a list of texts",
+    tuple[int, ...]: "a list of whole numbers",
 }
 
 
@@ -26,17 +27,20 @@ def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
     """Make a struct of plain values, whose numbers may be texts (`"0.02"`).
 
     Args:
-        values: by field; tables are mappings, lists are sequences.
+        values: by field; tables are mappings or structs, lists are sequences, sets, ranges or
+            arrays of numpy.
         kind: the struct, of texts, numbers, literals, lists, tables and further structs.
         where: what the values come from, e.g. a file; "" where that is plain.
 
     Raises:
         ConfigError: a value does not fit; says the key, the value and what is possible.
     """
+    # A struct that somebody made is asked again: making one checks no types.
+    plain = {key: _plain(value) for key, value in values.items()}
     try:
-        return msgspec.convert(dict(values), type=kind, strict=False)
+        return msgspec.convert(plain, type=kind, strict=False)
     except msgspec.ValidationError as err:
-        raise fault(where, _misfit(kind, values, "", None) or str(err)) from err
+        raise fault(where, _misfit(kind, plain, "", None) or str(err)) from err
 
 
 def fault(where: str, complaint: str) -> ConfigError:
@@ -52,8 +56,24 @@ def unknown_key(key: str, known: Iterable[str], table: str = "") -> str:
     return f"unknown key {whole!r}{nearest(name, names)}; known keys: {', '.join(names)}"
 
 
+def _plain(value: object) -> object:
+    """Return a value without structs (what they hold beyond the defaults), ranges and arrays."""
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        held = {f.name: getattr(value, f.name) for f in fields}
+        return {f.name: _plain(held[f.name]) for f in fields if held[f.name] is not f.default}
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return [_plain(part) for part in value]
+    tolist = getattr(value, "tolist", None)  # numbers and arrays of numpy
+    return _plain(tolist()) if callable(tolist) and not isinstance(value, type) else value
+
+
 def _misfit(kind: object, value: object, key: str, default: object) -> str | None:
     """Return what is wrong with `value` at the dotted `key`; None when it fits."""
+    if value is None and type(None) in typing.get_args(kind):
+        return None
     kind = _given(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -61,6 +81,8 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
     if origin is dict:
         if not isinstance(value, Mapping):
             return f"{key} must be a table, not {value!r}"
+        if unnamed := [name for name in value if not isinstance(name, str)]:
+            return f"{key} must have texts as names, not {unnamed[0]!r}"
         within = (_misfit(arguments[1], v, f"{key}.{k}", None) for k, v in value.items())
         return next(filter(None, within), None)
     if origin is Literal:
@@ -76,7 +98,8 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
         msgspec.convert(value, type=kind, strict=False)
     except msgspec.ValidationError:
         example = f" such as {default!r}" if default else ""
-        wanted = WORDS.get(origin or kind) or ", ".join(WORDS[part] for part in arguments)
+        wanted = "a list of texts" if closed else WORDS.get(kind)
+        wanted = wanted or ", ".join(WORDS[part] for part in arguments)
         return f"{key} must be {wanted}{example}, not {value!r}"
     return None
 
@@ -97,7 +120,7 @@ def _misfit_in_struct(kind: type[msgspec.Struct], value: object, key: str) -> st
     hints = typing.get_type_hints(kind)
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in value:
-            wanted = WORDS.get(typing.get_origin(hints[field.name]) or hints[field.name])
+            wanted = WORDS.get(hints[field.name])
             return f"{key} lacks the key {field.name!r}, {wanted or 'which has no default'}"
     defaults = {f.name: f.default for f in msgspec.structs.fields(kind) if not f.required}
     for name, inner in value.items():

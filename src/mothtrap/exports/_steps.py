@@ -18,7 +18,7 @@ from mothtrap.exports._choice import Choice
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.parts import Part
 from mothtrap.reader.run import Run
-from mothtrap.statistics.dtypes import dtype_of
+from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.summary import STATISTICS, WIDTH, derive
 from mothtrap.store.progress import progress, size_of
 from mothtrap.store.raw_reading import RawIndex, RawRow, read_bytes
@@ -52,8 +52,7 @@ class Whole:
 
     def values(self) -> npt.NDArray[np.generic]:
         """The tensor as it was captured. Raises DamagedDataError."""
-        flat = np.frombuffer(self.data(), dtype_of(self.row.dtype))
-        return flat.reshape(self.row.shape)
+        return array_of(self.data(), self.row.dtype).reshape(self.row.shape)
 
 
 def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Recorded]:

@@ -22,7 +22,7 @@ from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import Whole, wholes
 from mothtrap.reader.run import Run
 
-FOREIGN = frozenset({"complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"})
+FOREIGN = frozenset({"complex32", "complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"})
 """Types that the format does not have."""
 
 

@@ -6,8 +6,9 @@ import os
 import platform
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import psutil
 
@@ -20,6 +21,7 @@ from mothtrap.store.mirror import Mirror
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import at_work
 
+T = TypeVar("T")
 State = Literal["running", "finished", "crashed"]
 
 QUIET_S = 60.0
@@ -64,12 +66,8 @@ class AttemptView:
         """
         # The end first: what a job wrote before it ended is then seen below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
-        try:
-            self.end = self.end or layout.read_end(self.path)
-            self.info = self.info or layout.read_info(self.path)
-            self._damage.pop("json", None)
-        except (DamagedDataError, OSError) as err:
-            self._damage["json"] = str(err)
+        self.end = self.end or self._described("end", layout.read_end)
+        self.info = self.info or self._described("info", layout.read_info)
         for rank in layout.workers(self.path):
             if rank not in self.workers:
                 self.workers[rank] = WorkerView(layout.worker_folder(self.path, rank))
@@ -79,7 +77,8 @@ class AttemptView:
                 self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
             self.monitors[monitor].poll()
         ended = frozenset(rank for rank, worker in self.workers.items() if worker.ended)
-        self.writing = alive and self.end is None and not self._ended_by_workers()
+        said = self.end is not None or "end" in self._damage  # it is written when all is over
+        self.writing = alive and not said and not self._ended_by_workers()
         self.gone = ended | dead if self.writing else frozenset(self.workers)
 
     def state(self) -> State:
@@ -100,6 +99,16 @@ class AttemptView:
         found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
         found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
         return (*self._damage.values(), *(f"{self.path.name}/{text}" for text in found))
+
+    def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
+        """Read a description, whatever another one is like; what cannot be read is noted."""
+        try:
+            found = read(self.path)
+        except (DamagedDataError, OSError) as err:
+            self._damage[what] = str(err)
+            return None
+        self._damage.pop(what, None)
+        return found
 
     def _ended_by_workers(self) -> bool:
         """Whether the job's own process watched itself, and every worker has closed."""

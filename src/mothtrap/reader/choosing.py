@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import cast
 
 import msgspec
 import numpy as np
 
-from mothtrap.core.collections import BUILT_IN, REGEX, Collection, Matcher, matcher
+from mothtrap.core.collections import BUILT_IN, REGEX, Collection, Matcher, fits, matcher
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.tensors import KINDS, Kind, TensorInfo
 from mothtrap.reader.commits import ModeName
@@ -67,7 +68,10 @@ def one_tensor(span: Span, name: str) -> Tensor:
     same = [tensor for tensor in known.values() if tensor.name == name]
     if same:
         return min(same, key=lambda tensor: KINDS.index(tensor.kind))
-    names = known if name.partition(":")[0] in KINDS else {t.name for t in known.values()}
+    kind, _, rest = name.partition(":")
+    names = known if kind in KINDS else {t.name for t in known.values()}
+    # A kind that there is none of, before a name that there is.
+    names = {i: t for i, t in known.items() if t.name == rest} or names
     raise UnknownNameError(
         f"there is no tensor {name!r}{nearest(name, names)}; the run has {len(known)} tensors, "
         "`tensors()` returns them"
@@ -104,45 +108,48 @@ def matching(pattern: str) -> Matcher:
 
 def by_glob(pattern: str) -> Matcher:
     """Return the test of a glob over tensor names and module paths."""
-    return lambda info: (
-        # Names may hold brackets, which a glob would take for a set of characters.
-        pattern in (info.name, info.module)
-        or fnmatchcase(info.name, pattern)
-        or fnmatchcase(info.module, pattern)
-    )
+    return lambda info: fits(info.name, pattern) or fits(info.module, pattern)
 
 
-def of_kind(kind: Kind) -> Matcher:
-    """Return the test of a kind.
+def the_kind(name: str) -> Kind:
+    """Return a kind, named by itself or by its built-in collection (`gradient`, `gradients`).
 
     Raises:
         UnknownNameError: there is no such kind; names the nearest.
     """
+    kind = BUILT_IN.get(name, name)
     if kind not in KINDS:
         raise UnknownNameError(
-            f"there is no kind {kind!r} of tensors{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}"
+            f"there is no kind {name!r} of tensors{nearest(name, KINDS)}; kinds: {', '.join(KINDS)}"
         )
-    return lambda info: info.kind == kind
+    return cast(Kind, kind)
 
 
-def in_collection(name: str, config: Mapping[str, object]) -> Matcher:
-    """Return the test of a collection, built-in or of the run's own configuration.
+def in_collection(name: str, own: Mapping[str, object]) -> Matcher:
+    """Return the test of a collection, built-in or of the run's own, as they were described.
 
     Raises:
         UnknownNameError: there is no such collection; names the nearest.
+        ConfigError: it cannot be understood.
     """
-    described = config.get("collections")
-    own = described if isinstance(described, Mapping) else {}
-    if name not in own:
-        if name in BUILT_IN:
-            return matcher(name, Collection())
-        names = [*own, *BUILT_IN]
-        raise UnknownNameError(
-            f"there is no collection {name!r}{nearest(name, names)}; "
-            f"this run has: {', '.join(names)}"
-        )
+    if name in own:
+        return matcher(name, collection_of(name, own[name]))
+    if name in BUILT_IN:
+        return matcher(name, Collection())
+    names = list(dict.fromkeys([*own, *BUILT_IN]))
+    raise UnknownNameError(
+        f"there is no collection {name!r}{nearest(name, names)}; this run has: {', '.join(names)}"
+    )
+
+
+def collection_of(name: str, described: object) -> Collection:
+    """Return a collection as a run describes it.
+
+    Raises:
+        ConfigError: it cannot be understood.
+    """
     try:
-        return matcher(name, msgspec.convert(own[name], Collection, strict=False))
+        return msgspec.convert(described, Collection, strict=False)
     except msgspec.ValidationError as err:
         raise ConfigError(
             f"the collection {name!r} of this run cannot be understood: {err}; it may be of "

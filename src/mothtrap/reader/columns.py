@@ -25,12 +25,13 @@ class Column:
         dtype: of the values.
     """
 
-    __slots__ = ("_array", "_keep", "_stop")
+    __slots__ = ("_array", "_keep", "_shown", "_stop")
 
     def __init__(self, keep: int, dtype: type[np.generic]) -> None:
         self._keep = keep
         self._array: npt.NDArray[Any] = np.empty(min(FIRST_ROWS, 2 * keep), dtype)
         self._stop = 0
+        self._shown = self._array, -1, self._array
 
     def append(self, value: float) -> None:
         """Add a row; amortised O(1)."""
@@ -48,8 +49,12 @@ class Column:
 
     def view(self) -> npt.NDArray[Any]:
         """Return the last rows, read-only, shape (S,)."""
-        view = self._array[max(0, self._stop - self._keep) : self._stop]
-        view.flags.writeable = False
+        array, stop, view = self._shown
+        if array is not self._array or stop != self._stop:
+            array, stop = self._array, self._stop
+            view = array[max(0, stop - self._keep) : stop]
+            view.flags.writeable = False
+            self._shown = array, stop, view
         return view
 
     def forget(self, rows: int) -> None:

@@ -118,7 +118,7 @@ class Commits:
 
     @property
     def closing(self) -> Bools:
-        """Whether the record only says that the worker closed: it is of no step."""
+        """Whether the record is of no step: facts alone, and what came after the last step."""
         return self._columns["closing"].view()
 
     def promised(self, kind: str) -> Ints:
@@ -148,11 +148,15 @@ class Commits:
 
 
 def is_closing(events: StepEvents) -> bool:
-    """Whether a record is of a worker's end, not of a step or of an evaluation.
+    """Whether a record is not of a step or of an evaluation.
 
-    It bears the step after the last one.
+    It bears the step after the last one. Facts alone are of none; what was logged after the
+    last step comes with the worker's end.
     """
-    if events.commit.optimizers or not any(isinstance(o, WorkerEnded) for o in events.observations):
+    commit, mode = events.commit, events.key.mode
+    if commit.optimizers:
         return False
-    commit = events.commit
-    return events.key.mode is Mode.TRAIN or not (commit.tensors or commit.scalars or commit.raw)
+    ended = any(isinstance(o, WorkerEnded) for o in events.observations)
+    if mode is Mode.TRAIN:
+        return ended
+    return (ended or mode is Mode.PREDICT) and not (commit.tensors or commit.scalars or commit.raw)

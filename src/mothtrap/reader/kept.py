@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.steps import StepKey
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.parts import Part
 from mothtrap.reader.rows import Piece, piece_of
-from mothtrap.statistics.dtypes import dtype_of
+from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.exponents import Counts, count_exponents
 from mothtrap.statistics.numpy import summarize
 from mothtrap.statistics.summary import STATISTICS, derive, merge
-from mothtrap.store.raw_reading import RawRow, read_bytes
+from mothtrap.store.raw_reading import RawRow, fetch_ahead, read_bytes
 
 Array = npt.NDArray[Any]
 Place = tuple[Part, int, Piece, int]
 """Where a copy of a tensor is: record and row."""
+AHEAD = 64
+"""Copies that are asked for at a time, so that a disk is not asked for one after the other; chosen
+by hand."""
 _NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
@@ -51,15 +56,30 @@ def raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
     )
 
 
+def load_each(places: Sequence[Place]) -> Iterator[tuple[StepKey, Array]]:
+    """Read the values of copies one after the other; what is short is fetched ahead.
+
+    Raises:
+        DamagedDataError: as `load`, when its turn comes.
+    """
+    for start in range(0, len(places), AHEAD):
+        rows = [(place[0].view.folder, raw_row(*place)) for place in places[start:][:AHEAD]]
+        fetch_ahead(rows)
+        for folder, row in rows:
+            yield row.key, _values(folder, row)
+
+
 def load(part: Part, commit: int, piece: Piece, row: int) -> Array:
     """Read the values of a copy.
 
     Raises:
         DamagedDataError: the stored bytes are not what was written.
     """
-    place = raw_row(part, commit, piece, row)
-    data = read_bytes(part.view.folder, place)
-    return np.frombuffer(data, dtype_of(place.dtype)).reshape(place.shape)
+    return _values(part.view.folder, raw_row(part, commit, piece, row))
+
+
+def _values(folder: Path, row: RawRow) -> Array:
+    return array_of(read_bytes(folder, row), row.dtype).reshape(row.shape)
 
 
 def bytes_of(places: Sequence[Place]) -> int:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownNameError
-from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.steps import Mode, StepKey, step_number
+from mothtrap.core.window import Ints
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.kept import Place, belong, rows_of
 from mothtrap.reader.numbers import summaries
-from mothtrap.reader.parts import Part, Span
+from mothtrap.reader.parts import EVERYTHING, Part, Span
 from mothtrap.reader.steps import StepState, Timeline
 from mothtrap.statistics.summary import WIDTH
+
+Wanted = Literal["values", "statistics"]
+WAYS = {
+    "values": "capture them with a collection that has raw = true",
+    "statistics": "capture them with a collection",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Located:
     ) -> list[tuple[Part, int]]:
         """Return the records of a step, the train step first."""
         key = step if isinstance(step, StepKey) else None
-        number = step.step if isinstance(step, StepKey) else int(step)
+        number = step_number(step)
         found = [
             (part, commit)
             for part, _ in self.parts(worker)
@@ -70,15 +77,38 @@ class Located:
         ]
         return found[::-1]  # evaluations of a step come before it
 
-    def find(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> list[Place]:
-        """Return where the values of one moment are: of each copy, in order."""
+    def steps(self, mode: ModeName | None, worker: int | None) -> Ints:
+        """Return the job's steps at which statistics or values of it were captured."""
+        found = [np.empty(0, np.int64)]
+        for part, ids in self.parts(worker):
+            for piece in (*part.view.statistics(), *part.view.raw()):
+                commit_N = piece.commit_N[belong(piece.column("tensor"), ids)]
+                found.append(part.view.commits.steps[commit_N[part.counts(commit_N, mode)]])
+        step_N = np.sort(np.concatenate(found), kind="stable")
+        return step_N[np.diff(step_N, prepend=-1) > 0]
+
+    def find(
+        self,
+        step: int | StepKey,
+        mode: ModeName | None,
+        worker: int | None,
+        wanted: Wanted = "values",
+    ) -> list[Place]:
+        """Return where the values of one moment are: of each copy, in order.
+
+        Args:
+            step: of the job, or a moment.
+            mode: as in `Tensor`.
+            worker: as in `Tensor`.
+            wanted: what is missed when there are none, for the message.
+        """
         found = [
             (part, commit, *place)
             for part, commit in self.moments(step, mode, worker)
             for place in rows_of(part.view.raw(), commit, part.view.ids(self.identity))
         ]
         if not found:
-            self.complain(step, mode, worker)
+            self._complain(step, mode, worker, wanted)
         keys = list(dict.fromkeys(part.view.commits.key(commit) for part, commit, _, _ in found))
         if len(keys) > 1 and keys[0].mode is not Mode.TRAIN:
             first, last = keys[-1], keys[0]
@@ -110,27 +140,39 @@ class Located:
         keys = (part.view.commits.key(c) for part, c, _, _ in self.raw_rows(mode, worker))
         return tuple(dict.fromkeys(keys))
 
-    def complain(self, step: int | StepKey, mode: ModeName | None, worker: int | None) -> NoReturn:
-        """Say that there are no copies at a step, and where there are."""
-        wanted = mode or (step.mode if isinstance(step, StepKey) else Mode.TRAIN)
-        number = step.step if isinstance(step, StepKey) else int(step)
-        status = Timeline(self.span).status(number, wanted)
+    def _complain(
+        self, step: int | StepKey, mode: ModeName | None, worker: int | None, wanted: Wanted
+    ) -> NoReturn:
+        """Say that something is not there at a step, and where it is."""
+        number = step_number(step)
+        if isinstance(step, StepKey):
+            mode = step.mode
+        status = Timeline(self.span).status(number, mode or Mode.TRAIN)
         if status.state is StepState.NOT_YET:
             raise StepNotYetError(
-                f"{self.identity} has no values of step {number} yet: the job has not come to it; "
-                "`Run.wait_for` waits"
+                f"{self.identity} has no {wanted} of step {number} yet: the job has not come to "
+                "it; `Run.wait_for` waits"
             )
-        steps = sorted({key.step for key in self.raw_keys(mode, worker)})
+        steps, all_steps = (self._steps_with(wanted, m, worker) for m in (mode, None))
+        bounds = self.span.bounds
+        inside = "" if bounds == EVERYTHING else f" in steps {bounds.begin} to {bounds.end - 1}"
+        where = f" in mode {mode}" if mode else ""
         if not steps:
+            has = f"in other modes they were at {_listed(all_steps)}" if all_steps else WAYS[wanted]
             raise StepUnavailableError(
-                f"no values of {self.identity} were kept, so there are none of step {number}; "
-                "capture them with a collection that has raw = true"
+                f"no {wanted} of {self.identity} were captured{where}{inside}, so there are none "
+                f"of step {number}; {has}"
             )
         near = min(steps, key=lambda other: abs(other - number))
         raise StepUnavailableError(
-            f"no values of {self.identity} were kept at step {number}; they were at "
-            f"{len(steps)} steps from {steps[0]} to {steps[-1]}, the nearest is {near}"
+            f"no {wanted} of {self.identity} were captured at step {number}{where}; they were at "
+            f"{_listed(steps)}{inside}, the nearest is {near}"
         )
+
+    def _steps_with(self, wanted: Wanted, mode: ModeName | None, worker: int | None) -> list[int]:
+        if wanted == "values":
+            return sorted({key.step for key in self.raw_keys(mode, worker)})
+        return [int(step) for step in self.steps(mode, worker)]
 
     def summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
         """Return its row of statistics in a record, float64, shape (1, F)."""
@@ -140,3 +182,8 @@ class Located:
             if summary_NF.shape[1] == WIDTH:
                 return summary_NF[row : row + 1]
         return None
+
+
+def _listed(steps: list[int]) -> str:
+    count = f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
+    return count if len(steps) > 1 else f"step {steps[0]}"

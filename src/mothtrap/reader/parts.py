@@ -79,14 +79,16 @@ class Part:
         return step in self.bounds and step < end
 
     def counts(self, commit_N: Ints, mode: ModeName | None = None) -> Bools:
-        """Say which rows of the view's `Commits` count, shape (N,)."""
+        """Say of which rows of the view's `Commits` the contents count, shape (N,)."""
         commits = self.view.commits
-        keep_N = ~commits.closing[commit_N]
+        keep_N = np.ones(len(commit_N), np.bool_)
         if self.bounds != EVERYTHING:
             step_N = commits.steps[commit_N]
             keep_N &= (step_N >= self.bounds.begin) & (step_N < self.bounds.end)
         if self.redone != NOTHING:
+            # What was logged after the last step is not done again, as evaluations are not.
             trained_N = commits.modes[commit_N] == mode_code(Mode.TRAIN)
+            trained_N &= ~commits.closing[commit_N]
             keep_N &= commits.steps[commit_N] < np.where(
                 trained_N, self.redone.train, self.redone.others
             )
@@ -95,14 +97,22 @@ class Part:
         return keep_N
 
     def at(self, step: int, mode: ModeName | None = None) -> Ints:
-        """Return the rows of one of the job's steps that count, ascending; O(log C)."""
+        """Return the rows of one of the job's steps that count, ascending; O(log C).
+
+        With what was logged at it after the last step, where that is it.
+        """
         start, stop = np.searchsorted(self.view.commits.steps, (step, step + 1))
         rows = np.arange(start, stop)
         return rows[self.counts(rows, mode)]
 
+    def steps_at(self, step: int, mode: ModeName | None = None) -> Ints:
+        """Return the rows of one of the job's steps that are steps or evaluations."""
+        rows = self.at(step, mode)
+        return rows[~self.view.commits.closing[rows]]
+
     def commits(self, mode: ModeName | None = None) -> Ints:
-        """Return the rows of the view's `Commits` that count, ascending."""
-        all_C = np.arange(len(self.view.commits))
+        """Return the rows of the view's `Commits` that are steps or evaluations, ascending."""
+        all_C = np.flatnonzero(~self.view.commits.closing)
         return all_C[self.counts(all_C, mode)]
 
 

@@ -12,7 +12,7 @@ from mothtrap.core.digests import DIGEST
 from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.records import StepRecord
-from mothtrap.core.steps import Mode
+from mothtrap.core.steps import Mode, step_number
 from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Ints, Matrix, Series
 from mothtrap.reader import choosing, notebook, sql, tables
@@ -83,7 +83,14 @@ class Run(RunFacts):
             self._files.holds -= 1
 
     def range(self, begin: int = 0, end: int = ENDLESS) -> Run:
-        """Return a view of the steps from `begin` on, before `end`; nothing is read anew."""
+        """Return a view of the steps from `begin` on, before `end`; nothing is read anew.
+
+        Raises:
+            ValueError: `end` lies before `begin`.
+        """
+        begin, end = step_number(begin), step_number(end)
+        if end < begin:
+            raise ValueError(f"a view ends at its begin or later: not from {begin} to before {end}")
         return Run(self._files, self._span.narrowed(begin, end))
 
     @property
@@ -145,7 +152,7 @@ class Run(RunFacts):
     def tensors(
         self,
         pattern: str = "*",
-        kind: Kind | None = None,
+        kind: Kind | str | None = None,
         collection: str | None = None,
         step: int | None = None,
         mode: ModeName | None = None,
@@ -156,8 +163,8 @@ class Run(RunFacts):
         Args:
             pattern: a glob over names and module paths, or, as in a collection,
                 `gradients:blocks.0.*`, or `re:` and a regular expression for `kind:name`.
-            kind: e.g. `gradient`.
-            collection: a built-in one (`gradients`) or one of the run's configuration.
+            kind: e.g. `gradient`, or `gradients`.
+            collection: a built-in one (`gradients`) or one of the run's own (`collections`).
             step: of the job at which it was captured.
             mode: in which it was captured.
             worker: that captured it; None means any.
@@ -167,10 +174,11 @@ class Run(RunFacts):
         """
         tests = [choosing.matching(pattern)] if pattern != "*" else []
         if kind is not None:
-            tests.append(choosing.of_kind(kind))
+            wanted = choosing.the_kind(kind)
+            tests.append(lambda info: info.kind == wanted)
         if collection is not None:
-            config = self.info.config if self.info else {}
-            tests.append(choosing.in_collection(collection, config))
+            tests.append(choosing.in_collection(collection, self._described()))
+        step = step if step is None else step_number(step)
         ranks = self.workers if worker is None else (self._worker(worker),)
         known = choosing.all_tensors(self._span)
         if step is not None or mode is not None:
@@ -224,9 +232,9 @@ class Run(RunFacts):
 
     def stats(
         self,
-        kind: Kind,
+        kind: Kind | str,
         layers: str = "*",
-        statistics: Sequence[str] = ("l2",),
+        statistics: str | Sequence[str] = ("l2",),
         *,
         mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,
@@ -234,9 +242,9 @@ class Run(RunFacts):
         """Return statistics of tensors of one worker, or of whole ones, over steps of a mode.
 
         Args:
-            kind: of the tensors, e.g. `gradient`.
+            kind: of the tensors, e.g. `gradient`, or `gradients`.
             layers: glob over tensor names and module paths.
-            statistics: ids, see `statistics.summary.STATISTICS`.
+            statistics: ids, see `statistics.summary.STATISTICS`, or one of them.
             mode: of the steps.
             worker: rank, or "merged".
 
@@ -247,7 +255,8 @@ class Run(RunFacts):
         Raises:
             UnknownNameError: there is no such kind or statistic; names the nearest.
         """
-        choosing.of_kind(kind)
+        kind = choosing.the_kind(kind)
+        statistics = (statistics,) if isinstance(statistics, str) else statistics
         columns_for(statistics)
         chosen = choosing.by_glob(layers)
         if worker == MERGED:
@@ -256,9 +265,9 @@ class Run(RunFacts):
 
     def dataset(
         self,
-        kind: Kind,
+        kind: Kind | str,
         layers: str = "*",
-        statistics: Sequence[str] = ("l2",),
+        statistics: str | Sequence[str] = ("l2",),
         *,
         mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
 
+from mothtrap.core.capture_observations import CaptureChanged, Unwatched
+from mothtrap.core.collections import Collection
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.observations import (
@@ -18,6 +21,7 @@ from mothtrap.core.observations import (
 )
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
+from mothtrap.reader.choosing import collection_of
 from mothtrap.reader.files import RunFiles
 from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses, merge_thinned
 from mothtrap.reader.numbers import scalar_series
@@ -150,6 +154,7 @@ class RunFacts:
     def overhead(self) -> Overhead:
         """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
         own_s = capture_s = wall_s = 0.0
+        rests, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
             ends = [view.ended for view in views if view.ended is not None]
@@ -158,8 +163,11 @@ class RunFacts:
                 capture_s += sum(end.capture_s for end in ends)
                 wall_s += sum(end.wall_s for end in ends)
             else:
+                all_ended = False
                 own_s += self._sum(rank, "own_s")
                 wall_s += self._sum(rank, "step_s")
+        if not all_ended:
+            wall_s += sum(rest.seconds for rest in rests)
         ratio = own_s / wall_s if wall_s > 0 else 0.0
         limit = self.info.config.get("overhead") if self.info else None
         return Overhead(
@@ -168,7 +176,20 @@ class RunFacts:
             capture_seconds=capture_s,
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
+            unwatched=sum(rest.count for rest in rests),
         )
+
+    @property
+    def collections(self) -> dict[str, Collection]:
+        """Collections by name: of the configuration, of the script, and asked for meanwhile.
+
+        Of two of one name the later one; functions of `reductions` are their names. Which of
+        them are in force by now is what `mothtrap capture RUN --list` prints.
+
+        Raises:
+            ConfigError: one cannot be understood; it may be of another version of mothtrap.
+        """
+        return {name: collection_of(name, each) for name, each in self._described().items()}
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -186,6 +207,17 @@ class RunFacts:
             for o in view.observations
             if isinstance(o, kind) and o.step in self._span.bounds
         )
+
+    def _described(self) -> dict[str, object]:
+        """Collections by name, as plain values."""
+        configured = self.info.config.get("collections") if self.info else None
+        found: dict[str, object] = dict(configured) if isinstance(configured, Mapping) else {}
+        views = [v for attempt in self._span.attempts.values() for v in attempt.workers.values()]
+        facts = [fact for v in views for fact in v.observations]
+        changes = [fact for fact in facts if isinstance(fact, CaptureChanged)]
+        for change in sorted(changes, key=lambda change: change.step):
+            found |= change.added
+        return found
 
     def _sum(self, worker: int, name: str) -> float:
         parts = Span(self._span.attempts, EVERYTHING).parts(worker)

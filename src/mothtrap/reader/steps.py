@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.errors import StepUnavailableError
-from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.steps import Mode, StepKey, step_number
 from mothtrap.core.window import Ints
 from mothtrap.reader.attempts import AttemptView
 from mothtrap.reader.commits import MODE_CODE, MODES, ModeName, mode_code
@@ -89,7 +89,7 @@ class Timeline:
 
     def keys_at(self, step: int) -> tuple[StepKey, ...]:
         """Return what was captured at one of the job's steps: evaluations, then the step."""
-        found = ((p.view.commits, p.at(step)) for p in self._span.all_parts())
+        found = ((p.view.commits, p.steps_at(step)) for p in self._span.all_parts())
         return tuple(sorted({c.key(row) for c, rows in found for row in rows.tolist()}))
 
     def step_of(self, mode: ModeName, mode_step: int, *, attempt: int | None = None) -> int:
@@ -127,7 +127,7 @@ class Timeline:
 
     def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
         """Say how one of the job's steps stands."""
-        mode = MODES[mode_code(mode)]
+        mode, step = MODES[mode_code(mode)], step_number(step)
         span = self._span
         ranks = expected_workers(span.latest) if span.latest.workers else span.workers
         found = {rank: self._row(rank, step, mode) for rank in ranks}
@@ -150,7 +150,7 @@ class Timeline:
     def _row(self, worker: int, step: int, mode: ModeName) -> tuple[int, StepKey] | None:
         """Return the last attempt in which a worker has a step, and its key there."""
         for part in reversed(self._span.parts(worker)):
-            rows = part.at(step, mode)
+            rows = part.steps_at(step, mode)
             if len(rows):
                 return part.attempt, part.view.commits.key(int(rows[-1]))
         return None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.display import heading, pairs
+from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.core.window import Ints, Series
@@ -18,10 +19,10 @@ from mothtrap.reader.commits import ModeName, mode_code
 from mothtrap.reader.counted import exponents_of_all, exponents_of_one
 from mothtrap.reader.exponents import Exponents
 from mothtrap.reader.kept import (
-    belong,
     bytes_of,
     derived,
     load,
+    load_each,
     raw_row,
     summary_of,
 )
@@ -29,6 +30,7 @@ from mothtrap.reader.located import Located
 from mothtrap.reader.merged import MERGED, Merged
 from mothtrap.reader.numbers import statistic_series
 from mothtrap.reader.parts import Span
+from mothtrap.statistics.distribution import SHAPES
 from mothtrap.statistics.summary import STATISTICS, columns_for, derive
 from mothtrap.store.progress import progress
 
@@ -106,13 +108,7 @@ class Tensor:
 
     def steps(self, mode: ModeName | None = None, worker: int | None = None) -> Ints:
         """Return the job's steps at which statistics or values of it were captured."""
-        found = [np.empty(0, np.int64)]
-        for part, ids in self._where.parts(worker):
-            for piece in (*part.view.statistics(), *part.view.raw()):
-                commit_N = piece.commit_N[belong(piece.column("tensor"), ids)]
-                found.append(part.view.commits.steps[commit_N[part.counts(commit_N, mode)]])
-        step_N = np.sort(np.concatenate(found), kind="stable")
-        return step_N[np.diff(step_N, prepend=-1) > 0]
+        return self._where.steps(mode, worker)
 
     def raw_keys(
         self, mode: ModeName | None = None, worker: int | None = None
@@ -167,8 +163,7 @@ class Tensor:
 
         Where a moment has several (micro-batches) its key comes with each, in their order.
         """
-        for part, commit, piece, row in self._where.raw_rows(mode, worker):
-            yield part.view.commits.key(commit), load(part, commit, piece, row)
+        yield from load_each(list(self._where.raw_rows(mode, worker)))
 
     def statistics(
         self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
@@ -193,7 +188,8 @@ class Tensor:
             row = self._where.summary(part, commit)
             if row is not None:
                 return derived(row)
-        return derived(summary_of(self._where.find(step, mode, worker), STATISTICS))
+        places = self._where.find(step, mode, worker, "statistics")
+        return derived(summary_of(places, STATISTICS))
 
     def exponents(
         self,
@@ -233,6 +229,11 @@ class Tensor:
         Raises:
             UnknownNameError: there is no such statistic; names the nearest.
         """
+        if statistic in SHAPES:
+            raise UnknownNameError(
+                f"{statistic} are no number with a history but arrays, one for each step: "
+                f"`run.tensor('{statistic}({self.identity})').values()` yields them"
+            )
         columns_for((statistic,))
         mode_code(mode)
         rank = self._where.worker(worker)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core import jsonable
+from mothtrap.core.capture_observations import Unwatched
 from mothtrap.core.observations import (
     AnyObservation,
     LossSeries,
@@ -29,6 +30,7 @@ from mothtrap.core.window import Ints
 from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
 from mothtrap.reader.rows import CommittedRows, Piece, append
+from mothtrap.store.layout import Kind, segments
 from mothtrap.store.progress import nobody, progress, size_of
 from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_reading import EventReader, StepEvents
@@ -57,7 +59,7 @@ class WorkerView:
     from then on by `refresh`: they are always as far as the events that were read.
 
     Attributes:
-        steps: one more than its last train step.
+        steps: one more than its last train step, be it watched or not.
         first_step: its first train step; None before that.
         first_evaluated: the step that its first evaluation bears; None before that.
         started, ended: its observations of that name, or None.
@@ -148,7 +150,14 @@ class WorkerView:
         found = [text for r in rows for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:
             found.append(f"{self.folder.name}: samples of {self._unreadable} steps are damaged")
+        if ended and not len(self.commits) and self._has_numbers():
+            name = self.folder.name
+            found.append(f"{name}: no events are left that say of which steps its numbers are")
         return (*self._events.damage(ended=ended), *found)
+
+    def _has_numbers(self) -> bool:
+        kinds: tuple[Kind, ...] = ("stats", "scalars", "index")
+        return any(segments(self.folder, kind) for kind in kinds)
 
     def _new_events(self) -> list[StepEvents]:
         if len(self.commits):  # what came since the last time is no long reading
@@ -179,6 +188,8 @@ class WorkerView:
             self.ended = observation
         elif isinstance(observation, LossSeries):
             self.loss_series[observation.series] = observation
+        elif isinstance(observation, Unwatched):
+            self.steps = max(self.steps, observation.last_step + 1)
 
     def _steps(self, start: int) -> tuple[Ints, Ints]:
         """The steps of the records from `start` on: train steps, and those of evaluations."""

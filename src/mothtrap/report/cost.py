@@ -26,7 +26,7 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     text = f"{share} ({cost.seconds:.2f} s"
     if cost.capture_seconds:
         text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
-    return f"{text}){_why(cost, steps, workers)}{_shed(cost)}"
+    return f"{text}){_why(cost, steps, workers)}{_unwatched(cost, steps)}{_shed(cost)}"
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:
@@ -35,12 +35,24 @@ def _why(cost: Overhead, steps: int, workers: int) -> str:
     above = f"; above the budget of {100 * cost.budget:g} %, as"
     if steps < FEW_STEPS:
         return f"{above} the first steps cost more, and there were only {steps}"
+    if cost.unwatched:
+        return f"{above} the first steps are all watched"
     wall_s = cost.seconds / cost.ratio
     if _hooks_s(cost) <= cost.budget * wall_s:
         return f"{above} the first steps and the look for NaN at each step are not thinned"
     per_step = 1000 / (steps * workers)
     step_ms, fixed_ms = wall_s * per_step, _hooks_s(cost) * per_step
     return f"{above} steps of {step_ms:.2g} ms are too short for a fixed cost of {fixed_ms:.2g} ms"
+
+
+def _unwatched(cost: Overhead, steps: int) -> str:
+    """How many steps nobody has seen."""
+    if not cost.unwatched:
+        return ""
+    return (
+        f"; {cost.unwatched:,} of {steps:,} steps were not watched, too short for that "
+        "(overhead = 0 watches each)"
+    )
 
 
 def _shed(cost: Overhead) -> str:

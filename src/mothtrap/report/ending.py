@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MAX_ERROR = 160
 """Characters of an exception that are told; chosen by hand: two lines of a terminal."""
+MAX_WORKERS = 8
+"""Workers that are named; chosen by hand."""
 
 
 def how_it_ended(run: Run) -> str:
@@ -40,11 +42,14 @@ def _ending_place(run: Run) -> str:
 
 
 def _lost(run: Run) -> str:
-    """Say which worker was lost first, in a job of several."""
-    lost = run.end.lost if run.end else ()
-    if not lost:
+    """Say which worker was lost first, in a job of several, or which were where nobody saw that."""
+    if run.end is None or not run.end.lost:
         return ""
-    return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
+    lost = run.end.lost
+    if len(lost) == 1 or run.end.order_seen:
+        return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
+    named = ", ".join(map(str, sorted(lost)[:MAX_WORKERS])) + (" ..." * (len(lost) > MAX_WORKERS))
+    return f"; workers {named} were lost"
 
 
 def _first_line(error: str) -> str:

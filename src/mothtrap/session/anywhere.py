@@ -14,7 +14,7 @@ def log(name: str, value: float) -> None:
     """
     worker = _worker()
     if worker is not None:
-        worker.log(name, value)
+        worker.logged.number(name, value)
 
 
 def log_tensor(name: str, value: Any) -> None:
@@ -24,7 +24,7 @@ def log_tensor(name: str, value: Any) -> None:
     """
     worker = _worker()
     if worker is not None:
-        worker.log_tensor(name, value)
+        worker.logged.tensor(name, value)
 
 
 def _worker() -> Any:

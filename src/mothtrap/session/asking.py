@@ -9,8 +9,6 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from mothtrap.core.collections import Collection, kinds
 from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
 from mothtrap.core.errors import ControlError
@@ -116,16 +114,8 @@ def _ask(
 def in_force(path: Path) -> dict[str, Collection]:
     """Return the collections that a run captures by now, by name."""
     run = open_run(path)
-    settings = run.info.config.get("collections") if run.info else None
-    known = msgspec.convert(settings or {}, dict[str, Collection])
+    known = run.collections
     changes = sorted(run.observations(CaptureChanged), key=lambda change: change.step)
-    for change in changes:
-        if change.error or not change.request:
-            continue
-        file = store.request_path(path, change.request)
-        asked = store.read(file) if file.is_file() else None
-        if isinstance(asked, CaptureRequest):
-            known |= asked.add
     names = changes[-1].collections if changes else tuple(known)
     return {name: known[name] for name in names if name in known}
 

@@ -1,9 +1,8 @@
-"""The exception that nobody caught, at the end of a process."""
+"""The exception that ended what was watched."""
 
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 import traceback
 
@@ -14,16 +13,12 @@ _LIBRARIES = (
 """Folders of code that is not the user's: the installed, and our own."""
 
 
-def uncaught() -> tuple[str | None, str | None]:
-    """Return the exception that ends this process, and the user's line where it arose.
+def told(error: BaseException | None) -> tuple[str | None, str | None]:
+    """Return an exception in words, and the user's line where it arose.
 
     Both are None where there is none, the line also where no code of the user was running.
     """
-    # In an interactive session a mistyped line is not the end of the job.
-    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
-    if not isinstance(error, BaseException):
-        return None, None
-    return f"{type(error).__name__}: {error}", raised_at(error)
+    return (f"{type(error).__name__}: {error}", raised_at(error)) if error else (None, None)
 
 
 def raised_at(error: BaseException) -> str | None:

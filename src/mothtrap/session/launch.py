@@ -21,7 +21,7 @@ import msgspec
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
-from mothtrap.core.config import Config, environment, located, plain
+from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
@@ -29,7 +29,7 @@ from mothtrap.reader.run import open_run
 from mothtrap.session import uploading
 from mothtrap.session.joining import join_run
 from mothtrap.session.repository import SourceKeeper, script_folder
-from mothtrap.session.resuming import next_attempt
+from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
@@ -81,7 +81,7 @@ def launch(
         load_rules(config)
     except ConfigError as err:
         raise located(err, start=Path.cwd(), environ=os.environ) from err
-    if os.environ.get("MOTHTRAP_DISABLE"):
+    if is_disabled(os.environ):
         return _pass_on(_run(command, dict(os.environ)))
     try:
         if join and name:
@@ -107,7 +107,8 @@ def launch(
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
     code = _asked_for(code, attempt.parent, config)
     source.close()
-    end = RunEnd(exit_code=code, ended_s=time.time(), lost=supervision.lost)
+    lost, seen = supervision.lost, supervision.order_seen
+    end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
     say_verdict(attempt.parent, config)
@@ -167,6 +168,8 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         python=platform.python_version(),
         mothtrap=version("mothtrap"),
         config=plain(config),
+        launcher=launcher_of(os.environ) if os.environ.get("RANK", "0") == "0" else "",
+        restarts=restarts_of(os.environ),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -9,16 +11,67 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.errors import RunExistsError
+from mothtrap.core.errors import DamagedDataError, RunExistsError
 from mothtrap.core.observations import Resumed, WeightsSaved
 from mothtrap.core.steps import Mode
 from mothtrap.store import layout
+from mothtrap.store.processes import start_ticks
 
 if TYPE_CHECKING:
     from mothtrap.store.worker_reading import StepEvents
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Where torchrun tells its workers how often it has started them anew after a failure."""
+
+
+def restarts_of(environ: Mapping[str, str]) -> int:
+    """How often torchrun has started the workers of this job anew."""
+    count = environ.get(RESTARTS, "")
+    return int(count) if count.isdigit() else 0
+
+
+def launcher_of(environ: Mapping[str, str]) -> str:
+    """Return who starts this process anew when it fails, in words that no other process has.
+
+    Empty where that is not torchrun, or where one on another machine may do so: what the
+    job did before is looked for on this one.
+    """
+    here, all_workers = environ.get("LOCAL_WORLD_SIZE"), environ.get("WORLD_SIZE")
+    if RESTARTS not in environ or here is None or here != all_workers:
+        return ""
+    parent = os.getppid()
+    return f"{socket.gethostname()}/{parent}/{start_ticks(parent)}"
+
+
+def earlier_attempt(runs: Path, name: str | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the last attempt that this job made before its launcher started it anew.
+
+    Args:
+        runs: where runs are kept.
+        name: of the run, where the user gave one.
+        environ: of this process.
+
+    Returns:
+        Its folder. None where this is the first start, where that made no run, and where it
+        made several that are called by none.
+    """
+    restarts, launcher = restarts_of(environ), launcher_of(environ)
+    if not restarts or not launcher:
+        return None
+    found = []
+    for run in layout.list_runs(runs) if name is None else [runs / name]:
+        made = [layout.attempt_folder(run, number) for number in layout.attempts(run)]
+        mine = [path for path in made if _is_of(path, launcher, restarts)]
+        found += mine[-1:]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_of(attempt: Path, launcher: str, restarts: int) -> bool:
+    try:
+        info = layout.read_info(attempt)
+    except (DamagedDataError, OSError):
+        return False
+    return info is not None and info.launcher == launcher and info.restarts < restarts
 
 
 def own_attempt(opened: Path, environ: Mapping[str, str]) -> Path:
@@ -28,9 +81,7 @@ def own_attempt(opened: Path, environ: Mapping[str, str]) -> Path:
         opened: the attempt that the launcher of mothtrap opened.
         environ: of this process.
     """
-    count = environ.get(RESTARTS, "")
-    restarts = int(count) if count.isdigit() else 0
-    return layout.attempt_folder(opened.parent, int(opened.name) + restarts)
+    return layout.attempt_folder(opened.parent, int(opened.name) + restarts_of(environ))
 
 
 def open_attempt(opened: Path, own: Path) -> Path:

@@ -73,9 +73,9 @@ def keep(worker: Worker, handle: Any) -> None:
     _listen()
 
 
-def finish(worker: Worker) -> None:
-    """Close a worker before the process ends, and keep nothing of it."""
-    worker.close()
+def finish(worker: Worker, error: BaseException | None = None) -> None:
+    """Close a worker before the process ends, maybe for an error, and keep nothing of it."""
+    worker.close(error)
     _kept.pop(worker, None)
 
 

@@ -75,7 +75,8 @@ class Supervision:
     def lost(self) -> tuple[int, ...]:
         """Workers of the last attempt that never closed their record, the first to die first.
 
-        Known in jobs of several workers, once the job has ended.
+        Known in jobs of several workers, once the job has ended; where nobody saw who died
+        first (see `order_seen`), the first to stop storing anything comes first.
         """
         attempt = self._attempts.get(int(self.latest.name))
         if attempt is None:
@@ -83,6 +84,12 @@ class Supervision:
         stopped_s = attempt.last_stored_s
         open_ones = attempt.unclosed()
         return tuple(sorted(open_ones, key=lambda r: (self._deaths.order(r), stopped_s[r], r)))
+
+    @property
+    def order_seen(self) -> bool:
+        """Whether it was seen that the first of `lost` died before the others."""
+        places = [self._deaths.order(rank) for rank in self.lost]
+        return len(places) < 2 or places[0] < min(places[1:])
 
     def _numbers(self) -> list[int]:
         return [number for number in layout.attempts(self._run) if number >= self._first]

@@ -14,6 +14,7 @@ import msgspec
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import (
+    ConfigError,
     MothtrapError,
     ObjectExistsError,
     RunExistsError,
@@ -23,7 +24,7 @@ from mothtrap.core.errors import (
 )
 from mothtrap.store import control, layout
 from mothtrap.store.mirror import open_mirror
-from mothtrap.store.objects import Store, is_url, join, open_store, split
+from mothtrap.store.objects import Store, is_slip, is_url, join, open_store, split
 from mothtrap.store.outbox import CollisionError, Outbox
 from mothtrap.store.remote import Remote, read_remote, spool_folder, write_remote
 
@@ -57,6 +58,10 @@ def folder_for(runs_dir: str) -> Path:
         ConfigError: `runs_dir` is a URL that cannot be used.
         MissingExtraError: the package that it takes is not installed.
     """
+    if is_slip(runs_dir):
+        scheme, _, place = runs_dir.partition(":")
+        meant = f"{scheme}://{place}" if scheme == "file" else f"{scheme}:/{place}"
+        raise ConfigError(f"cannot keep runs in {runs_dir!r}: a URL has two slashes: {meant}")
     if not is_url(runs_dir):
         return Path(runs_dir)
     open_store(runs_dir)

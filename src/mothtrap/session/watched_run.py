@@ -7,8 +7,10 @@ first one also does what a launcher does: it compares the workers, and has the l
 
 from __future__ import annotations
 
+import functools
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,8 +18,10 @@ import msgspec
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.observations import Resumed
 from mothtrap.reader.attempts import AttemptView
 from mothtrap.session import launch, uploading
+from mothtrap.session.resuming import Resumption, earlier_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
@@ -86,6 +90,11 @@ class WatchedRun:
         self._is_whole = True
         self.is_shared = False
 
+    @functools.cached_property
+    def _earlier(self) -> Path | None:
+        """The last attempt of this job before it was started anew."""
+        return earlier_attempt(uploading.folder_for(self._config.runs_dir), self._name, os.environ)
+
     def open(self) -> Path:
         """Return the folder of the attempt; called at the first step.
 
@@ -119,6 +128,23 @@ class WatchedRun:
             self._supervision.__enter__()
         return attempt
 
+    def resume(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed | None:
+        """Say where a job goes on that torchrun has started anew; asked before the first step.
+
+        Args:
+            digests: of the weights as they are now, by root.
+            own_steps: steps that the optimizer says to have made, where one says so.
+
+        Returns:
+            None where nothing is found of what the job did before.
+        """
+        last = self._earlier
+        if last is None:
+            return None
+        first = layout.attempt_folder(last.parent, layout.attempts(last.parent)[0])
+        own = layout.attempt_folder(last.parent, int(last.name) + 1)
+        return Resumption(first, own, self._rank)(digests, own_steps)
+
     def last_word(self, run: Path, config: Config) -> None:
         """Print the verdict, once the other processes have closed their records."""
         if self.is_shared:
@@ -138,8 +164,14 @@ class WatchedRun:
 
     def _make(self) -> Path:
         numbered = self._name is None
-        name = self._name or self._default_name
-        attempt = launch.create(name, self._command, self._config, numbered=numbered)
+        last = None if self._rank() else self._earlier
+        if last is None:
+            name = self._name or self._default_name
+            attempt = launch.create(name, self._command, self._config, numbered=numbered)
+        else:
+            info = launch.run_info(last.parent.name, self._command, self._config)
+            anew = msgspec.structs.replace(info, attempt=int(last.name) + 1)
+            attempt = layout.create_attempt(last.parent, anew)
         self._uploader = uploading.begin(
             attempt.parent, self._config, self._say, numbered=numbered, ask=False
         )

@@ -12,17 +12,20 @@ from typing import Any
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
-from mothtrap.core.config import Config, load_config
+from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
 from mothtrap.session import launch, startup, uploading
+from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
 
 
 class Watch:
     """A model under observation; ends at `close`, at the end of a `with`, or of the process.
+
+    An exception that leaves the block of the `with` is kept as that which ended the training.
 
     Attributes:
         path: folder of the run; None before the first step, or when nothing is stored.
@@ -33,7 +36,7 @@ class Watch:
         step: Callable[[Any, dict[str, float]], None],
         log: Callable[[str, float], None],
         log_tensor: Callable[[str, Any], None],
-        close: Callable[[], None],
+        close: Callable[[BaseException | None], None],
         path: Callable[[], Path | None],
     ) -> None:
         self._step, self._log, self._close, self._path = step, log, close, path
@@ -80,7 +83,7 @@ class Watch:
 
     def close(self) -> None:
         """Record the last step, remove all hooks, seal the files; twice does no harm."""
-        self._close()
+        self._close(None)
 
     def __enter__(self) -> Watch:
         return self
@@ -91,7 +94,7 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        self._close(error if isinstance(error, Exception | KeyboardInterrupt) else None)
 
     def __repr__(self) -> str:
         return f"<mothtrap.Watch {self.path or 'before the first step'}>"
@@ -120,7 +123,7 @@ def watch(
         TypeError: no adapter accepts the model.
         ConfigError: a setting is unknown or has a bad value, or the name is that of no folder.
     """
-    if os.environ.get("MOTHTRAP_DISABLE") or os.environ.get(PLAN_VARIABLE):
+    if is_disabled(os.environ) or os.environ.get(PLAN_VARIABLE):
         return _nothing()
     adapter = _adapter_of(model)
     _check_known(settings)
@@ -129,7 +132,9 @@ def watch(
         worker, tracer = running
         _take_part(tracer, settings)
         step = functools.partial(tracer.step_given, counts=not optimizer)
-        return Watch(step, worker.log, worker.log_tensor, lambda: None, lambda: worker.path)
+        return Watch(
+            step, worker.logged.number, worker.logged.tensor, lambda _: None, lambda: worker.path
+        )
     if name:
         check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
@@ -161,13 +166,15 @@ def watch(
     several = isinstance(optimizer, list | tuple)
     optimizers = tuple(optimizer) if several else (optimizer,)
     handle = adapter.attach(model, optimizers, worker.recorder, config)
+    if restarts_of(os.environ):
+        handle.tracer.saved_weights.resume = run.resume
     worker.holds(handle)
     startup.keep(worker, handle)
     return Watch(
         handle.step,
-        worker.log,
-        worker.log_tensor,
-        lambda: startup.finish(worker),
+        worker.logged.number,
+        worker.logged.tensor,
+        functools.partial(startup.finish, worker),
         lambda: worker.path,
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
-from mothtrap.capture.logged import LoggedTensors
+from mothtrap.capture.logged import Logged
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
 from mothtrap.capture.selection import LOGGED, streams
@@ -29,7 +29,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.control import RequestWatch
-from mothtrap.session.ending import uncaught
+from mothtrap.session.ending import told
 from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper, Surroundings
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -97,8 +97,7 @@ class Worker:
         self._opened = False
         self._alive = True
         self._closing = threading.Event()
-        self._unlogged: set[str] = set()
-        self._pid = os.getpid()
+        self._pid = self._made_by = os.getpid()
         reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
         needs = [*onset_needs(config), *(need for rule in self._rules for need in rule.needs)]
         self.recorder: Recorder[Any] = Recorder(
@@ -110,7 +109,7 @@ class Worker:
             raw_bytes=int(config.queue_mb * 2**20),
             raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
         )
-        self._logged = LoggedTensors(self.recorder)
+        self.logged = Logged(self.recorder, say)
         self._requests: RequestWatch | None = None
         self._snapshots = Snapshots(
             config,
@@ -125,24 +124,6 @@ class Worker:
     def path(self) -> Path | None:
         """Folder of the run, once there is one."""
         return self._folder.parent if self._folder is not None else None
-
-    def log(self, name: str, value: float) -> None:
-        """Add a number to the step in progress; what is no number is left out, and told once."""
-        self._take(name, value, "number", lambda: self.recorder.scalar(name, "", float(value)))
-
-    def log_tensor(self, name: str, value: Any) -> None:
-        """Keep a tensor of the step in progress whole; what is none is left out, and told once."""
-        self._take(name, value, "tensor", lambda: self._logged.add(name, value))
-
-    def _take(self, name: str, value: Any, wanted: str, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Exception as err:  # whatever an object of the user's raises
-            if name not in self._unlogged:
-                self._unlogged.add(name)
-                self._say(f"mothtrap: log: {name!r} got a {type(value).__name__}, not a {wanted}")
-                reason = f"a value was no {wanted} ({type(err).__name__}: {err})"
-                self.recorder.blind(self.recorder.steps, f"values of {name}", reason)
 
     def holds(self, handle: Handle) -> None:
         """Take over a handle of the adapter; it is detached at the end."""
@@ -174,11 +155,15 @@ class Worker:
         if tracer is not None:
             tracer.live = False
 
-    def close(self) -> None:
-        """Close the last step, let the queues run dry, seal the files."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Close the last step, let the queues run dry, seal the files.
+
+        Args:
+            error: that left the block of what is watched, if one did.
+        """
         if not self._alive or os.getpid() != self._pid:
             return
-        self._alive = False
+        self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
         if self._handle is not None:
@@ -201,8 +186,18 @@ class Worker:
             self._failed("findings", self._lost)  # else the disk has been complained of
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self._config)
+        self._tell_of_nothing()
         for act in self._afterwards:
             self._contained("closing", act)
+
+    def _tell_of_nothing(self) -> None:
+        """Say that there is no run of a model that was watched, where nothing else says so."""
+        silent = self.path is None and not self._opened and not self._launched
+        if silent and self._config.capture != "off" and os.getpid() == self._made_by:
+            self._say(
+                "mothtrap: watch: nothing was recorded: no step was made; is the optimizer that "
+                "was given the one that trains? (without one dbg.step() makes the steps)"
+            )
 
     def _store_reasons(self, ending: WorkerEnded) -> None:
         """Store why there was no step; nothing of a process that never trained."""
@@ -222,7 +217,7 @@ class Worker:
             self._contained(part, close)
 
     def _ending(self) -> WorkerEnded:
-        exception, location = uncaught()
+        exception, location = told(self._containment.ended_by)
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,

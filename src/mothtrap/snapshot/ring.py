@@ -52,7 +52,8 @@ class Ring(Generic[Entry]):
             entry: what is kept of it.
             sizes: bytes of its parts, by a name under which other steps may share them.
         """
-        self._drop(step)
+        if step in self._steps:
+            self._drop(step)
         for part, size in sizes.items():
             holders = self._holders.get(part, 0)
             self._holders[part] = holders + 1
@@ -70,7 +71,7 @@ class Ring(Generic[Entry]):
         return found[0] if found is not None else None
 
     def _drop(self, step: int) -> None:
-        _, sizes = self._steps.pop(step, (None, {}))
+        _, sizes = self._steps.pop(step)
         for part, size in sizes.items():
             self._holders[part] -= 1
             if not self._holders[part]:

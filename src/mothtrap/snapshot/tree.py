@@ -55,8 +55,10 @@ class TreeMaker:
     Args:
         framework: gives the tree of a framework's own value (a tensor, say), None for others.
         array: takes in a numpy array of numbers or truth values, and gives its tree.
+        most_values: in all trees together, but for numbers and texts.
 
     Attributes:
+        left: how many of them may still come.
         opaque: what could not be kept so far, in words, each once.
     """
 
@@ -64,9 +66,10 @@ class TreeMaker:
         self,
         framework: Callable[[Any], Tree],
         array: Callable[[npt.NDArray[Any]], Tree],
+        most_values: int = MAX_VALUES,
     ) -> None:
         self._framework, self._array = framework, array
-        self._left = MAX_VALUES
+        self.left = most_values
         self.opaque: dict[str, None] = {}
 
     def tree(self, value: Any, depth: int = 0) -> Tree:
@@ -78,10 +81,10 @@ class TreeMaker:
             return value if -(2**63) <= value < 2**63 else {"int": str(value)}
         if kind is float:
             return value if math.isfinite(value) else {"float": _number_name(value)}
-        self._left -= 1
-        if self._left < 0 or depth > MAX_DEPTH:
+        self.left -= 1
+        if self.left < 0 or depth > MAX_DEPTH:
             return self._give_up(value, "too much of it" if depth <= MAX_DEPTH else "too deep")
-        own = self._framework(value)
+        own = None if kind is dict or kind in _FORM_OF else self._framework(value)
         if own is not None:
             return own
         try:

@@ -1,5 +1,5 @@
-/* One pass over the memory of many arrays: the norm of each, all its statistics, how its values
- * are spread over powers of two, or a copy.
+/* One pass over the memory of many arrays: the norm of each, all its statistics, a digest or both,
+ * how its values are spread over powers of two, or a copy.
  *
  * Sums are kept in double, so nothing of float32 overflows, vanishes or cancels, and what
  * is not finite shows in the sum of squares. Python decides what to do about those arrays.
@@ -26,6 +26,8 @@
 #else
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
+
+#include "_xxh3.h"
 
 #define SQUARE_LANES 64
 #define LANES 16 /* of each of the seven columns: more do not fit into registers */
@@ -123,9 +125,10 @@ static void distrust(double *row, double square)
 }
 
 /* All columns, of at least one element. Sums are taken about the first element, so that
- * the deviation is no small difference of large sums. */
-#define DEFINE_SUMMARY(TYPE, VALUE, ABSOLUTE)                                             \
-    WIDEST static void summary_##TYPE(const void *values, int64_t count, double *row)     \
+ * the deviation is no small difference of large sums. A digest that has begun takes in each
+ * block just before, and fetches it from memory for both. */
+#define DEFINE_SUMMARY(TYPE, BYTES, VALUE, ABSOLUTE)                                      \
+    WIDEST static void summary_##TYPE(const void *values, int64_t count, double *row, Hash *hash) \
     {                                                                                     \
         const VALUE first = TYPE(values, 0);                                              \
         const double pivot = first;                                                       \
@@ -139,7 +142,10 @@ static void distrust(double *row, double square)
             int64_t end = i + BLOCK <= count ? i + BLOCK : count - (count - i) % LANES;   \
             VALUE magnitudes[LANES] = {0};                                                \
             int32_t zero[LANES] = {0};                                                    \
-            for (; i < end; i += LANES)                                                   \
+            if (hash != NULL)                                                             \
+                hash_up_to(hash, values, end * BYTES, count * BYTES);                     \
+            for (; i < end; i += LANES) {                                                 \
+                FETCH((const char *)values + i * BYTES + AHEAD);                          \
                 for (int lane = 0; lane < LANES; lane++) {                                \
                     VALUE value = TYPE(values, i + lane);                                 \
                     double apart = (double)value - pivot;                                 \
@@ -150,6 +156,7 @@ static void distrust(double *row, double square)
                     high[lane] = value > high[lane] ? value : high[lane];                 \
                     zero[lane] += value == 0;                                             \
                 }                                                                         \
+            }                                                                             \
             for (int lane = 0; lane < LANES; lane++) {                                    \
                 magnitude += magnitudes[lane];                                            \
                 zeros += zero[lane];                                                      \
@@ -179,14 +186,14 @@ static void distrust(double *row, double square)
         distrust(row, square);                                                            \
     }
 
-DEFINE_SUMMARY(float32, float, fabsf)
-DEFINE_SUMMARY(bfloat16, float, fabsf)
-DEFINE_SUMMARY(float16, float, fabsf)
-DEFINE_SUMMARY(float64, double, fabs)
+DEFINE_SUMMARY(float32, 4, float, fabsf)
+DEFINE_SUMMARY(bfloat16, 2, float, fabsf)
+DEFINE_SUMMARY(float16, 2, float, fabsf)
+DEFINE_SUMMARY(float64, 8, double, fabs)
 
 static double (*const squares_of[SUMMARIZED])(const void *, int64_t) = {
     squares_float32, squares_bfloat16, squares_float16, squares_or_unknown};
-static void (*const summary_of[SUMMARIZED])(const void *, int64_t, double *) = {
+static void (*const summary_of[SUMMARIZED])(const void *, int64_t, double *, Hash *) = {
     summary_float32, summary_bfloat16, summary_float16, summary_float64};
 
 /* How values are spread over powers of two. Each becomes the number of its bin, as vectors; then
@@ -301,11 +308,23 @@ static void look(const int64_t *arrays, int64_t many, char *rows, enum look how,
         if (how == TALLY)
             tally_of[arrays[2]](values, arrays[1], (int64_t *)rows);
         else if (how == WHOLE_ROW)
-            summary_of[arrays[2]](values, arrays[1], (double *)rows);
+            summary_of[arrays[2]](values, arrays[1], (double *)rows, NULL);
         else
             *(double *)rows = sqrt(squares_of[arrays[2]](values, arrays[1]));
     }
     take_back(state);
+}
+
+/* The bytes of arrays that can all be looked at so; -1 where one cannot. */
+static int64_t bytes_of(const int64_t *array, int64_t many, int64_t kinds)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < many; i++, array += 3) {
+        if (array[2] < 0 || array[2] >= kinds || array[1] <= 0)
+            return -1;
+        bytes += array[1] * element_bytes[array[2]];
+    }
+    return bytes;
 }
 
 static PyObject *reduce(PyObject *args, enum look how)
@@ -313,18 +332,11 @@ static PyObject *reduce(PyObject *args, enum look how)
     Py_buffer arrays, rows;
     if (!PyArg_ParseTuple(args, "y*w*", &arrays, &rows))
         return NULL;
-    const int64_t *array = arrays.buf;
-    int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t))), bytes = 0;
-    int64_t kinds = how == TALLY ? KINDS : SUMMARIZED;
-    int good = rows.len == (Py_ssize_t)(many * look_width[how] * 8);
-    for (int64_t i = 0; good && i < many; i++) {
-        int64_t kind = array[3 * i + 2], count = array[3 * i + 1];
-        good = kind >= 0 && kind < kinds && count > 0;
-        if (good)
-            bytes += count * element_bytes[kind];
-    }
+    int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t)));
+    int64_t bytes = bytes_of(arrays.buf, many, how == TALLY ? KINDS : SUMMARIZED);
+    int good = bytes >= 0 && rows.len == (Py_ssize_t)(many * look_width[how] * 8);
     if (good)
-        look(array, many, rows.buf, how, bytes);
+        look(arrays.buf, many, rows.buf, how, bytes);
     else
         PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
     PyBuffer_Release(&arrays);
@@ -337,6 +349,105 @@ static PyObject *reduce(PyObject *args, enum look how)
 static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, NORM_ALONE); }
 static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, WHOLE_ROW); }
 static PyObject *tallies(PyObject *module, PyObject *args) { return reduce(args, TALLY); }
+
+static void digest_each(const int64_t *pieces, int64_t many, uint64_t *found, int64_t bytes)
+{
+    PyThreadState *state = share(bytes);
+    for (int64_t i = 0; i < many; i++, pieces += 3)
+        found[i] = hash_whole((const uint8_t *)(intptr_t)pieces[0], pieces[1], (uint64_t)pieces[2]);
+    take_back(state);
+}
+
+static PyObject *digests(PyObject *module, PyObject *args)
+{
+    Py_buffer pieces, found;
+    if (!PyArg_ParseTuple(args, "y*w*", &pieces, &found))
+        return NULL;
+    const int64_t *piece = pieces.buf;
+    int64_t many = (int64_t)(pieces.len / (3 * sizeof(int64_t))), bytes = 0;
+    int good = found.len == (Py_ssize_t)(many * sizeof(uint64_t));
+    for (int64_t i = 0; good && i < many; i++) {
+        good = piece[3 * i + 1] >= 0;
+        bytes += piece[3 * i + 1];
+    }
+    if (good)
+        digest_each(piece, many, found.buf, bytes);
+    else
+        PyErr_SetString(PyExc_ValueError, "digests do not fit pieces of (address, size, seed)");
+    PyBuffer_Release(&pieces);
+    PyBuffer_Release(&found);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static void digest_rows(const uint8_t *row, Py_ssize_t size, uint64_t seed, uint64_t *found,
+                        int64_t many)
+{
+    PyThreadState *state = share(many * size);
+    for (int64_t i = 0; i < many; i++, row += size)
+        found[i] = hash_whole(row, size, seed);
+    take_back(state);
+}
+
+static PyObject *row_digests(PyObject *module, PyObject *args)
+{
+    Py_buffer data, found;
+    Py_ssize_t size;
+    unsigned long long seed;
+    if (!PyArg_ParseTuple(args, "y*nKw*", &data, &size, &seed, &found))
+        return NULL;
+    int64_t many = (int64_t)(found.len / sizeof(uint64_t));
+    int good = size > 0 && data.len % size == 0 && data.len / size == many;
+    if (good)
+        digest_rows(data.buf, size, (uint64_t)seed, found.buf, many);
+    else
+        PyErr_SetString(PyExc_ValueError, "digests do not fit rows of size > 0 bytes");
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&found);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Rows, and in place of each seed the digest, in one read. */
+static void summarize_digested(const int64_t *arrays, int64_t many, double *rows, uint64_t *seeds,
+                               int64_t bytes)
+{
+    PyThreadState *state = share(bytes);
+    for (int64_t i = 0; i < many; i++, arrays += 3, rows += COLUMNS) {
+        const uint8_t *values = (const uint8_t *)(intptr_t)arrays[0];
+        int64_t size = arrays[1] * element_bytes[arrays[2]];
+        Hash hash;
+        int is_long = size > SHORT_BYTES;
+        if (is_long)
+            hash_begin(&hash, seeds[i]);
+        summary_of[arrays[2]](values, arrays[1], rows, is_long ? &hash : NULL);
+        seeds[i] = is_long ? hash_end(&hash, values, size) : hash_short(values, size, seeds[i]);
+    }
+    take_back(state);
+}
+
+static PyObject *digested_summaries(PyObject *module, PyObject *args)
+{
+    Py_buffer arrays, rows, seeds;
+    if (!PyArg_ParseTuple(args, "y*w*w*", &arrays, &rows, &seeds))
+        return NULL;
+    int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t)));
+    int64_t bytes = bytes_of(arrays.buf, many, SUMMARIZED);
+    int good = bytes >= 0 && rows.len == (Py_ssize_t)(many * COLUMNS * 8) &&
+               seeds.len == (Py_ssize_t)(many * sizeof(uint64_t));
+    if (good)
+        summarize_digested(arrays.buf, many, rows.buf, seeds.buf, bytes);
+    else
+        PyErr_SetString(PyExc_ValueError, "rows or seeds do not fit arrays of (address, count > 0, kind)");
+    PyBuffer_Release(&arrays);
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&seeds);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
 
 /* Copies of more than this are past the caches when somebody reads them. */
 #define STREAMED_BYTES (1 << 22)
@@ -436,6 +547,33 @@ static PyObject *gather(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Write where arrays in C order lie, and how long they are; where each goes stands there already. */
+static PyObject *locate(PyObject *module, PyObject *args)
+{
+    PyObject *arrays;
+    Py_buffer pieces;
+    if (!PyArg_ParseTuple(args, "O!w*", &PyList_Type, &arrays, &pieces))
+        return NULL;
+    Py_ssize_t many = PyList_GET_SIZE(arrays);
+    int64_t *piece = pieces.buf;
+    int good = pieces.len == many * 3 * (Py_ssize_t)sizeof(int64_t);
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "there are not as many pieces as arrays");
+    for (Py_ssize_t i = 0; good && i < many; i++, piece += 3) {
+        Py_buffer array;
+        good = PyObject_GetBuffer(PyList_GET_ITEM(arrays, i), &array, PyBUF_C_CONTIGUOUS) == 0;
+        if (good) {
+            piece[0] = (int64_t)(intptr_t)array.buf;
+            piece[1] = array.len;
+            PyBuffer_Release(&array);
+        }
+    }
+    PyBuffer_Release(&pieces);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* After a failed call: an error is of no consequence here, but a Ctrl-C is the user's. */
 static void let_go(void)
 {
@@ -463,7 +601,7 @@ static int is(PyObject *found, PyObject *expected)
 }
 
 static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
-    *data_ptr_name, *untyped_storage_name, *nbytes_name, *is_neg_name;
+    *data_ptr_name, *untyped_storage_name, *nbytes_name, *is_neg_name, *is_conj_name, *shape_name;
 
 /* The kind of a tensor that can be read where it lies, and has an element; -1 of others, and
  * where an exception is set. */
@@ -475,7 +613,7 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
     if (type != PyTuple_GET_ITEM(types, 0) && type != PyTuple_GET_ITEM(types, 1))
         return -1;
     PyObject *dtype = PyObject_GetAttr(tensor, dtype_name);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dtypes) && i < KINDS; i++)
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dtypes); i++)
         if (dtype == PyTuple_GET_ITEM(dtypes, i))
             kind = i;
     Py_XDECREF(dtype);
@@ -484,7 +622,8 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
     if (kind < 0 || !is(PyObject_GetAttr(tensor, layout_name), strided) ||
         !is(PyObject_GetAttr(tensor, is_cpu_name), Py_True) ||
         !is(PyObject_CallMethodNoArgs(tensor, is_contiguous_name), Py_True) ||
-        !is(PyObject_CallMethodNoArgs(tensor, is_neg_name), Py_False))
+        !is(PyObject_CallMethodNoArgs(tensor, is_neg_name), Py_False) ||
+        (kind >= KINDS && !is(PyObject_CallMethodNoArgs(tensor, is_conj_name), Py_False)))
         return -1;
     *count = number(PyObject_CallMethodNoArgs(tensor, numel_name));
     if (*count <= 0)
@@ -499,8 +638,10 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
     }
     int64_t there = number(PyObject_CallMethodNoArgs(storage, nbytes_name));
     Py_DECREF(storage);
+    int64_t size = kind < KINDS ? *count * element_bytes[kind]
+                                : number(PyObject_GetAttr(tensor, nbytes_name));
     /* What is sharded gives its memory back, and keeps its shape. */
-    return there >= *count * element_bytes[kind] ? kind : -1;
+    return size > 0 && there >= size ? kind : -1;
 }
 
 static PyObject *places(PyObject *module, PyObject *args)
@@ -536,10 +677,74 @@ static PyObject *places(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *row(PyObject *module, PyObject *args)
+{
+    PyObject *types, *dtypes, *strided, *tensor;
+    if (!PyArg_ParseTuple(args, "O!O!OO", &PyTuple_Type, &types, &PyTuple_Type, &dtypes, &strided,
+                          &tensor))
+        return NULL;
+    if (PyTuple_GET_SIZE(types) != 2) {
+        PyErr_SetString(PyExc_ValueError, "two types are looked into");
+        return NULL;
+    }
+    int64_t array[3] = {0, 0, -1};
+    array[2] = place(tensor, types, dtypes, strided, &array[0], &array[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (array[2] < 0 || array[2] >= SUMMARIZED)
+        Py_RETURN_NONE;
+    double found[1 + COLUMNS] = {(double)array[1]};
+    look(array, 1, (char *)(found + 1), WHOLE_ROW, array[1] * element_bytes[array[2]]);
+    return PyBytes_FromStringAndSize((const char *)found, sizeof found);
+}
+
+/* What `seed_of(dtype, shape)` says of a tensor, whether it says anything. */
+static int seed(PyObject *tensor, PyObject *seed_of, uint64_t *found)
+{
+    PyObject *dtype = PyObject_GetAttr(tensor, dtype_name);
+    PyObject *shape = dtype == NULL ? NULL : PyObject_GetAttr(tensor, shape_name);
+    PyObject *number =
+        shape == NULL ? NULL : PyObject_CallFunctionObjArgs(seed_of, dtype, shape, NULL);
+    if (number != NULL)
+        *found = PyLong_AsUnsignedLongLong(number);
+    Py_XDECREF(number);
+    Py_XDECREF(shape);
+    Py_XDECREF(dtype);
+    if (number != NULL && !PyErr_Occurred())
+        return 1;
+    let_go();
+    return 0;
+}
+
+static PyObject *seeds(PyObject *module, PyObject *args)
+{
+    PyObject *tensors, *seed_of;
+    Py_buffer arrays, found;
+    if (!PyArg_ParseTuple(args, "O!Ow*w*", &PyTuple_Type, &tensors, &seed_of, &arrays, &found))
+        return NULL;
+    Py_ssize_t many = PyTuple_GET_SIZE(tensors);
+    int64_t *array = arrays.buf;
+    uint64_t *seeds = found.buf;
+    int good = found.len == (Py_ssize_t)(many * sizeof(uint64_t)) && arrays.len == 3 * found.len;
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "arrays or seeds do not fit the tensors");
+    for (Py_ssize_t i = 0; good && i < many; i++, array += 3) {
+        if (array[2] >= 0 && !seed(PyTuple_GET_ITEM(tensors, i), seed_of, seeds + i))
+            array[2] = -1;
+        good = !PyErr_Occurred();
+    }
+    PyBuffer_Release(&arrays);
+    PyBuffer_Release(&found);
+    if (!good)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"places", places, METH_VARARGS,
      "places(tensors, types, dtypes, strided, arrays): write where tensors lie.\n\n"
-     "types: the two that are looked into. dtypes: those of the kinds, in order. arrays: int64,\n"
+     "types: the two that are looked into. dtypes: those of the kinds, in order; any may follow\n"
+     "that are only digested. arrays: int64,\n"
      "(address, count, kind) of each; kind -1 of one that cannot be read so."},
     {"norms", norms, METH_VARARGS,
      "norms(arrays, rows): write the Euclidean norm of each array.\n\n"
@@ -548,6 +753,22 @@ static PyMethodDef methods[] = {
      "summaries(arrays, rows): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
      "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
      "element is not; deviation_l2 is NaN where it would be inaccurate."},
+    {"row", row, METH_VARARGS,
+     "row(types, dtypes, strided, tensor): the count and the columns of `summaries`, as bytes.\n\n"
+     "None of a tensor that cannot be read where it lies. The others as for `places`."},
+    {"seeds", seeds, METH_VARARGS,
+     "seeds(tensors, seed_of, arrays, found): write seed_of(dtype, shape) of each of a tuple.\n\n"
+     "arrays: what `places` says of them; the kind of one that has no shape becomes -1.\n"
+     "found: uint64, one per tensor."},
+    {"digests", digests, METH_VARARGS,
+     "digests(pieces, found): write the xxh3_64 of bytes, uint64, one per piece.\n\n"
+     "pieces: int64, (address, bytes, seed) of each."},
+    {"row_digests", row_digests, METH_VARARGS,
+     "row_digests(data, size, seed, found): write the xxh3_64 of each piece of so many bytes.\n\n"
+     "data: bytes that lie together. found: uint64, one per piece."},
+    {"digested_summaries", digested_summaries, METH_VARARGS,
+     "digested_summaries(arrays, rows, seeds): as summaries, and digests in place of seeds.\n\n"
+     "seeds: uint64, one per array. All in one read."},
     {"tallies", tallies, METH_VARARGS,
      "tallies(arrays, tables): add up how many elements lie where.\n\n"
      "arrays: as for norms, also of further kinds. tables: int64, 256 per array: of bytes a\n"
@@ -560,6 +781,8 @@ static PyMethodDef methods[] = {
     {"gather", gather, METH_VARARGS,
      "gather(pieces, target): copy what lies at many places.\n\n"
      "pieces: int64, (address, bytes, where in the target) of each."},
+    {"locate", locate, METH_VARARGS,
+     "locate(arrays, pieces): write address and bytes of each array of a list, as of gather."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -574,6 +797,7 @@ PyMODINIT_FUNC PyInit__arrays(void)
         {&is_contiguous_name, "is_contiguous"}, {&numel_name, "numel"},
         {&data_ptr_name, "data_ptr"}, {&untyped_storage_name, "untyped_storage"},
         {&nbytes_name, "nbytes"}, {&is_neg_name, "is_neg"},
+        {&is_conj_name, "is_conj"}, {&shape_name, "shape"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL)

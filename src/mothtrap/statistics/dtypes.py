@@ -25,6 +25,9 @@ EXTENDED = (
 
 NAMES = (*NATIVE, *EXTENDED)
 
+HALF_COMPLEX = "complex32"
+"""Pairs of float16: a type of frameworks for which numpy and ml_dtypes have none."""
+
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """Return the little-endian numpy type of a name.
@@ -40,6 +43,19 @@ def dtype_of(name: str) -> np.dtype[Any]:
         extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return extended
     raise UnknownNameError(f"there is no element type {name!r}{nearest(name, NAMES)}")
+
+
+def array_of(
+    data: bytes | bytearray | memoryview | npt.NDArray[np.uint8], name: str
+) -> npt.NDArray[Any]:
+    """Return bytes as an array of a type, shape (N,); complex32 comes as complex64, value by value.
+
+    Raises:
+        UnknownNameError: no type has this name.
+    """
+    if name == HALF_COMPLEX:
+        return np.frombuffer(data, "<f2").astype(np.float32).view(np.complex64)
+    return np.frombuffer(data, dtype_of(name))
 
 
 def name_of(dtype: npt.DTypeLike) -> str:

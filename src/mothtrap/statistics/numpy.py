@@ -93,6 +93,35 @@ def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
         move_bytes(array.reshape(-1).view(np.uint8), out_N)
 
 
+def gather_bytes(
+    arrays: Sequence[Array], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+) -> None:
+    """Write many arrays as `copy_bytes` does, each from a place of the same memory on.
+
+    Args:
+        arrays: as in `describe`.
+        begins: of each, the place of its first byte.
+        out_N: uint8, large enough.
+    """
+    lie = [built.arrays is not None and _lies_in_order(array) for array in arrays]
+    if all(lie):
+        pieces = np.empty((len(begins), 3), np.int64)
+        pieces[:, 2] = begins
+        built.arrays.locate([*arrays], pieces)
+        built.arrays.gather(pieces, out_N)
+        return
+    for array, begin in zip(arrays, begins, strict=True):
+        copy_bytes(array, out_N[begin : begin + array.nbytes])
+
+
+def _lies_in_order(array: Array) -> bool:
+    """Whether the bytes of an array are as they are stored, and Python knows their type."""
+    dtype = array.dtype
+    return (
+        _LITTLE and array.flags.c_contiguous and dtype.isnative and dtype.kind in _KNOWN_TO_PYTHON
+    )
+
+
 def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> None:
     """Copy bytes; few of them without letting another thread in between.
 

@@ -17,7 +17,6 @@ from mothtrap.store.durability import Durability, sync_folder
 from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import SegmentLog
 from mothtrap.store.tailing import SegmentTail
-from mothtrap.store.texts import json_text
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("type", "code", "json")]
@@ -51,8 +50,8 @@ class FindingLog:
         Raises:
             OSError: the disk refused; nothing of this call is written.
         """
-        rows = [(_FINDING, item.code, json_text(item)) for item in findings]
-        rows += [(_STATUS, item.code, json_text(item)) for item in statuses]
+        rows = [(_FINDING, item.code, jsonable.text(item)) for item in findings]
+        rows += [(_STATUS, item.code, jsonable.text(item)) for item in statuses]
         if rows:
             batch = [columns.texts(column) for column in zip(*rows, strict=True)]
             self._log.append(pa.record_batch(batch, schema=SCHEMA))

@@ -39,6 +39,8 @@ Kind = Literal["stats", "scalars", "events", "raw", "index", "batches", "finding
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 MAX_WORKERS = 100_000
+NAMED = 5
+"""Runs of a folder that a message names; chosen by hand."""
 T = TypeVar("T")
 
 _SEGMENT = re.compile(r"([a-z]+)-([0-9]{8})\.arrow")
@@ -238,8 +240,20 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
     for path in (Path(argument), folder / argument):
         if attempts(path):
             return path
+    path = Path(argument)
+    if runs := list_runs(path):
+        found = ", ".join(run.name for run in runs[:NAMED])
+        raise RunNotFoundError(
+            f"no run found at {str(argument)!r}: it is a folder of runs, the latest "
+            f"first: {found}{' ...' if len(runs) > NAMED else ''}; name one of them"
+        )
+    if path.name.isdecimal() and attempts(path.parent):
+        raise RunNotFoundError(
+            f"no run found at {str(argument)!r}: it is an attempt of {path.parent}; name the run"
+        )
+    folder = path.parent if len(path.parts) > 1 and list_runs(path.parent) else folder
     names = [path.name for path in list_runs(folder)]
-    hint = nearest(Path(argument).name, names)
+    hint = nearest(path.name, names)
     count = f"{len(names)} run{'' if len(names) == 1 else 's'}" if names else "no runs"
     has = f"{folder} holds {count}"
     raise RunNotFoundError(

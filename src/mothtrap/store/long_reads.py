@@ -6,14 +6,15 @@ costs as much processor time again. What is there is taken from there.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from mothtrap.store.long_writes import BLOCK, CANNOT, LONG_BYTES, takes_past_cache
+from mothtrap.store.pages import HUGE_BYTES, new_pages
 
 THREADS, PIECE_BYTES = 8, 1 << 21
 """Requests that a disk is given at a time: with one it idles between two. Measured on a virtual
@@ -28,16 +29,17 @@ def read_at(path: Path, offset: int, size: int) -> memoryview:
     Raises:
         OSError: the file cannot be read.
     """
-    before = offset % BLOCK
-    room = _room(before + size)[: before + size]
+    before = offset % BLOCK if size >= LONG_BYTES else 0
+    room = _room(before + size)
     file = os.open(path, os.O_RDONLY)
     try:
         got = 0
         long = size >= LONG_BYTES and takes_past_cache(path.parent)
         if long and not _is_cached(file, offset + size // 2):
-            got = max(got, _past_cache(path, room, offset - before) - before)
+            got = max(0, min(_past_cache(path, room, offset - before) - before, size))
         while got < size:
-            more = os.preadv(file, [room[before + got :][:READ_BYTES]], offset + got)
+            left = room[before + got : before + size]
+            more = os.preadv(file, [left[:READ_BYTES]], offset + got)
             if not more:
                 break
             got += more
@@ -47,14 +49,13 @@ def read_at(path: Path, offset: int, size: int) -> memoryview:
 
 
 def _room(size: int) -> memoryview:
-    """Memory of whole blocks that begins at one; in huge pages where there are such."""
+    """Memory of so many bytes at least; much is of whole blocks and begins at a huge page."""
     if size < LONG_BYTES:
-        return memoryview(bytearray(size))
-    room = mmap.mmap(-1, -(-size // BLOCK) * BLOCK)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system that was built without them
-            room.madvise(mmap.MADV_HUGEPAGE)
-    return memoryview(room)
+        return np.empty(size, np.uint8).data
+    size = -(-size // BLOCK) * BLOCK
+    room = np.frombuffer(new_pages(size + HUGE_BYTES), np.uint8)
+    begin = -room.ctypes.data % HUGE_BYTES  # else what is at either end gets small pages
+    return room[begin : begin + size].data
 
 
 def _is_cached(file: int, offset: int) -> bool:
@@ -74,7 +75,6 @@ def _is_cached(file: int, offset: int) -> bool:
 
 def _past_cache(path: Path, room: memoryview, offset: int) -> int:
     """Read from the disk into a room of whole blocks; return how many bytes from its begin on."""
-    whole = memoryview(room.obj)  # to the end of its last block
     pieces = range(0, len(room), PIECE_BYTES)
     try:
         file = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -83,7 +83,7 @@ def _past_cache(path: Path, room: memoryview, offset: int) -> int:
 
     def read(at: int) -> int:
         try:
-            return os.preadv(file, [whole[at : at + PIECE_BYTES]], offset + at)
+            return os.preadv(file, [room[at : at + PIECE_BYTES]], offset + at)
         except OSError as err:
             if err.errno not in CANNOT:
                 raise

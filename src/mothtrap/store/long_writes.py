@@ -101,15 +101,19 @@ class LongWrites:
         through_cache: Callable[[Sequence[Bytes]], None],
     ) -> Sequence[Bytes]:
         """Write whole blocks past the cache; return what is left to be written through it."""
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_DIRECT)
+        except OSError:  # e.g. too many are open; that of `through_cache` is open already
+            self._can_pass = False
+            return parts
         if self._stage is None:
             self._stage = np.frombuffer(mmap.mmap(-1, _STAGE_BYTES), np.uint8)  # begins at a page
         source, stage = _Source(parts), self._stage
         head = -at % BLOCK
-        if head:
-            through_cache([source.read(stage[:head]).tobytes()])
-            at += head
-        file = os.open(path, os.O_WRONLY | os.O_DIRECT)
         try:
+            if head:
+                through_cache([source.read(stage[:head]).tobytes()])
+                at += head
             while len(piece := source.read(stage)):
                 whole = len(piece) // BLOCK * BLOCK
                 done = _write_at(file, piece[:whole], at)

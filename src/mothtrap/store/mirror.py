@@ -18,6 +18,7 @@ from pathlib import Path
 from mothtrap.core.errors import (
     DamagedDataError,
     ObjectNotFoundError,
+    OddKeyError,
     RunNotFoundError,
     StoreError,
     StoreRefusedError,
@@ -26,7 +27,7 @@ from mothtrap.core.errors import (
 from mothtrap.store import control, fetching, layout
 from mothtrap.store.layout import Kind
 from mothtrap.store.mirror_cache import Use
-from mothtrap.store.objects import ObjectInfo, Store, join, open_store, split
+from mothtrap.store.objects import ObjectInfo, Store, is_url, join, open_store, split
 from mothtrap.store.outbox import CONTENTS
 from mothtrap.store.remote import Remote, mirror_folder, read_remote, write_remote
 from mothtrap.store.replacing import replace
@@ -49,6 +50,10 @@ _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
 
 class StaleRunWarning(UserWarning):
     """A run is shown as it was when its store could last be reached."""
+
+
+class LeftOutWarning(UserWarning):
+    """A run is not in a list, since its store does not say what belongs to it."""
 
 
 class Mirror:
@@ -227,17 +232,25 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
     try:
         description = open_store(plain).get(_DESCRIPTION)
     except ObjectNotFoundError as err:
-        runs, name = split(plain)
-        names = list(open_store(runs).children("").folders) if "://" in runs else []
-        raise RunNotFoundError(
-            f"no run found at {plain}{nearest(name, names)}; {runs} holds {len(names)} folders; "
-            f"`mothtrap ls {runs}` lists the runs"
-        ) from err
+        raise RunNotFoundError(f"no run found at {plain}{_instead(plain)}") from err
     folder = mirror_folder(plain, description)
     known = _known(folder)
     mirror = Mirror(plain, folder, whole=whole or (known is not None and known.whole))
     mirror.sync()
     return mirror
+
+
+def _instead(url: str) -> str:
+    """Say what there is where no run was found: runs below it, or beside it."""
+    within = list(open_store(url).children("").folders)
+    if any(open_store(join(url, name)).children("").folders for name in within[:1]):
+        more = " ..." if len(within) > layout.NAMED else ""
+        return f": it is a folder of {', '.join(within[: layout.NAMED])}{more}; name a run in it"
+    runs, name = split(url)
+    names = list(open_store(runs).children("").folders) if is_url(runs) else []
+    if not names:
+        return "; there is nothing beside it either"
+    return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that are there"
 
 
 def _known(folder: Path) -> Remote | None:
@@ -257,7 +270,7 @@ def mirror_of(run: Path) -> Mirror | None:
 
 
 def list_remote(runs_url: str) -> list[str]:
-    """Return the URLs of the runs at a place, by name.
+    """Return the URLs of the runs at a place, by name; one that cannot be listed counts as a run.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.
@@ -267,7 +280,10 @@ def list_remote(runs_url: str) -> list[str]:
     first = str(layout.FIRST_ATTEMPT)
 
     def is_run(name: str) -> bool:
-        objects = store.children(f"{name}/{first}").objects
+        try:
+            objects = store.children(f"{name}/{first}").objects
+        except OddKeyError:  # whoever opens it is told
+            return True
         return any(info.key == f"{name}/{first}/run.json" for info in objects)
 
     names = store.children("").folders

@@ -14,7 +14,8 @@ from mothtrap.core import registry
 from mothtrap.core.errors import ConfigError, nearest
 
 BACKENDS = "mothtrap.store.backends"
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.+)", re.DOTALL)
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
+_SLIP = re.compile(r"(s3|file):/")
 _ESCAPED = "file://"
 """Of these URLs `%20` is a space, as `Path.as_uri` has it; others are taken as they are."""
 
@@ -78,6 +79,11 @@ class Store(Protocol):
 def is_url(where: object) -> bool:
     """Whether a place is meant that only an object store can reach."""
     return isinstance(where, str) and _URL.match(where) is not None
+
+
+def is_slip(where: object) -> bool:
+    """Whether a URL is meant that lacks a slash: no such folder is to be made."""
+    return not is_url(where) and isinstance(where, str) and _SLIP.match(where) is not None
 
 
 def join(url: str, name: str) -> str:

@@ -9,8 +9,10 @@ from io import FileIO
 
 Data = bytes | mmap.mmap
 """What was read: has `find`, `rfind`, slices of bytes, and the buffer protocol."""
-LARGE_BYTES = 1 << 22
-"""Chosen by hand: the size of two huge pages of most systems."""
+HUGE_BYTES = 1 << 21
+"""A huge page of most systems."""
+LARGE_BYTES = 2 * HUGE_BYTES
+"""Chosen by hand."""
 
 
 def read_on(file: FileIO, size: int) -> Data:
@@ -24,11 +26,20 @@ def read_on(file: FileIO, size: int) -> Data:
     """
     if size < LARGE_BYTES or sys.platform != "linux":
         return file.read(size)
-    room = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a system that was built without them
-        room.madvise(mmap.MADV_HUGEPAGE)
-    got = 0
+    room, got = new_pages(size), 0
     with memoryview(room) as view:
         while more := file.readinto(view[got:]):
             got += more
     return room if got == size else room[:got]
+
+
+def new_pages(size: int) -> mmap.mmap:
+    """Return memory that begins at a page; in huge pages where there are such.
+
+    It is of this process alone, as other memory is: what a fork writes into it stays there.
+    """
+    room = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system that was built without them
+            room.madvise(mmap.MADV_HUGEPAGE)
+    return room

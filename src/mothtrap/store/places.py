@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from mothtrap.core.errors import RunNotFoundError
+from mothtrap.core.errors import OddKeyError, RunNotFoundError
 from mothtrap.store import layout
-from mothtrap.store.mirror import list_remote, open_mirror
+from mothtrap.store.mirror import LeftOutWarning, list_remote, open_mirror
 from mothtrap.store.mirror_cache import configured_bytes, keep_within
 from mothtrap.store.objects import is_url, join
 from mothtrap.store.remote import place_of
@@ -44,6 +45,7 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
 def list_runs(runs_dir: str | Path) -> list[Path]:
     """Return the runs of a place, the latest start first; of runs elsewhere, their mirrors.
 
+    A run that cannot be listed is left out, with a `LeftOutWarning`.
     A mirror that was made for the list lacks the statistics of tensors until the run is
     opened by its URL.
 
@@ -62,7 +64,8 @@ def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) ->
     Args:
         urls: of runs.
         whole: whether to fetch the statistics of tensors, too.
-        all_of: whether one that is not there is an error; else it was removed meanwhile.
+        all_of: whether one that is not there, or cannot be listed, is an error; else it was
+            removed meanwhile, or is left out with a warning.
     """
     folders, grew = [], False
     for url in urls:
@@ -71,6 +74,11 @@ def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) ->
         except RunNotFoundError:
             if all_of:
                 raise
+            continue
+        except OddKeyError as err:
+            if all_of:
+                raise
+            warnings.warn(f"{url} is left out: {err}", LeftOutWarning, stacklevel=3)
             continue
         folders.append(mirror.folder)
         grew = grew or mirror.grew

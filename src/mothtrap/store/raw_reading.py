@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from mothtrap.core.errors import DamagedDataError, ObjectNotFoundError, StoreErr
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.store.layout import segment_path
 from mothtrap.store.long_reads import read_at
+from mothtrap.store.long_writes import LONG_BYTES
 from mothtrap.store.raw_log import checksum
 from mothtrap.store.remote import read_range
 from mothtrap.store.worker_reading import RowReader, StepEvents
@@ -95,6 +99,27 @@ class RawIndex:
         """What could not be read; `ended`: the writer is gone, so a torn end counts."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
+
+
+def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
+    """Have the system fetch tensors all at a time that are read soon, one by one.
+
+    Args:
+        wanted: folders of workers, and rows of their indices. Long tensors are left alone: those
+            are read in pieces (`long_reads`), and are not to fill the cache.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
+    by_file = itertools.groupby(wanted, key=lambda each: (each[0], each[1].segment))
+    for (folder, segment), found in by_file:
+        with contextlib.suppress(OSError, OverflowError):  # told when they are read
+            file = os.open(_path(folder, segment), os.O_RDONLY)
+            try:
+                for _, row in found:
+                    if 0 < row.size < LONG_BYTES:  # 0 would be all of the file
+                        os.posix_fadvise(file, row.offset, row.size, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(file)
 
 
 def read_bytes(folder: Path, row: RawRow) -> Buffer:

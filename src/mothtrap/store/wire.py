@@ -18,7 +18,7 @@ from mothtrap.core.observations import AnyObservation
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.store.texts import storable_value
+from mothtrap.core.texts import storable_value
 
 Bytes = npt.NDArray[np.uint8]
 _ALIGNMENT = 8

@@ -25,15 +25,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mothtrap.core import jsonable
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.texts import storable
 from mothtrap.store import columns
 from mothtrap.store.durability import Durability, Syncer, sync_folder
 from mothtrap.store.raw_log import RawLog
 from mothtrap.store.rolling import RollClock
 from mothtrap.store.segments import ROLL_BYTES, SegmentLog
 from mothtrap.store.size_limit import SizeLimit
-from mothtrap.store.texts import json_text, storable
 
 STEP = "step"
 DEFINED = "defined"
@@ -270,10 +271,10 @@ def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
 
 def _events(record: StepRecord) -> list[tuple[str, str]]:
     rows = [
-        (DEFINED, json_text(Defined(id=int(number), tensor=tensor)))
+        (DEFINED, jsonable.text(Defined(id=int(number), tensor=tensor)))
         for number, tensor in record.defined
     ]
-    rows += [(type(o).__name__, json_text(o)) for o in record.observations]
+    rows += [(type(o).__name__, jsonable.text(o)) for o in record.observations]
     commit = Commit(
         wall_s=record.wall_s,
         optimizers=record.optimizers,
@@ -284,7 +285,7 @@ def _events(record: StepRecord) -> list[tuple[str, str]]:
         events=len(rows),
         raw=sum(len(block.tensor_R) for block in record.raw),
     )
-    return [*rows, (STEP, json_text(commit))]
+    return [*rows, (STEP, jsonable.text(commit))]
 
 
 def _events_batch(numbered: _Numbered) -> pa.RecordBatch:

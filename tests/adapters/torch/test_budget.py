@@ -53,6 +53,12 @@ class Slow:
         self.now_s += 10.0
         arithmetic.copy_bytes(tensor, out_N)
 
+    def gather_bytes(
+        self, tensors: Sequence[torch.Tensor], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
+    ) -> None:
+        self.now_s += 10.0 * len(tensors)
+        arithmetic.gather_bytes(tensors, begins, out_N)
+
 
 @pytest.fixture(scope="module")
 def trained() -> Iterator[Callable[[float], Seen]]:

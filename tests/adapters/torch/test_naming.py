@@ -11,6 +11,7 @@ import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.func import functional_call, grad
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.naming import (
@@ -126,6 +127,27 @@ def test_a_model_in_a_wrapper_keeps_its_names() -> None:
     book, model = NameBook(), Wrapped(Pair())
     book.add_root(model)
     assert book.parameter_name(model.module.encoder.weight) == ("encoder.weight", "encoder")
+
+
+def test_a_model_that_was_first_called_with_other_parameters_keeps_its_names() -> None:
+    """As with those of a teacher, or under `torch.func.grad`: its own are elsewhere meanwhile."""
+    model = classifier()
+    teacher = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    def loss(given: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return functional_call(model, given, (x,)).pow(2).mean()
+
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(4):
+            x, y = batch()
+            grad(loss)(teacher, x)
+            optimizer.zero_grad()
+            target = functional_call(model, teacher, (x,))
+            logits = model(x)
+            (nn.functional.cross_entropy(logits, y) + (logits - target).pow(2).mean()).backward()
+            optimizer.step()
+    assert seen.names("gradient") == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
 def test_a_compiled_model_keeps_its_names() -> None:
@@ -302,4 +324,4 @@ def test_a_module_that_has_no_length_is_unwrapped() -> None:
     part, empty = NoLength(), nn.Sequential()
     assert unwrapped(part) is part
     assert unwrapped(nn.DataParallel(part)) is part
-    assert unwrapped(nn.DataParallel(empty)) is empty
+    assert unwrapped(nn.DataParallel(torch.compile(empty, backend="eager"))) is empty

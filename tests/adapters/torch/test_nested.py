@@ -45,7 +45,7 @@ class ModelOutput(OrderedDict):
 )
 def test_a_tensor_goes_by_its_place(value: Any, places: list[str]) -> None:
     assert [place for place, _ in placed_tensors(value)] == places
-    assert len(list(tensors_in(value))) == len(places)
+    assert len(tensors_in(value)) == len(places)
 
 
 def test_a_packed_sequence_is_a_named_tuple() -> None:
@@ -56,4 +56,4 @@ def test_a_packed_sequence_is_a_named_tuple() -> None:
 def test_what_holds_itself_is_not_followed_for_ever() -> None:
     loop: list[Any] = [ONE]
     loop.append(loop)
-    assert len(list(tensors_in(loop))) == LEVELS
+    assert len(tensors_in(loop)) == LEVELS

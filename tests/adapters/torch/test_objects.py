@@ -162,6 +162,44 @@ def test_the_fast_path_of_an_encoder_keeps_its_bits_and_says_what_is_not_seen() 
     assert "2" in seen.names("activation")
 
 
+def test_a_model_whose_parameters_are_made_by_its_first_forward_is_watched() -> None:
+    model = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(3))
+    optimizer = sgd(model)
+    with watched(model, optimizer) as seen:
+        train(model, optimizer, steps=2)
+        assert len(model._forward_hooks) == 1  # the one that waited is gone
+        train(model, optimizer, steps=2)
+    assert [record.optimizers for record in seen.steps()] == [("SGD",)] * 4
+    assert set(seen.names("gradient")) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert seen.scalars("stale_gradient") == [0.0] * 4
+    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+    assert not any(len(table) for table in (model._forward_hooks, model._forward_pre_hooks))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("part", [False, True])
+def test_a_scripted_model_is_watched_from_outside(part: bool) -> None:
+    """It takes no hooks."""
+    scripted = torch.jit.script(classifier())
+    model = nn.Sequential(scripted) if part else scripted
+    optimizer = sgd(model)
+    with watched(model, optimizer) as seen:
+        train(model, optimizer, steps=3)
+    assert len(seen.steps()) == 3
+    assert len(seen.names("gradient")) == 4
+    assert ("calls of Sequential" in seen.blind()) is not part
+    assert any(what.startswith("activations inside") for what in seen.blind())
+
+
+def test_a_model_with_a_list_of_the_name_of_a_wrapped_model_is_watched() -> None:
+    model = classifier()
+    model.module = [1, 2]
+    optimizer = sgd(model)
+    with watched(model, optimizer) as seen:
+        train(model, optimizer, steps=2)
+    assert len(seen.steps()) == 2
+
+
 def test_a_copy_of_a_watched_model_is_not_watched() -> None:
     model = classifier()
     optimizer = sgd(model)

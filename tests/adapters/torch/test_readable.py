@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
@@ -7,7 +9,12 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from mothtrap.adapters.torch.readable import has_own_values, is_plain, is_readable
+from mothtrap.adapters.torch.readable import (
+    has_own_values,
+    is_plain,
+    is_readable,
+    outside_transforms,
+)
 
 
 def test_ordinary_tensors_and_parameters_are_plain() -> None:
@@ -45,6 +52,28 @@ def test_a_tensor_that_stands_for_a_batch_is_not_readable() -> None:
     torch.func.vmap(inner)(torch.ones(2, 3))
     torch.func.grad(inner)(torch.ones(3))
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_what_is_read_outside_of_transforms_leaves_them_as_they_are(raises: bool) -> None:
+    own, x = torch.ones(2), torch.arange(6.0).reshape(2, 3)
+    read: list[float] = []
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * x).sum()
+
+    def looked_at(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        with pytest.raises(KeyError) if raises else nullcontext(), outside_transforms():
+            read.append(own.detach().numpy().sum())
+            if raises:
+                raise KeyError
+        return (y * x).sum()
+
+    grad, vmap = torch.func.grad, torch.func.vmap
+    assert torch.equal(vmap(grad(looked_at))(x), vmap(grad(plain))(x))
+    assert read == [2.0]
+    assert is_readable(own)
 
 
 def test_per_sample_gradients_by_function_transforms_are_left_alone() -> None:

@@ -51,6 +51,8 @@ def test_switched_off_only_the_hidden_one_runs(
     code = "import sys; print(type(sys.meta_path[0]).__name__ == '_AfterImport')"
     seen = child(code, folder, monkeypatch, MOTHTRAP_DISABLE="1")
     assert seen.stdout == "mine\nFalse\n"
+    seen = child(code, folder, monkeypatch, MOTHTRAP_DISABLE="0")
+    assert seen.stdout == "mine\nTrue\n"
 
 
 def test_a_framework_that_is_not_installed_is_missing_as_ever(

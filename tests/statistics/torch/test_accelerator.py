@@ -205,6 +205,28 @@ def test_while_a_graph_is_captured_nothing_is_sent(device: Device) -> None:
     assert pending.rows()[0, COLUMN["max"]] == 1.0
 
 
+def test_what_a_capture_holds_back_has_not_arrived(device: Device) -> None:
+    copy = host_memory(8).numpy()
+    device.accelerator.copy_bytes(torch.tensor([3.0, 4.0]), copy)
+    device.lane.capturing = True
+    flight = device.accelerator.send()
+    assert not flight.has_arrived()
+    device.lane.capturing = False
+    device.accelerator.send()
+    device.lane.let_go()
+    assert flight.has_arrived()
+    assert copy.view(np.float32).tolist() == [3.0, 4.0]
+
+
+def test_what_a_capture_holds_back_to_the_end_never_comes(device: Device) -> None:
+    device.accelerator.reduce([torch.ones(2)], ("max",))
+    device.lane.capturing = True
+    flight = device.accelerator.send()
+    device.accelerator.settle()
+    with pytest.raises(DeviceFailed, match="capturing"):
+        flight.wait()
+
+
 def test_a_number_asked_for_in_a_capture_never_comes(device: Device) -> None:
     device.lane.capturing = True
     norm = device.accelerator.bring(torch.ones(()))

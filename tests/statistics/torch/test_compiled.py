@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.statistics.oracle import expected
 from torch.overrides import TorchFunctionMode
 
 from mothtrap.statistics import built
+from mothtrap.statistics.digest import seed_of
 from mothtrap.statistics.summary import COLUMN
-from mothtrap.statistics.torch import compiled
+from mothtrap.statistics.torch import compiled, digest
 
 pytestmark = pytest.mark.skipif(built.arrays is None, reason="built without a C compiler")
 
@@ -195,3 +197,97 @@ def test_what_a_mode_of_the_users_raises_is_no_tensors_place(asked: str) -> None
 def test_pieces_that_do_not_fit_are_refused_before_they_are_read(piece: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="do not fit the target"):
         compiled.gather(np.array([piece]), np.zeros(4, np.uint8))
+
+
+LENGTHS = (*range(1, 300), 511, 512, 1023, 1024, 1025, 2048, 3071, 3072, 3073, 70_001)
+
+
+@pytest.mark.parametrize("skipped", [0, 3])
+def test_a_digest_is_the_xxh3_of_the_bytes_at_every_length(skipped: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(0, 256, (max(LENGTHS) + skipped,), generator=generator).byte()
+    tensors = [drawn[skipped : skipped + length] for length in LENGTHS]
+    digest_T, taken_T = compiled.digests(tensors)
+    assert taken_T.all()
+    truth = [
+        xxhash.xxh3_64_intdigest(t.numpy().tobytes(), seed_of("uint8", tuple(t.shape)))
+        for t in tensors
+    ]
+    assert digest_T.tolist() == truth
+
+
+@pytest.mark.parametrize("dtype", compiled.DIGESTED)
+def test_type_and_shape_count_in_a_digest(dtype: torch.dtype) -> None:
+    tensors = [torch.ones(6).to(dtype), torch.ones(2, 3).to(dtype), torch.ones(()).to(dtype)]
+    digest_T, taken_T = compiled.digests(tensors)
+    assert taken_T.all()
+    assert digest_T.tolist() == [digest(tensor) for tensor in tensors]
+    assert len({*digest_T.tolist()}) == 3
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_does_not_lie_plainly_has_no_digest_here() -> None:
+    class Own(torch.Tensor):
+        pass
+
+    plain = torch.ones(3, 4)
+    others = [
+        *(plain.to_sparse(), plain.T, torch._neg_view(plain), torch.empty(0)),
+        *(plain.to(torch.complex64).conj(), torch.ones(3, device="meta"), plain.as_subclass(Own)),
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    ]
+    digest_T, taken_T = compiled.digests([*others, plain])
+    assert taken_T.tolist() == [False] * len(others) + [True]
+    assert digest_T[-1] == digest(plain)
+
+
+@pytest.mark.parametrize("dtype", compiled.SUMMARIZED)
+@pytest.mark.parametrize("size", [*SIZES, 61, 121, 512, 4096, 70_000])
+def test_rows_and_digests_in_one_read_are_those_of_two(dtype: torch.dtype, size: int) -> None:
+    drawn = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    tensors = [drawn.to(dtype), (drawn * 2).to(dtype)]
+    places_T3 = compiled.places(tensors)
+    rows_TF, right_T, digest_T = compiled.digested_summaries(tensors, places_T3)
+    np.testing.assert_array_equal(rows_TF, compiled.summaries(places_T3)[0])
+    assert right_T.all()
+    assert digest_T.tolist() == [digest(tensor) for tensor in tensors]
+
+
+def test_pieces_and_seeds_must_fit() -> None:
+    tensor = torch.ones(3)
+    places_T3 = compiled.places([tensor])
+    with pytest.raises(ValueError, match="digests do not fit"):
+        built.arrays.digests(places_T3, np.empty(2, np.uint64))
+    for size, many in ((0, 2), (5, 2), (4, 3), (-4, 2)):
+        with pytest.raises(ValueError, match="digests do not fit rows"):
+            built.arrays.row_digests(np.zeros(8, np.uint8), size, 0, np.empty(many, np.uint64))
+    with pytest.raises(ValueError, match="rows or seeds do not fit"):
+        built.arrays.digested_summaries(places_T3, np.empty((1, 7)), np.empty(2, np.uint64))
+    with pytest.raises(ValueError, match="arrays or seeds do not fit"):
+        built.arrays.seeds((tensor,), lambda *_: 0, places_T3, np.empty(2, np.uint64))
+
+
+def test_an_interrupt_while_a_seed_is_asked_for_is_the_users() -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    tensor = torch.ones(3)
+    with pytest.raises(KeyboardInterrupt):
+        built.arrays.seeds(
+            (tensor,), interrupted, compiled.places([tensor]), np.empty(1, np.uint64)
+        )
+
+
+def test_where_arrays_lie_is_told_of_those_in_order_alone() -> None:
+    arrays = [np.arange(6, dtype=np.int16).reshape(2, 3), np.zeros(0), np.array(2.5)]
+    pieces = np.full((3, 3), -1, np.int64)
+    built.arrays.locate(arrays, pieces)
+    addresses = [array.ctypes.data for array in arrays]
+    assert pieces[[0, 2], 0].tolist() == [addresses[0], addresses[2]]
+    assert pieces[:, 1:].tolist() == [[12, -1], [0, -1], [8, -1]]
+    with pytest.raises(ValueError, match="as many pieces"):
+        built.arrays.locate(arrays[:2], pieces)
+    with pytest.raises((ValueError, BufferError), match="contiguous"):
+        built.arrays.locate([arrays[0].T], np.zeros((1, 3), np.int64))
+    with pytest.raises(TypeError):
+        built.arrays.locate([object()], np.zeros((1, 3), np.int64))  # type: ignore[list-item]

@@ -35,6 +35,14 @@ def test_counts_what_is_not_finite_and_measures_the_rest(values, expected, dtype
     assert looked_at(torch.tensor(values, dtype=dtype)) == expected
 
 
+def test_a_negated_view_is_looked_at_as_the_tensor_that_it_is():
+    """Such as `.imag` of a conjugate: numpy refuses what has the bit of a sign apart."""
+    view = torch.tensor([complex(0.0, 4.0), complex(0.0, NAN)]).conj().imag
+    assert view.is_neg()
+    assert looked_at(view) == (2, 1, 0, 4.0)
+    assert looked_at(torch._neg_view(torch.tensor([INF, 3.0]))) == (2, 0, 1, 3.0)
+
+
 def test_squares_that_leave_float32_are_still_measured():
     assert looked_at(torch.tensor([3e30, 4e30]))[3] == pytest.approx(5e30, rel=1e-6)
     assert looked_at(torch.tensor([3e-30, 4e-30]))[3] == pytest.approx(5e-30, rel=1e-6)

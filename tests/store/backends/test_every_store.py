@@ -121,6 +121,8 @@ def test_a_folder_is_no_url(place: object) -> None:
     [
         ("s4://bucket/runs", r"no object store has the scheme 's4' \(did you mean 's3'\?\)"),
         ("s3:///runs", "names no bucket"),
+        ("s3://", "names no bucket"),
+        ("file://", "names an absolute path"),
         ("file://host/runs", "names an absolute path"),
     ],
 )

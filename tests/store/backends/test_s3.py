@@ -10,15 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tests.reader.runs import DEAD_PID, closing, info, write_worker
 from tests.s3_server import S3Server
+from tests.store.records import record
 
+from mothtrap.cli import main
 from mothtrap.core.errors import (
     MissingExtraError,
     ObjectExistsError,
+    OddKeyError,
     StoreError,
     StoreRefusedError,
 )
+from mothtrap.reader.run import open_run
+from mothtrap.store import layout, places
 from mothtrap.store.backends import s3
+from mothtrap.store.mirror import LeftOutWarning
 from mothtrap.store.objects import Store, open_store
 
 
@@ -155,3 +163,31 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'mothtrap\[s3\]'"):
         s3.open_store("s3://bucket/runs")
+
+
+def test_a_run_with_a_key_that_nobody_can_ask_for_is_left_out_of_the_list(
+    s3_url: str, s3_server: S3Server, tmp_path: Path
+) -> None:
+    """It ended the list of all runs, with words of the client's library."""
+    run = tmp_path / "x"
+    write_worker(layout.create_run(run, info(id="x", pid=DEAD_PID)), record(0), closing(1))
+    for name in ("good", "odd", "odd2"):
+        for path in run.rglob("*"):
+            if path.is_file():
+                key = f"{name}/{path.relative_to(run).as_posix()}"
+                open_store(s3_url).put_if_absent(key, path)
+    s3_server.put(f"{s3_url}/odd/1/../key", b"")
+    s3_server.put(f"{s3_url}/odd2/1/w0/../key", b"")
+    with pytest.warns(LeftOutWarning, match=r"/odd is left out.*'team/runs/odd/1/../'.*remove it"):
+        listed = places.list_runs(s3_url)
+    assert {open_run(path).steps for path in listed} == {1}
+    assert len(listed) == 2
+    with pytest.raises(OddKeyError, match="remove it"):
+        open_run(f"{s3_url}/odd")
+    printed = CliRunner().invoke(main, ["ls", s3_url])
+    assert printed.exit_code == 0
+    assert "warning: " in printed.stderr
+    assert "odd is left out" in printed.stderr
+    s3_server.put(f"{s3_url}/../key", b"")
+    with pytest.raises(OddKeyError, match=r"'team/runs/../' lies there"):
+        places.list_runs(s3_url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
@@ -36,12 +36,10 @@ class ByIdentity(Generic[K, V]):
         entry = self._entries.get(id(key))
         return entry[1] if entry is not None and entry[0]() is key else None
 
-    def items(self) -> Iterator[tuple[K, V]]:
+    def items(self) -> list[tuple[K, V]]:
         """Every living key and its value, in the order of entry."""
-        for reference, value in list(self._entries.values()):
-            key = reference()
-            if key is not None:
-                yield key, value
+        entries = list(self._entries.values())
+        return [(key, value) for reference, value in entries if (key := reference()) is not None]
 
 
 def _forget(

@@ -10,9 +10,12 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import torch
+from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.readable import outside_transforms
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+from mothtrap.adapters.torch.resting import Resting
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import (
     BackwardBegan,
@@ -39,6 +42,7 @@ class Job(abc.ABC):
         book: names of modules and parameters.
         grouper: turns events into steps.
         random_states: reads those of all generators.
+        resting: knows when nobody watches.
     """
 
     def __init__(
@@ -54,8 +58,11 @@ class Job(abc.ABC):
         self.book = book or NameBook()
         self.grouper = Grouper(first_step)
         self.random_states = RandomStates()
+        self.resting = Resting(self)
+        recorder.logs = self.resting.logged
         self._step_code: CodeType | None = None
         self._depth = 0
+        self._failed = recorder.containment.failed
 
     def __init_subclass__(cls) -> None:
         uncompiled(cls)
@@ -63,6 +70,14 @@ class Job(abc.ABC):
     @abc.abstractmethod
     def close(self, closed: ClosedStep) -> None:
         """A step is over: hand it to the recorder."""
+
+    @abc.abstractmethod
+    def may_rest(self) -> bool:
+        """Whether nothing was asked for that needs each step."""
+
+    @abc.abstractmethod
+    def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
 
     def contain(self, act: Callable[..., T], *args: Any) -> T | None:
         """Run a witness: timed, and switched off as a whole when it fails."""
@@ -83,7 +98,7 @@ class Job(abc.ABC):
 
     def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
         """Run something that can fail alone without taking the rest with it."""
-        if self.recorder.containment.is_off(part):
+        if part in self._failed:
             return
         try:
             act(*args)
@@ -102,7 +117,8 @@ class Job(abc.ABC):
             self._forget_failed_step()
         closed = self.grouper.feed(event)
         if closed is not None:
-            self.close(closed)
+            with outside_transforms():  # the forward that ends a step may be inside of one
+                self.close(closed)
 
     def _forget_failed_step(self) -> None:
         """End a step that raised: no hook tells of it, but it has left the stack."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -32,6 +33,11 @@ def is_loss(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")
 
 
+def value_kind(name: str) -> Literal["weight", "bias"]:
+    """What a parameter is, by its qualified name."""
+    return "bias" if name.rpartition(".")[2].startswith("bias") else "weight"
+
+
 def strip_wrappers(name: str) -> str:
     """Drop the prefixes that wrappers put in: `_orig_mod.`, DDP's `module.` at the start."""
     parts = name.split(".")
@@ -42,16 +48,29 @@ def strip_wrappers(name: str) -> str:
 
 def wrapped(module: nn.Module) -> nn.Module | None:
     """The module that a wrapper stands around; None for a module that is no wrapper."""
-    if isinstance(module, DistributedDataParallel | DataParallel):
-        inner: nn.Module = module.module
-        return inner
-    return next((m for key, m in module._modules.items() if key in WRAPPERS[1:]), None)
+    parts = module._modules
+    if WRAPPERS[0] in parts and isinstance(module, DistributedDataParallel | DataParallel):
+        return parts[WRAPPERS[0]]
+    for name in WRAPPERS[1:]:
+        if name in parts:
+            return parts[name]
+    return None
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The module that a wrapper stands around; one that is no wrapper itself."""
-    inner = wrapped(module)
-    return module if inner is None else inner  # `or` would ask for its length
+    """The module inside all wrappers; itself where there is none."""
+    while (inner := wrapped(module)) is not None:  # not by its truth: users write `__len__`
+        module = inner
+    return module
+
+
+def has_stand_ins(module: nn.Module) -> bool:
+    """Whether other tensors stand where a module has its parameters: in `functional_call`."""
+    return any(_stands_in(parameter) for parameter in module.parameters())
+
+
+def _stands_in(parameter: torch.Tensor) -> bool:
+    return not isinstance(parameter, nn.Parameter)
 
 
 def class_name(module: nn.Module) -> str:
@@ -60,9 +79,7 @@ def class_name(module: nn.Module) -> str:
     `fully_shard` gives a module a class of its own that derives from a mixin and, third in
     the order of resolution, from the class that the user knows (2.13; a test pins it).
     """
-    inner = wrapped(module)
-    if inner is not None:
-        return class_name(inner)
+    module = unwrapped(module)
     if isinstance(module, torch.jit.ScriptModule):
         return str(module.original_name)
     cls = type(module)
@@ -110,7 +127,11 @@ class Root:
 
     def module(self) -> nn.Module | None:
         """The module, with what is around it; None when it is gone."""
-        return next((m for shell in reversed(self.shells) if (m := shell()) is not None), None)
+        for shell in reversed(self.shells):
+            module = shell()
+            if module is not None:
+                return module
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +155,7 @@ class NameBook:
         self._labels: dict[str, int] = {}
         self._modules: ByIdentity[nn.Module, tuple[str, Root]] = ByIdentity()
         self._parameters: ByIdentity[torch.Tensor, tuple[str, str]] = ByIdentity()
+        self._incomplete: dict[int, Root] = {}
         self._births: ByIdentity[nn.Module, Birth] = ByIdentity()
         self._born = 0
         self.roots_seen = 0
@@ -182,12 +204,15 @@ class NameBook:
                 self._enter(root, module)
 
     def _enter(self, root: Root, module: nn.Module) -> None:
+        self._incomplete.pop(root.index, None)
         for path, child in module.named_modules():
             name = root.prefix + strip_wrappers(path)
             own_path = name.rstrip(".") or root.label
             if child not in self._modules:
                 self._modules[child] = (own_path, root)
             for own, parameter in child.named_parameters(recurse=False):
+                if _stands_in(parameter):
+                    self._incomplete[root.index] = root
                 if parameter not in self._parameters:
                     full = f"{name}.{own}" if name and not name.endswith(".") else name + own
                     self._parameters[parameter] = (full, own_path)
@@ -233,9 +258,18 @@ class NameBook:
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
         """Qualified name of a parameter and the path of its module, or None."""
-        if parameter not in self._parameters and self.names_uncalled:
-            self._name_uncalled(parameter)
+        if parameter not in self._parameters:
+            self._complete()
+            if self.names_uncalled:
+                self._name_uncalled(parameter)
         return self._parameters.get(parameter)
+
+    def _complete(self) -> None:
+        """Name the parameters of models that had stand-ins when they were named."""
+        for root in list(self._incomplete.values()):
+            module = root.module()
+            if module is not None:
+                self._enter(root, module)
 
     def _name_uncalled(self, parameter: torch.Tensor) -> None:
         for module, _ in self.tops():

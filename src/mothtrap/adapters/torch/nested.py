@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,28 +13,42 @@ LEVELS = 4
 layer, keys and values. Chosen by hand."""
 
 
-def tensors_in(value: Any, levels: int = LEVELS) -> Iterator[torch.Tensor]:
+_LEAVES = frozenset({types.NoneType, bool, int, float, str})
+"""Types of what holds nothing: most of what is given beside tensors."""
+
+
+def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:
     """Every tensor in a value, in order."""
     if isinstance(value, torch.Tensor):
-        yield value
-    elif levels:
-        for _, part in parts_of(value):
-            yield from tensors_in(part, levels - 1)
+        return [value]
+    found: list[torch.Tensor] = []
+    if levels:
+        plain = isinstance(value, tuple | list)  # as most are: its parts in no further call
+        for part in value if plain else [part for _, part in parts_of(value)]:
+            if isinstance(part, torch.Tensor):
+                found.append(part)
+            elif type(part) not in _LEAVES:
+                found += tensors_in(part, levels - 1)
+    return found
 
 
 def placed_tensors(
     value: Any, place: str = "", levels: int = LEVELS
-) -> Iterator[tuple[str, torch.Tensor]]:
+) -> list[tuple[str, torch.Tensor]]:
     """Every tensor in a value with its place: keys, fields and positions, joined by dots.
 
     The place of a tensor does not depend on what else is there. That of a bare tensor
     is empty.
     """
     if isinstance(value, torch.Tensor):
-        yield place, value
-    elif levels:
+        return [(place, value)]
+    found: list[tuple[str, torch.Tensor]] = []
+    if levels:
         for key, part in parts_of(value):
-            yield from placed_tensors(part, f"{place}.{key}" if place else key, levels - 1)
+            if type(part) in _LEAVES:
+                continue
+            found += placed_tensors(part, f"{place}.{key}" if place else key, levels - 1)
+    return found
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:

@@ -7,10 +7,13 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.modulehook import ModuleHook, inside_fast_path
+from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.adapters.torch.uncompiled import breaks_graphs, uncompiled
@@ -32,6 +35,8 @@ class ObjectWitness:
         self._model = model
         self._undo = ExitStack()
         self._task = self._followed = -1
+        self._hooked: ByIdentity[torch.Tensor, bool] = ByIdentity()
+        self._waits: Any = None
         self._has_optimizer = bool(optimizers)
         tracer.forwards.add_root(model)
         if tracer.recorder.is_due("label"):
@@ -80,14 +85,21 @@ class ObjectWitness:
                 "hooks would switch off PyTorch's fast path and change results in evaluation",
             )
         for module in self._model.modules():
-            if module not in hidden:
+            if module not in hidden and not _takes_no_hooks(module):
                 self._keep(module.register_forward_pre_hook(before, with_kwargs=True))
                 self._keep(module.register_forward_hook(after, always_call=True))
+        if _takes_no_hooks(self._model):
+            self.tracer.recorder.blind(
+                0,
+                f"calls of {class_name(self._model)}",
+                "a scripted model takes no hooks; mothtrap run sees its calls",
+            )
 
         saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))
-        for module in {self._model, getattr(self._model, "module", self._model)}:
-            if isinstance(module, nn.Module):
-                register: Any = module.register_state_dict_post_hook
+        inner = getattr(self._model, "module", None)
+        for owner in (self._model, inner):
+            if isinstance(owner, nn.Module) and not _takes_no_hooks(owner):
+                register: Any = owner.register_state_dict_post_hook
                 self._keep(register(saved))
 
     def _hook_optimizer(self, optimizer: Optimizer) -> None:
@@ -112,10 +124,20 @@ class ObjectWitness:
         )
 
     def _hook_parameters(self) -> None:
-        for parameter in self._model.parameters():
-            if parameter.requires_grad:
+        """Hook those that have none yet; of lazy modules once a forward has made them."""
+        parameters = list(self._model.parameters())
+        made = [parameter for parameter in parameters if not is_lazy(parameter)]
+        for parameter in made:
+            if parameter.requires_grad and parameter not in self._hooked:
+                self._hooked[parameter] = True
                 register: Any = parameter.register_post_accumulate_grad_hook
                 self._keep(register(self._reached))
+        if self._waits is not None:
+            self._waits.remove()
+        if len(made) < len(parameters):
+            again = ModuleHook(lambda *_: self.tracer.contain(self._hook_parameters))
+            self._waits = self._model.register_forward_hook(again)
+            self._keep(self._waits)
 
     def _reached(self, parameter: torch.Tensor) -> None:
         """The first parameter that a backward reaches tells that there is one."""
@@ -137,3 +159,7 @@ class ObjectWitness:
 
     def _keep(self, handle: Any) -> None:
         self._undo.callback(handle.remove)
+
+
+def _takes_no_hooks(module: nn.Module) -> bool:
+    return isinstance(module, torch.jit.ScriptModule)

@@ -40,6 +40,7 @@ class ProcessWitness:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        tracer.resting.allowed = True
         self._undo = ExitStack()
         try:
             self._hook_modules()
@@ -76,6 +77,7 @@ class ProcessWitness:
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
         straight = self.tracer.forwards.straight_way()
+        resting = self.tracer.resting
 
         def observe(original: Function) -> Function:
             def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -83,7 +85,9 @@ class ProcessWitness:
                     return original(self, *args, **kwargs)
                 told, output = False, None
                 try:
-                    if straight is not None and straight.passes(self):
+                    if resting.on and (id(self) != resting.root or resting.goes_on(self)):
+                        output = original(self, *args, **kwargs)
+                    elif straight is not None and straight.passes(self):
                         output = straight(original, self, *args, **kwargs)
                     else:
                         told = entered(self, args, kwargs)
@@ -136,7 +140,7 @@ class ProcessWitness:
         self._replace(nn.Module, "state_dict", ask)
 
     def _hook_optimizers(self) -> None:
-        tracer = self.tracer
+        tracer, resting = self.tracer, self.tracer.resting
         if tracer.guard.acts:
             self._undo.callback(tracer.guarded.detach)
             self._replace(Optimizer, "_patch_step_function", self._guard_steps)
@@ -145,11 +149,13 @@ class ProcessWitness:
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             if is_compiling():
                 return
-            tracer.step_began(optimizer, has_closure(args, kwargs))
+            closure = has_closure(args, kwargs)
+            if not (resting.on and resting.begins_to_step(optimizer, closure)):
+                tracer.step_began(optimizer, closure)
 
         @breaks_graphs
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            if is_compiling():
+            if is_compiling() or (resting.in_step and resting.has_stepped()):
                 return
             tracer.step_ended(optimizer, has_closure(args, kwargs))
 
@@ -168,10 +174,10 @@ class ProcessWitness:
             self._replace(owner, "zero_grad", self._see_clearing)
 
     def _see_clearing(self, original: Function) -> Function:
-        tracer = self.tracer
+        tracer, resting = self.tracer, self.tracer.resting
 
         def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
+            if is_compiling() or resting.on:
                 return original(self, *args, **kwargs)
             tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clears, self)
             try:
@@ -196,28 +202,32 @@ class ProcessWitness:
         return patch
 
     def _hook_backward(self) -> None:
-        tracer = self.tracer
+        tracer, resting = self.tracer, self.tracer.resting
         observe_all = tracer.forwards.observe_all  # a backward may run modules again
 
         def backward(original: Function) -> Function:
             def backward(*args: Any, **kwargs: Any) -> Any:
                 if is_compiling():
                     return original(*args, **kwargs)
-                observe_all()
-                tracer.backward_began(args[0] if args else kwargs.get("tensors"))
+                tensors = args[0] if args else kwargs.get("tensors")
+                watched = not (resting.on and resting.backward_goes_on(tensors))
+                if watched:
+                    observe_all()
+                    tracer.backward_began(tensors)
                 try:
                     return original(*args, **kwargs)
                 except BaseException as err:
                     drop_own_frame(err)
                     raise
                 finally:
-                    tracer.backward_ended()
+                    if watched:
+                        tracer.backward_ended()
 
             return backward
 
         def grad(original: Function) -> Function:
             def grad(*args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
+                if is_compiling() or resting.on:
                     return original(*args, **kwargs)
                 observe_all()
                 tracer.gradient_taken(args[0] if args else kwargs.get("outputs"))
@@ -271,11 +281,11 @@ class ProcessWitness:
         self._replace(torch.amp.GradScaler, "step", step)
 
     def _hook_clipping(self) -> None:
-        tracer = self.tracer
+        tracer, resting = self.tracer, self.tracer.resting
 
         def clip(original: Function) -> Function:
             def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
+                if is_compiling() or resting.on:
                     return original(*args, **kwargs)
                 tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clips)
                 try:
@@ -293,18 +303,19 @@ class ProcessWitness:
         self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
 
     def _hook_losses(self) -> None:
-        tell = self.tracer.forwards.loss_called
+        tell, resting = self.tracer.forwards.loss_called, self.tracer.resting
         for name in losscalls.FUNCTIONS:
             self._replace(
                 torch.nn.functional,
                 name,
-                lambda original: losscalls.observed(original, tell, drop_own_frame),
+                lambda original: losscalls.observed(original, tell, drop_own_frame, resting),
             )
 
     def _hook_loaders(self) -> None:
         """Stand around the iteration of loaders (in part private; a test pins it)."""
         contain, loaders = self.tracer.contain, self.tracer.forwards.inputs.loaders
         part, recording = self.tracer.contain_part, self.tracer.forwards.recording
+        resting = self.tracer.resting
 
         def begin(original: Function) -> Function:
             def iterate(self: Any) -> Any:
@@ -342,6 +353,9 @@ class ProcessWitness:
                         contain(part, "loaders", loaders.ended, self)
                         contain(part, "snapshots", recording.pass_ended, self)
                     raise
+                if resting.on:
+                    contain(part, "loaders", loaders.passed, self)
+                    return batch
                 contain(part, "loaders", loaders.loaded, self, batch)
                 contain(part, "snapshots", recording.batch_handed, self, batch)
                 return batch

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import nn
+from torch._functorch import pyfunctorch
+
+
+def shows_values() -> bool:
+    """Whether tensors hold values here and now: nothing is traced or transformed."""
+    # Private: inside torch.func a tensor may stand for a whole batch; a test pins it.
+    return (
+        torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
+    )
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
@@ -11,9 +23,7 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return (
         tensor.device.type != "meta"
         and type(tensor).__name__ not in ("FakeTensor", "FunctionalTensor")
-        # Private: inside torch.func a tensor may stand for a whole batch; a test pins it.
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch.compiler.is_compiling()
+        and shows_values()
         and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )
 
@@ -34,3 +44,12 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and not tensor.is_nested
         and is_readable(tensor)
     )
+
+
+def outside_transforms() -> AbstractContextManager[Any]:
+    """Makes tensors readable also where a function that `torch.func` transforms is running."""
+    # Both questions to torch are private; a test pins them.
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        return nullcontext()
+    found: AbstractContextManager[Any] = pyfunctorch.temporarily_clear_interpreter_stack()
+    return found

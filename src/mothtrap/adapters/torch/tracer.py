@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward.forwards import ForwardWatch
 from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
+from mothtrap.adapters.torch.given import GivenValues
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.layers.attention import AttentionWatch
 from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
@@ -26,7 +25,6 @@ from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWa
 from mothtrap.adapters.torch.optimization.optimizers import (
     OptimizerWatch,
     applies_nothing,
-    parameters,
 )
 from mothtrap.adapters.torch.optimization.ownership import OwnershipWatch
 from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
@@ -39,6 +37,7 @@ from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.guardedsteps import GuardedSteps
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
+from mothtrap.adapters.torch.resting import needs_no_step
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -53,6 +52,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
 from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.statistics.torch.reducers import DigestingReducer
 
 BY_HAND = "by hand"
 """Stands for the optimizer where there is none and `step_given` is called instead."""
@@ -80,6 +80,7 @@ class Tracer(Job):
         self.digests = self.forwards.inputs.digests
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.losses = LossWatch(self, self.forwards)
+        self._given = GivenValues(self, self.losses.given)
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers, self.forwards)
         self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
@@ -169,10 +170,12 @@ class Tracer(Job):
             scalars: more numbers by name.
             counts: there is no optimizer: the call itself is a step.
         """
-        self.contain(self._step_given, loss, scalars, counts)
+        given = None if self.resting.passes_by else loss
+        self.contain(self._step_given, given, scalars, counts)
 
     def ended(self) -> None:
         """Nothing more will come."""
+        self.contain(self.resting.wake)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(lambda: self.feed(Ended()))
@@ -192,8 +195,7 @@ class Tracer(Job):
         return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
 
     def _tell_failure(self) -> None:
-        # In an interactive session a mistyped line is not the end of the job.
-        error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        error = self.recorder.containment.ended_by
         self.contain_part("snapshots", self.snapshots.ended, error)
         if error is not None:
             self.contain_part("explanation of the exception", self._explain, error)
@@ -294,41 +296,24 @@ class Tracer(Job):
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
-        self._take_given(loss, scalars)
+        self._given.take(loss, scalars)
         if counts:
             self.contain_part("checkpoints", self.saved_weights.step_begins)
             self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
 
-    def _take_given(self, loss: Any, scalars: dict[str, float]) -> None:
-        """Take what the user hands over; what is no number is left out, and told once."""
-        for name, value in scalars.items():
-            self._take_value(f"values of {name}", value, functools.partial(self._take_number, name))
-        if loss is not None:
-            self._take_value("losses given to step()", loss, self.losses.given)
-
-    def _take_number(self, name: str, value: Any) -> None:
-        self.recorder.scalar(name, "", float(value))
-
-    def _take_value(self, what: str, value: Any, take: Callable[[Any], None]) -> None:
-        try:
-            take(value)
-        except Exception as err:  # whatever an object of the user's raises
-            reason = f"a {type(value).__name__} is no number ({type(err).__name__}: {err})"
-            self.recorder.blind(self.grouper.step, what, reason)
-
     def _read_gradients(self, optimizer: Optimizer) -> None:
-        self.contain_part("digests", self._read_digests, optimizer)
-        self.optimizers.before_step(optimizer)
+        digesting = self.digests.reducer()
+        self.optimizers.before_step(optimizer, digesting)
+        self.contain_part("digests", self._read_digests, optimizer, digesting)
         look = self.recorder.gradients.take()
         self.guard.looked(optimizer, look)
         if self.guard.sees_fault(look):
             self._find_nonfinite()
 
-    def _read_digests(self, optimizer: Optimizer) -> None:
+    def _read_digests(self, optimizer: Optimizer, digesting: DigestingReducer | None) -> None:
         if self.digests.wants(optimizer):
-            named = [(self.optimizers.name_of(p)[0], p) for p in parameters(optimizer)]
-            self.digests.stepping(optimizer, named)
+            self.digests.stepping(optimizer, self.optimizers.named(optimizer), digesting)
 
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -342,6 +327,7 @@ class Tracer(Job):
         self.contain_part("optimizer facts", self._facts.stepped, optimizer)
         self.contain_part("rounding", self._rounding.step_ended, optimizer)
         self.contain_part("gradients", self._after_step, optimizer, closure)
+        self.resting.stepped(optimizer, plainly=not (closure or self._backward_depth))
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
@@ -393,7 +379,20 @@ class Tracer(Job):
         replicas = self.optimizers.distributed
         self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
         self.recorder.close_step(closed)
+        self.resting.closed(closed)
         self.forwards.new_step()
+
+    def may_rest(self) -> bool:
+        """Whether nothing was asked for that needs each step."""
+        busy = self.forwards.narrow.scales or self.snapshots.awaited
+        return not busy and needs_no_step(self.config)
+
+    def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        self.optimizers.woke(optimizer, steps)
+        self.forwards.inputs.loaders.woke()
+        self.recording.woke(whole)
+        self.forwards.woke()
 
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:

@@ -82,5 +82,5 @@ try:
     _run_hidden_sitecustomize()
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")
-    if _watched and not os.environ.get("MOTHTRAP_DISABLE"):
+    if _watched and os.environ.get("MOTHTRAP_DISABLE", "") in ("", "0"):
         sys.meta_path.insert(0, _AfterImport(os.environ["MOTHTRAP_FRAMEWORKS"].split(",")))

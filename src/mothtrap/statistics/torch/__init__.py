@@ -10,6 +10,7 @@ from mothtrap.statistics.torch.norms import norms as norms
 from mothtrap.statistics.torch.raw import copy_bytes as copy_bytes
 from mothtrap.statistics.torch.raw import describe as describe
 from mothtrap.statistics.torch.raw import digest as digest
+from mothtrap.statistics.torch.raw import gather_bytes as gather_bytes
 from mothtrap.statistics.torch.rows import nonfinite_counts as nonfinite_counts
 from mothtrap.statistics.torch.rows import summarize as summarize
 from mothtrap.statistics.torch.units import inactive_units as inactive_units
@@ -21,6 +22,7 @@ __all__ = [
     "describe",
     "digest",
     "fingerprint",
+    "gather_bytes",
     "inactive_units",
     "nonfinite_counts",
     "norms",

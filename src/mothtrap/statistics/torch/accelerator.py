@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from mothtrap.statistics.torch.raw import describe
 from mothtrap.statistics.torch.rows import summarize
 
 Bytes = npt.NDArray[np.uint8]
+_CAPTURING: Final = "it is capturing a graph, and has no values"
 
 
 class Accelerator:
@@ -139,6 +140,13 @@ class Accelerator:
             load = self._load(tensor.device)
             load.copies.append((own.reshape(-1).view(torch.uint8), torch.from_numpy(out_N)))
 
+    def gather_bytes(
+        self, tensors: Sequence[torch.Tensor], begins: Sequence[int], out_N: Bytes
+    ) -> None:
+        """Begin to write many tensors as `copy_bytes` does, each from a place of `out_N` on."""
+        for tensor, begin in zip(tensors, begins, strict=True):
+            self.copy_bytes(tensor, out_N[begin : begin + self.describe(tensor)[2]])
+
     def memory(self, size: int) -> Bytes:
         """Host memory that the devices can write to, uint8, shape (size,)."""
         found: Bytes = self._memory(size).numpy()
@@ -150,7 +158,7 @@ class Accelerator:
         Whoever waits for it waits for what was put on the stream before, and nothing after.
         """
         if self.is_capturing():
-            return PendingNumber(Load(failure="it is capturing a graph, and has no values"))
+            return PendingNumber(Load(failure=_CAPTURING))
         with _own_tensors():
             device = number.device
             load = Load(numbers=[number.detach().reshape(1).to(torch.float64, copy=True)])
@@ -159,9 +167,12 @@ class Accelerator:
         return PendingNumber(load)
 
     def send(self) -> Flight:
-        """Begin to bring over all that was asked for; return all that is on its way."""
+        """Begin to bring over all that was asked for; return all that is on its way.
+
+        While a graph is being captured nothing is sent: that is left to the next call.
+        """
         if self.is_capturing():
-            return Flight(self._sent)
+            return Flight([*self._sent, *self._open.values()])
         # A load that failed is told of once more: it may have gone before its step's end.
         failed = [load for load in self._sent if load.failure]
         self._sent = [load for load in self._sent if not _is_over(load)]
@@ -180,6 +191,8 @@ class Accelerator:
         except RuntimeError as err:
             for load in self._sent:
                 load.failure = load.failure or str(err)
+        for load in self._open.values():
+            load.failure = _CAPTURING
 
     def _reduce(
         self,

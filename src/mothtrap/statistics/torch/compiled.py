@@ -9,22 +9,33 @@ Shape suffixes: T = tensors, F = fields.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mothtrap.statistics import built
+from mothtrap.statistics.digest import seed_of
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import PLAIN
 
 Integers = npt.NDArray[np.int64]
+Digests = npt.NDArray[np.uint64]
 
 SUMMARIZED: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 TALLIED: Final = (*SUMMARIZED, torch.uint8)
 """Element types, in the order of their kinds; the last one stands for all of one byte."""
+DIGESTED: Final = (
+    *TALLIED,
+    *(torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+    *(torch.complex64, torch.complex128),
+)
+"""Element types whose tensors are digested where they lie."""
+_ITEM_BYTES: Final = np.array([dtype.itemsize for dtype in DIGESTED])
 _TALLIES: Final = 256
 _COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
 """Zero, min, max, mean, deviation_l2, abs_sum, l2: a test pins them."""
@@ -61,7 +72,8 @@ def places(
     Args:
         tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
             lies, and of all where the compiled part was not built.
-        dtypes: `SUMMARIZED` for norms and summaries, `TALLIED` for tallies.
+        dtypes: `SUMMARIZED` for norms and summaries, `TALLIED` for tallies, `DIGESTED` for
+            digests.
     """
     places_T3 = np.full((len(tensors), 3), -1)
     if built.arrays is not None:
@@ -92,9 +104,80 @@ def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """
     rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
     built.arrays.summaries(places_T3, rows)
-    rows_TF = np.full((len(places_T3), WIDTH), np.nan)
+    return _whole_rows(places_T3[:, 1], rows)
+
+
+def row_reader() -> Callable[[torch.Tensor], bytes | None] | None:
+    """Return what reads one tensor where it lies, for C to call; see `rows_of`.
+
+    It returns None of a tensor that cannot be read so. There is none where the compiled part was
+    not built.
+    """
+    kinds = PLAIN, SUMMARIZED, torch.strided
+    return functools.partial(built.arrays.row, *kinds) if built.arrays is not None else None
+
+
+def rows_of(found: Sequence[bytes]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return what `summaries` would have of tensors, from what `row_reader` returned of each."""
+    read_TC = np.frombuffer(b"".join(found)).reshape(len(found), -1)
+    return _whole_rows(read_TC[:, 0], read_TC[:, 1:])
+
+
+def digested_summaries(
+    tensors: Sequence[torch.Tensor], places_T3: Integers
+) -> tuple[Floats, npt.NDArray[np.bool_], Digests]:
+    """Return what `summaries` does, and the digest of each tensor (`raw.digest`), in one read.
+
+    Args:
+        tensors: alive, of the types that `summaries` takes.
+        places_T3: as for `norms`.
+
+    Raises:
+        ValueError: a tensor has no shape.
+    """
+    rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
+    digest_T = _seeds(tensors, places_T3)
+    built.arrays.digested_summaries(places_T3, rows, digest_T)
+    return *_whole_rows(places_T3[:, 1], rows), digest_T
+
+
+def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, npt.NDArray[np.bool_]]:
+    """Return the digest of each tensor (`raw.digest`) that lies plainly on the host.
+
+    Returns:
+        uint64, shape (T,), and which of them hold, shape (T,): not those of types, layouts
+        and devices that have to be moved first, nor of empty tensors.
+    """
+    places_T3 = places(tensors, DIGESTED)
+    found_T = np.zeros(len(tensors), np.uint64)
+    if built.arrays is not None:
+        found_T = _seeds(tensors, places_T3)
+        places_T3[:, 1] *= _ITEM_BYTES[places_T3[:, 2]]
+        taken_T = places_T3[:, 2] >= 0
+        pieces_T3 = np.column_stack([places_T3[taken_T, :2], found_T[taken_T].view(np.int64)])
+        digest_T = np.empty(len(pieces_T3), np.uint64)
+        built.arrays.digests(np.ascontiguousarray(pieces_T3), digest_T)
+        found_T[taken_T] = digest_T
+    return found_T, places_T3[:, 2] >= 0
+
+
+def _seeds(tensors: Sequence[torch.Tensor], places_T3: Integers) -> Digests:
+    seed_T = np.zeros(len(places_T3), np.uint64)
+    built.arrays.seeds(tuple(tensors), _seed_of, places_T3, seed_T)
+    return seed_T
+
+
+@functools.lru_cache(maxsize=4096)
+def _seed_of(dtype: torch.dtype, shape: torch.Size) -> int:
+    return seed_of(type_name(dtype), tuple(shape))
+
+
+def _whole_rows(
+    count_T: npt.NDArray[Any], rows: npt.NDArray[np.float64]
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    rows_TF = np.full((len(rows), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
-    rows_TF[:, COLUMN["count"]] = places_T3[:, 1]
+    rows_TF[:, COLUMN["count"]] = count_T
     rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
     right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows), axis=1)
     return rows_TF, right_T

@@ -32,8 +32,8 @@ _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """Return `count`, `nan`, `inf` and `l2` of each tensor: the cheapest look at values.
 
-    Tensors that are no plain dense ones of at most 32 bits on the CPU take the way of
-    `summarize`; those that are not finite, or whose squares leave float32, one of their own.
+    Tensors that are no plain dense ones on the CPU take the way of `summarize`; those that are
+    not finite, or whose squares leave what they are added up in, one of their own.
 
     Args:
         tensors: as for `summarize`.
@@ -43,9 +43,9 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """
     places_T3 = compiled.places(tensors)
     direct_T = places_T3[:, 2] >= 0
+    if direct_T.all():
+        return _direct_rows(tensors, places_T3)
     with torch.no_grad():
-        if direct_T.all():
-            return _direct_rows(tensors, places_T3)
         rows_TF = np.empty((len(tensors), WIDTH))
         direct = np.flatnonzero(direct_T).tolist()
         rows_TF[direct] = _direct_rows([tensors[i] for i in direct], places_T3[direct_T])
@@ -128,6 +128,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
+        and not tensor.is_neg()
         and tensor.numel() > 0
     )
 

@@ -9,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.statistics.digest import digest_rows
+from mothtrap.statistics.digest import Digests, digest_rows
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
-
-Digests = npt.NDArray[np.uint64]
 
 COLUMNS: Final = 256
 """Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
@@ -76,13 +74,16 @@ def sample_digests(tensor: torch.Tensor) -> list[int]:
         large.
     """
     data = bytes_in_place(tensor)
-    if data is not None:
-        rows, shape = min(len(tensor), MAX_ROWS), tuple(tensor.shape)
-        few = data[: data.size // len(tensor) * rows]
-        found = digest_rows(few, rows, type_name(tensor.dtype), shape[1:])
-    else:
-        found = _moved(tensor)
-    signed: list[int] = np.array(found, np.uint64).view(np.int64).tolist()
+    if data is None:
+        return _moved(tensor)
+    shape = tuple(tensor.shape)
+    rows = min(shape[0], MAX_ROWS)
+    few = data[: data.size // shape[0] * rows]
+    return _signed(digest_rows(few, rows, type_name(tensor.dtype), shape[1:]))
+
+
+def _signed(digest_R: Digests) -> list[int]:
+    signed: list[int] = digest_R.view(np.int64).tolist()
     return signed
 
 
@@ -94,7 +95,7 @@ def _moved(tensor: torch.Tensor) -> list[int]:
         if few.layout is not torch.strided or not (few.is_contiguous() or size <= MAX_MOVED):
             return []
         dtype, shape, _ = describe(few)
-        return digest_rows(bytes_of(few), len(few), dtype, shape[1:])
+        return _signed(digest_rows(bytes_of(few), len(few), dtype, shape[1:]))
 
 
 @cache

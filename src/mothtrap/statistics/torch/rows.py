@@ -6,10 +6,11 @@ Shape suffixes: T = tensors, F = fields.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mothtrap.statistics.numpy import constant_row
@@ -45,15 +46,42 @@ def summarize(tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> F
     Raises:
         UnknownNameError: there is no such statistic; names the nearest.
     """
+    return _summarize(tensors, statistics, compiled.summaries)
+
+
+def _summarize(
+    tensors: Sequence[torch.Tensor],
+    statistics: Collection[str],
+    in_place: Callable[[compiled.Integers], tuple[Floats, npt.NDArray[np.bool_]]],
+) -> Floats:
     columns = _columns(frozenset(statistics))
     if tensors and columns & _VALUES:
         places_T3 = compiled.places(tensors)
         if (places_T3[:, 2] >= 0).all():  # as nearly always on a host: nothing but that
-            rows_TF, right_T = compiled.summaries(places_T3)
+            rows_TF, right_T = in_place(places_T3)
             if right_T.all():
                 return rows_TF
     with torch.no_grad(), np.errstate(all="ignore"):  # NaN and Inf are data here
         return _rows(tensors, columns)
+
+
+def summarize_and_digest(
+    tensors: Sequence[torch.Tensor], statistics: Collection[str], digests: dict[int, int]
+) -> Floats:
+    """Do as `summarize`, and digest what lies plainly on the host in the same read.
+
+    Args:
+        tensors: as in `summarize`.
+        statistics: as in `summarize`.
+        digests: gets those of tensors that were read so (`raw.digest`), by their identities.
+    """
+
+    def read(places_T3: compiled.Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        rows_TF, right_T, digest_T = compiled.digested_summaries(tensors, places_T3)
+        digests.update(zip(map(id, tensors), digest_T.tolist(), strict=True))
+        return rows_TF, right_T
+
+    return _summarize(tensors, statistics, read)
 
 
 def nonfinite_counts(tensor: torch.Tensor) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from mothtrap.core.errors import (
     MissingExtraError,
     ObjectExistsError,
     ObjectNotFoundError,
+    OddKeyError,
     StoreError,
     StoreRefusedError,
 )
@@ -38,6 +39,7 @@ RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
 """Chosen by hand: a caller that can wait tries again by itself, and says so."""
 
 _CODE = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+_ODD_KEY = re.compile(r'object with invalid path: Error parsing Path "(.*?)": ')
 _REFUSED = (
     "AccessDenied",
     "AccountProblem",
@@ -185,6 +187,11 @@ def _in_words(err: Exception, what: str) -> StoreError:
     text = str(err).partition("\n\nDebug source")[0]
     answer = _CODE.search(text)
     code = answer.group(1) if answer else ""
+    if odd := _ODD_KEY.search(text):
+        return OddKeyError(
+            f"{what}: {odd.group(1)!r} lies there, and a part of that key cannot be asked for; "
+            "remove it, e.g. with `aws s3api delete-object`"
+        )
     said = f"{code}: {answer.group(2)}" if answer else text.rpartition(" - ")[2].strip()
     if isinstance(err, exceptions.AlreadyExistsError | exceptions.PreconditionError):
         return ObjectExistsError(f"{what}: it exists; it is left as it is")

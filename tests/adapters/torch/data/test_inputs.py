@@ -60,6 +60,16 @@ def test_keywords_and_containers_have_names_and_integers_are_left_out() -> None:
     assert [name for _, name, _, _ in scales(seen)] == ["features", "extra.age"]
 
 
+def test_arguments_of_a_model_in_several_wrappers_have_its_names() -> None:
+    inner = Two()
+    with watched() as seen:
+        model = nn.DataParallel(torch.compile(inner, backend="eager"))
+        step(model, sgd(inner), torch.randn(2, 6))
+    assert [(told.module, told.argument) for told in seen.observed(InputDistribution)] == [
+        ("Two", "features")
+    ]
+
+
 def test_some_forwards_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "TRAIN_EVERY", 8)
     model = classifier()

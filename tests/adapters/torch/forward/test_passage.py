@@ -71,7 +71,7 @@ def test_arguments_exceptions_and_other_results_pass_as_they_are() -> None:
     with pytest.raises(TypeError, match="a method and its module"):
         way.passage(method)
     assert way.told == [(LAYER, (1, 2))]
-    [(module, _, values, _)] = way.passage.close()
+    [(module, _, values, *_)] = way.passage.close()
     assert module() is LAYER
     assert values is not None
     assert values.tolist() == [2.0, 2.0]
@@ -87,8 +87,8 @@ def test_values_are_kept_without_their_graph_as_far_as_there_is_room() -> None:
         way.call(value)
     assert way.passage.room == 0
     noted = way.passage.close()
-    assert [output() for _, output, _, _ in noted] == given
-    assert [values is not None for _, _, values, _ in noted] == [True, False, False, False, True]
+    assert [output() for _, output, *_ in noted] == given
+    assert [values is not None for _, _, values, *_ in noted] == [True, False, False, False, True]
     assert not noted[0][2].requires_grad  # type: ignore[union-attr]
 
 
@@ -166,3 +166,48 @@ def test_the_questions_to_torch_that_it_asks_are_answered() -> None:
 
     torch.func.vmap(asks)(torch.ones(2))
     assert asked[0] is not None
+
+
+def looked_at(values: list[Tensor], look: Any, *, of: nn.Module = LAYER) -> tuple[Any, Any]:
+    """A passage that looks at what a module returns, and what it has noted."""
+    torch_questions = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
+    made = passage.compiled.Passage(
+        lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look
+    )
+    made.open(ROOT, True, 100, None, set(), {id(of)})
+    for value in values:
+        made(method, LAYER, value)
+    return made, made.take()
+
+
+def test_outputs_of_some_modules_are_looked_at_before_anybody_can_write_to_them() -> None:
+    value = torch.ones(2)
+    made, noted = looked_at([value, torch.zeros(2)], lambda output: bytes([int(output[0])]))
+    value.mul_(7)
+    assert [entry[4] for entry in noted] == [b"\1", b"\0"]
+    assert made.spent_s > 0.0
+    made, noted = looked_at([value], lambda _: b"seen", of=ROOT)
+    assert ([entry[4] for entry in noted], made.spent_s) == ([None], 0.0)
+
+
+def test_what_finds_no_room_is_not_looked_at() -> None:
+    seen: list[Tensor] = []
+    _, noted = looked_at([torch.ones(20), torch.ones(20)], seen.append)
+    assert (len(noted), len(seen)) == (1, 1)
+
+
+def test_a_look_that_fails_finds_nothing_and_one_that_is_interrupted_is_the_users() -> None:
+    def fails(_: Tensor) -> bytes:
+        raise error
+
+    error: BaseException = ValueError()
+    _, noted = looked_at([torch.ones(2)], fails)
+    assert [entry[4] for entry in noted] == [None]
+    error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        looked_at([torch.ones(2)], fails)
+
+
+def test_where_nothing_looks_nothing_is_found() -> None:
+    _, noted = looked_at([torch.ones(2)], None)
+    assert [entry[4] for entry in noted] == [None]

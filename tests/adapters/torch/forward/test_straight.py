@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.forward import calls, passage, rewritten, straight
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.summary import FIELDS, STATISTICS
+from mothtrap.statistics.torch import reducers
 
 Tensor = torch.Tensor
 
@@ -129,6 +130,44 @@ def test_an_inference_counts_no_versions(monkeypatch: pytest.MonkeyPatch) -> Non
     together = kept(trained(Rectified, inference=True))
     monkeypatch.setattr(passage, "compiled", None)
     assert differences(kept(trained(Rectified, inference=True)), together) == {}
+
+
+def test_statistics_are_taken_as_outputs_return_and_are_paid_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, paid = [], []
+    summarize, charge = reducers.ReadAlready.summarize, calls.CallCapture.charge
+    monkeypatch.setattr(
+        reducers.ReadAlready,
+        "summarize",
+        lambda self, tensors, wanted: (read.append(len(tensors)), summarize(self, tensors, wanted))[
+            1
+        ],
+    )
+    monkeypatch.setattr(
+        calls.CallCapture,
+        "charge",
+        lambda self, cost_s: (paid.append(cost_s), charge(self, cost_s))[1],
+    )
+    seen = trained(Sometimes)
+    assert read
+    assert set(read) == {1, 2}
+    assert len(paid) == len(read)
+    assert 0.0 < sum(paid) < seen.tracer.recorder.capture_s < seen.tracer.recorder.own_s
+
+
+def test_what_is_not_finite_as_it_returns_is_counted() -> None:
+    class Breaks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(6, 6), nn.Identity()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.first(x) * x.new_tensor([1, 1, torch.inf, 1, 1, torch.nan]))
+
+    rows = trained(Breaks).rows("activation:last", "nan")
+    assert set(rows) == set(range(STEPS))
+    assert min(rows.values()) >= 3
 
 
 def test_many_outputs_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,22 @@ def test_a_loss_that_is_not_finite_is_kept_as_it_is() -> None:
     assert math.isnan(third)
 
 
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_the_loss_of_a_step_whose_gradients_were_cleared_is_kept(set_to_none: bool) -> None:
+    """A script that clears gradients of a bad loss, and steps all the same, was called sound."""
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for offset in (0.0, math.nan, 0.0):
+            optimizer.zero_grad()
+            loss = model(batch()[0]).pow(2).mean() + offset
+            loss.backward()
+            if not torch.isfinite(loss):
+                optimizer.zero_grad(set_to_none=set_to_none)
+            optimizer.step()
+    assert [math.isnan(loss) for loss in seen.scalars("loss")] == [False, True, False]
+
+
 def test_an_unknown_loss_is_a_blind_spot() -> None:
     model = classifier()
     with watched() as seen:

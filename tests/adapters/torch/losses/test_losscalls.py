@@ -22,11 +22,13 @@ Seen = list[tuple[str, torch.Tensor]]
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     """Replacements in place of the functions; what they told."""
     told: Seen = []
-    with watched():
-        pass  # the way in which a process is watched is tested below
+    with watched() as job:
+        resting = job.tracer.resting  # the way in which a process is watched is tested below
     with pytest.MonkeyPatch.context() as patch:
         for name, original in ORIGINALS.items():
-            made = observed(original, lambda name, result, *_: told.append((name, result)), print)
+            made = observed(
+                original, lambda name, result, *_: told.append((name, result)), print, resting
+            )
             made.__wrapped__ = original  # type: ignore[attr-defined]
             patch.setattr(functional, name, made)
         yield told

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from mothtrap.adapters.torch.optimization.inventory import TOLD_AT
@@ -118,3 +119,18 @@ def test_a_model_that_trains_as_a_whole_has_nothing_to_tell() -> None:
         train(model, sgd(model), STEPS + 1)
     assert seen.observed(FrozenParameters) == []
     assert seen.observed(HiddenParameters) == []
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_model_is_looked_through_when_it_has_its_own_parameters(frozen: bool) -> None:
+    """Steps close where a forward begins, and that may be with those of a teacher."""
+    with watched() as seen:
+        model = Listed()
+        model.last.requires_grad_(not frozen)
+        teacher = {name: p.detach().clone() for name, p in model.named_parameters()}
+        optimizer = sgd(model)
+        for _ in range(STEPS + 1):
+            functional_call(model, teacher, (batch()[0],))
+            learn(model, optimizer, 1)
+    assert [told.frozen for told in seen.observed(FrozenParameters)] == ([27] if frozen else [])
+    assert len(seen.observed(HiddenParameters)) == 2

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
+from torch.func import functional_call, grad
 from torch.nn import functional
 from torch.optim import Optimizer
 
@@ -202,3 +203,24 @@ def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() 
     assert set(found) == {"weight", "bias"}
     assert all(seen.model_untouched for seen in found.values())
     assert told(lambda: act(True)) == {}
+
+
+@pytest.mark.parametrize("transformed", [False, True])
+def test_a_model_that_is_called_with_other_parameters_first_is_looked_at_with_its_own(
+    transformed: bool,
+) -> None:
+    """Steps close where a forward begins: there stood tensors that nobody can read."""
+
+    def act() -> None:
+        model = Net()
+        teacher = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+        def loss(given: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            return functional_call(model, given, (x,)).pow(2).mean()
+
+        optimizer = sgd(model.body)
+        for _ in range(TOLD_AT + 1):
+            (grad(loss) if transformed else loss)(teacher, batch()[0])
+            run(model, optimizer, 1)
+
+    assert set(told(act)) == {"head.weight", "head.bias"}

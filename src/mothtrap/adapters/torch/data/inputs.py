@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -96,15 +96,15 @@ class InputWatch:
             trains: autograd records the forward.
             frame: that of the call; looked for where it is not given.
         """
-        arguments = list(_arguments(module, args, kwargs))
-        source = self.loaders.used((t for _, t in arguments), trains=trains)
+        inner = unwrapped(module)
+        arguments = _arguments(inner, args, kwargs)
+        source = self.loaders.used(arguments, trains=trains)
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
             self._first = weakref.ref(module)
             self._latest.clear()
         first = not trains or self._first is None or self._first() is module
-        told = functools.partial(self.loaders.provenance.called, trains=trains, first=first)
-        self._job.contain_part("samples", told, arguments)
+        self._job.contain_part("samples", self.loaders.provenance.called, arguments, trains, first)
         if trains:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
@@ -112,13 +112,13 @@ class InputWatch:
         from_loader = source is not None
         self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
         if trains:
-            self._keep(module, arguments, frame)
+            self._keep(inner, arguments, frame)
         called = self._called.get(module)
         if called is None:
             called = self._called[module] = _Called()
         if self._is_summarised(called, trains):
-            self._summarise(module, arguments, Mode.TRAIN if trains else Mode.EVAL)
-        self.overlap.called(module, arguments, source, trains=trains)
+            self._summarise(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
+        self.overlap.called(inner, arguments, source, trains=trains)
 
     def nonfinite(self, held: Iterable[Held]) -> None:
         """A loss or gradient is not finite: look for it in what the data gave.
@@ -136,12 +136,12 @@ class InputWatch:
                 if tensor is not None and not tensor.requires_grad and id(tensor) not in made:
                     self._tell_nonfinite(path, name, tensor, Mode.TRAIN, location)
 
-    def _keep(self, module: nn.Module, arguments: list[Argument], frame: FrameType | None) -> None:
+    def _keep(self, inner: nn.Module, arguments: list[Argument], frame: FrameType | None) -> None:
         if len(self._latest) < MICRO_BATCHES:
             kept = [(name, weakref.ref(t)) for name, t in arguments if t.is_floating_point()]
             if kept:
                 place = frames.location(frame or frames.user_frame())
-                self._latest.append((self._path(module), place, kept))
+                self._latest.append((self._job.book.module_name(inner), place, kept))
 
     def _is_summarised(self, called: _Called, trains: bool) -> bool:
         if trains:
@@ -156,7 +156,7 @@ class InputWatch:
         called.eval_told += due
         return due and called.eval_told <= EVAL_MOST
 
-    def _summarise(self, module: nn.Module, arguments: list[Argument], mode: Mode) -> None:
+    def _summarise(self, inner: nn.Module, arguments: list[Argument], mode: Mode) -> None:
         chosen = [
             (name, tensor)
             for name, tensor in arguments
@@ -164,7 +164,8 @@ class InputWatch:
         ]
         if not chosen:
             return
-        path, location = self._path(module), frames.location(frames.user_frame())
+        path = self._job.book.module_name(inner)
+        location = frames.location(frames.user_frame())
         rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
         std_T = derive(rows_TF, "std")
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):
@@ -212,21 +213,17 @@ class InputWatch:
             )
         )
 
-    def _path(self, module: nn.Module) -> str:
-        return self._job.book.module_name(unwrapped(module))
 
-
-def _arguments(
-    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Iterator[Argument]:
+def _arguments(inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Argument]:
     """Every tensor that a module is called with, by the name of its argument."""
-    kind: type = type(unwrapped(module))
+    kind: type = type(inner)
     names = argument_names(kind)
+    found: list[Argument] = []
     for place, value in enumerate(args):
-        name = names[place] if place < len(names) else str(place)
-        yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
+        found += placed_tensors(value, names[place] if place < len(names) else str(place))
     for name, value in kwargs.items():
-        yield from ((found, t) for found, t in placed_tensors(value, name) if is_plain(t))
+        found += placed_tensors(value, name)
+    return [(name, tensor) for name, tensor in found if is_plain(tensor)]
 
 
 def _made_by_models(held: Iterable[Held]) -> set[int]:

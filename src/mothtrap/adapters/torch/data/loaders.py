@@ -9,26 +9,25 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 import torch
 import xxhash
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
-from mothtrap.adapters.torch.data.provenance import ProvenanceWatch
-from mothtrap.adapters.torch.data.samplers import Indices, Plan, data_of, plan_of, samples_of
+from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceWatch
+from mothtrap.adapters.torch.data.samplers import Plan, plan_of, samples_of
+from mothtrap.adapters.torch.data.shared_indices import SharedIndices
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.data_observations import (
     BatchesLoaded,
-    IndicesShared,
     LoaderBegan,
     NonfiniteInput,
 )
@@ -48,8 +47,6 @@ CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
 being asked; beyond them where a loss is not finite. Chosen by hand: bounds the cost."""
 TOLD = 16
 """Facts of one kind about one loader."""
-COMPARED = 4
-"""Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
 LOADERS = 64
 """Loaders that are followed: who makes one an iteration is not, but for the samples."""
 FURTHER = "a further loader"
@@ -82,6 +79,11 @@ class _Pass:
     seen: set[bytes] = field(default_factory=set)
     drawn: deque[object] = field(default_factory=deque)
 
+    def next_batch(self) -> object:
+        """Count a batch; return what the sampler drew for it, None where that was not seen."""
+        self.batches += 1
+        return self.drawn.popleft() if self.drawn else None
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -106,15 +108,6 @@ class Batch:
         return tuple(samples[row] for row in rows) if len(samples) == size else ()
 
 
-@dataclass(slots=True, eq=False)
-class _Draws:
-    """Which samples of which data a loader draws."""
-
-    source: Source
-    data: Callable[[], object]
-    index_N: Indices
-
-
 class LoaderWatch:
     """Called around what loaders do.
 
@@ -128,9 +121,7 @@ class LoaderWatch:
         self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
-        self._trained: deque[_Draws] = deque(maxlen=COMPARED)
-        self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
-        self._shared: set[tuple[int, int, int]] = set()
+        self._shared = SharedIndices(job)
         self._made = 0
         self.provenance = ProvenanceWatch(job)
         self.latest: Batch | None = None
@@ -163,9 +154,7 @@ class LoaderWatch:
         known = self._passes.get(iterator)
         if known is None or self._is_elsewhere():
             return
-        drawn = known.drawn.popleft() if known.drawn else None
-        source = known.source
-        known.batches += 1
+        drawn, source = known.next_batch(), known.source
         tensors = [(place, t) for place, t in placed_tensors(batch) if is_plain(t)]
         label, passes = (source.label, source.passes) if source is not None else (FURTHER, 0)
         given = batch, tensors, drawn, passes, known.batches - 1
@@ -179,12 +168,24 @@ class LoaderWatch:
         if source.checked < CHECKED and source.told < TOLD:
             source.checked += 1
             small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
-            if not all_finite(t for _, t in small):
+            if not all_finite([t for _, t in small]):
                 self._found += self._nonfinite(self.latest, small)
             elif len(small) == len(tensors):
                 self.provenance.found_finite()
         if source.passes <= PASSES and known.batches <= BATCHES:
             self._compare(known, [t for _, t in tensors])
+
+    def passed(self, iterator: object) -> None:
+        """An iterator has given a batch for a step that is not watched."""
+        known = self._passes.get(iterator)
+        if known is not None and not self._is_elsewhere():
+            known.next_batch()
+
+    def woke(self) -> None:
+        """Steps were not watched: what was loaded before them is no part of the next."""
+        self.latest = None
+        self.provenance.woke()
+        self._digests.forget_loaded()
 
     def ended(self, iterator: object) -> None:
         """An iterator has no more."""
@@ -200,13 +201,18 @@ class LoaderWatch:
 
     # What the training makes of it
 
-    def used(self, arguments: Iterable[torch.Tensor], *, trains: bool) -> Source | None:
+    def used(self, arguments: Placed, *, trains: bool) -> Source | None:
         """A model is called; return the loader that its arguments came from, if one.
 
         Known by their sizes: on the way they may be moved, flattened or normalised.
         """
         batch = self.latest
-        if batch is None or not any(_size(t) in batch.sizes for t in arguments):
+        if batch is None:
+            return None
+        for _, tensor in arguments:
+            if _size(tensor) in batch.sizes:
+                break
+        else:
             return None
         if batch.trains is None:
             for fact in self._found:
@@ -222,7 +228,7 @@ class LoaderWatch:
         batch = self.latest
         if batch is not None and batch.trains and not batch.source.trained:
             batch.source.trained = True
-            self._compare_indices(batch.source)
+            self._shared.compare(batch.source)
 
     def nonfinite(self) -> bool:
         """Look for what is no number in the latest batch; whether some was found."""
@@ -242,7 +248,7 @@ class LoaderWatch:
         batch = self.latest
         if batch is not None and batch.trains is False and not batch.source.evaluated:
             batch.source.evaluated = True
-            self._compare_indices(batch.source)
+            self._shared.compare(batch.source)
 
     def _is_elsewhere(self) -> bool:
         return threading.get_ident() != self._thread()
@@ -307,8 +313,12 @@ class LoaderWatch:
 
     def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
         """Count a batch that was given before in the same pass."""
-        rows = max((len(t) for t in tensors if t.ndim), default=0)
-        if rows < 2 or any(t.device.type != "cpu" for t in tensors):
+        rows = 0
+        for tensor in tensors:
+            if not tensor.is_cpu:
+                return
+            rows = max(rows, tensor.shape[0] if tensor.ndim else 0)
+        if rows < 2:
             return
         digest, varies = xxhash.xxh3_128(), False
         for tensor in tensors:
@@ -344,51 +354,6 @@ class LoaderWatch:
             )
         )
 
-    def _compare_indices(self, source: Source) -> None:
-        """Compare what is trained on and what is evaluated on, once both are known."""
-        loader = source.loader()
-        drawn = data_of(loader) if loader is not None else None
-        if drawn is None or source.trained == source.evaluated:
-            return
-        data, own_N = drawn
-        if not source.trained:
-            self._held_out.append(_Draws(source, _reference(data), own_N))
-        else:
-            self._trained.append(_Draws(source, _reference(data), own_N))
-        for train in self._trained:
-            for held_out in self._held_out:
-                apart = not train.source.evaluated and not held_out.source.trained
-                is_new = source in (train.source, held_out.source)
-                if apart and is_new and train.data() is held_out.data() is data:
-                    self._tell_shared(train, held_out)
-
-    def _tell_shared(self, train: _Draws, held_out: _Draws) -> None:
-        shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
-        numbers = len(train.index_N), len(held_out.index_N), shared
-        if numbers in self._shared:  # loaders that are made anew in each epoch
-            return
-        self._shared.add(numbers)
-        self._job.recorder.observe(
-            IndicesShared(
-                step=self._job.grouper.step,
-                train_loader=train.source.label,
-                eval_loader=held_out.source.label,
-                train_samples=len(train.index_N),
-                eval_samples=len(held_out.index_N),
-                shared=shared,
-                location=held_out.source.location,
-            )
-        )
-
 
 def _size(tensor: torch.Tensor) -> tuple[int, int]:
     return (tensor.shape[0] if tensor.ndim else 1), tensor.numel()
-
-
-def _reference(data: object) -> Callable[[], object]:
-    """Data that are held by nobody else, or such as a list that cannot be referred to, are
-    equal to no others."""
-    try:
-        return weakref.ref(data)
-    except TypeError:
-        return object

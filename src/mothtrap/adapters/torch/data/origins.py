@@ -40,7 +40,7 @@ def indices_of(drawn: object) -> list[int] | None:
     if not isinstance(drawn, list | tuple):
         return None
     few = drawn[:MAX_ROWS]
-    if all(type(index) is int for index in few):
+    if {int}.issuperset(map(type, few)):
         return list(few)
     try:  # numbers of numpy, or of the framework
         return [index.__index__() for index in few]

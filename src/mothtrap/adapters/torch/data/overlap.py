@@ -14,10 +14,10 @@ from torch import nn
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.loaders import Source
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.core.data_observations import RowsShared
 from mothtrap.core.steps import Mode
-from mothtrap.statistics.torch.row_digests import Digests, row_digests
+from mothtrap.statistics.digest import Digests
+from mothtrap.statistics.torch.row_digests import row_digests
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -99,25 +99,37 @@ class OverlapWatch:
         *,
         trains: bool,
     ) -> None:
-        """A model is called by user code with `arguments`, which came from `source`."""
+        """A model is called by user code.
+
+        Args:
+            module: what was called, without what wraps it.
+            arguments: tensors that it is given.
+            source: the loader that they came from.
+            trains: autograd records the forward.
+        """
         if trains:
-            self.evaluation_ended()
+            if self._evaluated:
+                self.evaluation_ended()
             self._open_step = self._job.grouper.step
         elif self._open_step == self._job.grouper.step:
             return  # between a forward and the step that it is for
-        chosen = next(((n, t) for n, t in arguments if _has_rows(t)), None)
-        if chosen is None:
+        for chosen in arguments:
+            if _has_rows(chosen[1]):
+                break
+        else:
             return
         name, tensor = chosen
-        module = unwrapped(module)
         by_shape = self._trained.get(module)
         if by_shape is None:
             by_shape = self._trained[module] = {}
         shape = tuple(tensor.shape[1:])
+        trained = by_shape.get(shape)
         if trains:
-            self._train(by_shape.setdefault(shape, _Trained()), tensor, source)
-        elif shape in by_shape and by_shape[shape].is_complete():
-            self._evaluate(by_shape[shape], module, name, tensor, source)
+            if trained is None:
+                trained = by_shape[shape] = _Trained()
+            self._train(trained, tensor, source)
+        elif trained is not None and trained.is_complete():
+            self._evaluate(trained, module, name, tensor, source)
 
     def evaluation_ended(self) -> None:
         """Put down the evaluation that is over, and tell of the one of its kind before."""
@@ -222,7 +234,7 @@ def _has_rows(tensor: torch.Tensor) -> bool:
         tensor.ndim > 1
         and tensor.shape[0] > 0
         and tensor.numel() > tensor.shape[0]
-        and tensor.device.type == "cpu"
+        and tensor.is_cpu
         and tensor.layout is torch.strided
         and not tensor.is_complex()
         and not tensor.is_quantized

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch.utils.data import IterableDataset
 
@@ -120,10 +121,18 @@ class ProvenanceWatch:
             pass_number: counts passes of the loader from 1.
             number: counts batches of the pass from 0.
         """
+        rows, sizes, held = set[int](), dict[int, int](), []
+        for _, tensor in placed:
+            address = _address(tensor)
+            held.append((address, weakref.ref(tensor)))
+            if tensor.ndim:
+                rows.add(tensor.shape[0])
+            if tensor.is_floating_point():
+                sizes[address] = tensor.numel()
         worker, seed = _worker_of(iterator)
         fields: dict[str, Any] = {
             "loader": label,
-            "rows": max((len(t) for _, t in placed if t.ndim), default=0),
+            "rows": max(rows, default=0),
             "pass_number": pass_number,
             "number": number,
             "worker": worker,
@@ -138,10 +147,7 @@ class ProvenanceWatch:
         before = self._held[-1] if self._held else None
         if before is not None and before.step < 0 and not before.evaluated:
             before.moved = all(reference() is None for _, reference in before.tensors)
-        held = [(_address(t), weakref.ref(t)) for _, t in placed]
-        rows = {len(t) for _, t in placed if t.ndim}
         told = SampleBatch(**fields)
-        sizes = {_address(t): t.numel() for _, t in placed if t.is_floating_point()}
         self._held.append(Handed(told, held, rows, self._backwards, sizes=sizes))
 
     def found_finite(self) -> None:
@@ -165,7 +171,7 @@ class ProvenanceWatch:
         made = any(handed.may_have_made(elements) for handed in own)
         return made and all(handed.was_finite() for handed in (*own, *idle))
 
-    def called(self, arguments: Placed, *, trains: bool, first: bool) -> None:
+    def called(self, arguments: Placed, trains: bool, first: bool) -> None:
         """A model is called by user code.
 
         Args:
@@ -173,14 +179,15 @@ class ProvenanceWatch:
             trains: autograd records the forward.
             first: no other model was called before it in this step.
         """
-        handed, sure = self._batch_of(arguments)
+        addresses = {_address(t) for _, t in arguments} if self._held else set()
+        handed, sure = self._batch_of(arguments, addresses)
         if handed is not None:
-            handed.given.update(_address(t) for _, t in arguments)
+            handed.given |= addresses
             if trains:
                 self._took(handed, sure=sure)
             else:
                 handed.evaluated = handed.step < 0
-        elif trains and first and not self._waiting():
+        elif trains and first and not (self._held and self._waiting()):
             found = digests_of([(p, t) for p, t in arguments if not t.requires_grad])
             if found:
                 self._add(SampleBatch(**found))
@@ -194,11 +201,17 @@ class ProvenanceWatch:
         self._known = False
         self._backwards += 1
 
+    def woke(self) -> None:
+        """Steps were not watched: forget what was loaded before or in them."""
+        self._held.clear()
+        self._step = _Step()
+        self._known = False
+
     def close(self, step: int) -> None:
         """The step is over: tell what it trained on."""
         taken, self._step = self._step, _Step()
         if taken.batches:
-            told = tuple(self._without_repetition(batch, step) for batch in taken.batches)
+            told = tuple([self._without_repetition(batch, step) for batch in taken.batches])
             observed = SamplesTaken(step=step, batches=told, left_out=taken.left_out)
             self._job.recorder.observe(observed)
 
@@ -220,16 +233,15 @@ class ProvenanceWatch:
             return {**found, "sets": pack([numbers[place] for place in origin.which])}
         return {**found, "data": numbers[0]}
 
-    def _batch_of(self, arguments: Placed) -> tuple[Handed | None, bool]:
+    def _batch_of(self, arguments: Placed, addresses: set[int]) -> tuple[Handed | None, bool]:
         """Return the batch that a model is given, and whether its memory says so."""
         if not self._held:
             return None, False
-        addresses = {_address(t) for _, t in arguments}
         for handed in reversed(self._held):
             for address, reference in handed.tensors:
                 if address in addresses and address and reference() is not None:
                     return handed, True
-        rows = {len(t) for _, t in arguments if t.ndim}
+        rows = {t.shape[0] for _, t in arguments if t.ndim}
         latest = self._held[-1]
         ahead = next((one for one in self._held if self._was_loaded_ahead(one, rows)), latest)
         return (ahead, False) if rows & ahead.rows else (None, False)
@@ -256,7 +268,7 @@ class ProvenanceWatch:
             handed.step = step
             told = handed.told
             if not sure:
-                told = SampleBatch(**{**_fields(told), "sure": False})
+                told = msgspec.structs.replace(told, sure=False)
             self._add(told)
 
     def _add(self, batch: SampleBatch) -> None:
@@ -272,7 +284,7 @@ class ProvenanceWatch:
             return batch
         before = self._repeated.get(batch.loader)
         if before is not None and before[1] == batch.digests:
-            return SampleBatch(**{**_fields(batch), "digests": "", "same_as": before[0]})
+            return msgspec.structs.replace(batch, digests="", same_as=before[0])
         self._repeated[batch.loader] = step, batch.digests
         return batch
 
@@ -285,23 +297,19 @@ def digests_of(placed: Placed) -> dict[str, Any]:
     """
     best: tuple[int, str, torch.Tensor] | None = None
     for place, tensor in placed:
-        if tensor.ndim and tensor.numel() and tensor.device.type == "cpu":
-            size = tensor.numel() * tensor.element_size() // len(tensor)
+        if tensor.ndim and tensor.numel() and tensor.is_cpu:
+            size = tensor.numel() * tensor.element_size() // tensor.shape[0]
             if best is None or size > best[0]:
                 best = size, place, tensor
     if best is None:
         return {}
     _, place, tensor = best
     found = sample_digests(tensor)
-    return {"rows": len(tensor), "digests": pack(found), "place": place} if found else {}
+    return {"rows": tensor.shape[0], "digests": pack(found), "place": place} if found else {}
 
 
 def _pass_of(handed: Handed) -> tuple[str, int]:
     return handed.told.loader, handed.told.pass_number
-
-
-def _fields(batch: SampleBatch) -> dict[str, Any]:
-    return {name: getattr(batch, name) for name in batch.__struct_fields__}
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -7,15 +7,18 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <time.h>
 
 #define MOST (1 << 16) /* outputs that are noted of one forward */
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing;
-    PyObject *noted; /* list of (reference to a module, reference to its output, values, version) */
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look;
+    PyObject *noted; /* list of (reference to a module, reference to its output, values, version,
+                        what the look at them has found) */
     PyObject *at_once; /* set of identities of modules whose outputs are told and not noted */
+    PyObject *looked_at; /* set of identities of modules whose outputs are looked at here */
     PyObject *last; /* weak reference to the output that came last, or None */
     PyObject *root; /* borrowed, and only compared */
     unsigned long thread; /* of which calls pass; 0 = none do */
@@ -23,6 +26,7 @@ typedef struct {
     int keeps;
     int collects; /* all values are wanted: what cannot be kept is told */
     Py_ssize_t room;
+    double spent_s; /* on looks, since it was last set to 0 */
 } Passage;
 
 static PyObject *layout_name, *nbytes_name, *is_nested_name, *modules_name, *version_name;
@@ -98,25 +102,53 @@ static int tell(Passage *self, PyObject *module, PyObject *output)
     return told == NULL ? -1 : 0;
 }
 
-/* Whether the output of a module is to be told as soon as it is there. */
-static int is_told_at_once(Passage *self, PyObject *module)
+/* Whether a set, which may be NULL, has the identity of a module. */
+static int has(PyObject *set, PyObject *module)
 {
-    if (!self->collects)
+    if (set == NULL)
         return 0;
     PyObject *number = PyLong_FromVoidPtr(module);
-    int found = number == NULL ? -1 : PySet_Contains(self->at_once, number);
+    int found = number == NULL ? -1 : PySet_Contains(set, number);
     Py_XDECREF(number);
     return found < 0 ? let_go() : found;
 }
 
-/* Append what is known of an output: 0, or -1 with an exception. Takes over `version`. */
-static int append(Passage *self, PyObject *module, PyObject *output, int kept, PyObject *version)
+static double now_s(void)
+{
+    struct timespec now;
+#ifdef CLOCK_MONOTONIC
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    timespec_get(&now, TIME_UTC);
+#endif
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Look at an output while it is in the caches: what was found, or None; NULL with an exception
+ * that is the user's. */
+static PyObject *looked(Passage *self, PyObject *module, PyObject *output)
+{
+    int wanted = self->look == Py_None ? 0 : has(self->looked_at, module);
+    if (wanted <= 0)
+        return wanted < 0 ? NULL : Py_NewRef(Py_None);
+    double began_s = now_s();
+    PyObject *found = PyObject_CallOneArg(self->look, output);
+    self->spent_s += now_s() - began_s;
+    if (found == NULL && let_go() == 0)
+        found = Py_NewRef(Py_None);
+    return found;
+}
+
+/* Append what is known of an output: 0, or -1 with an exception. Takes over `version`, `found`. */
+static int append(Passage *self, PyObject *module, PyObject *output, int kept, PyObject *version,
+                  PyObject *found)
 {
     /* Now, and without its graph: later the caller may be traced or transformed. */
     PyObject *values = kept ? PyObject_CallOneArg(self->detach, output) : Py_NewRef(Py_None);
     PyObject *of = values == NULL ? NULL : PyWeakref_NewRef(module, NULL);
     PyObject *reference = of == NULL ? NULL : PyWeakref_NewRef(output, NULL);
-    PyObject *entry = reference == NULL ? NULL : PyTuple_Pack(4, of, reference, values, version);
+    PyObject *entry =
+        reference == NULL ? NULL : PyTuple_Pack(5, of, reference, values, version, found);
     int done = entry == NULL ? -1 : PyList_Append(self->noted, entry);
     if (done == 0)
         Py_XSETREF(self->last, Py_NewRef(reference));
@@ -125,6 +157,7 @@ static int append(Passage *self, PyObject *module, PyObject *output, int kept, P
     Py_XDECREF(of);
     Py_XDECREF(values);
     Py_DECREF(version);
+    Py_DECREF(found);
     return done < 0 ? let_go() : 0;
 }
 
@@ -134,7 +167,7 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     int handed_on = is_handed_on(self, module, output);
     if (handed_on)
         return handed_on < 0 ? -1 : 0;
-    int at_once = is_told_at_once(self, module);
+    int at_once = self->collects ? has(self->at_once, module) : 0;
     if (at_once < 0)
         return -1;
     int full = PyList_GET_SIZE(self->noted) >= MOST;
@@ -156,7 +189,13 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     }
     if (full)
         return 0;
-    return append(self, module, output, kept, version != NULL ? version : Py_NewRef(Py_None));
+    PyObject *found = version != NULL ? looked(self, module, output) : Py_NewRef(Py_None);
+    if (found == NULL) {
+        Py_XDECREF(version);
+        return -1;
+    }
+    version = version != NULL ? version : Py_NewRef(Py_None);
+    return append(self, module, output, kept, version, found);
 }
 
 /* What came back from a part: note it, or tell of it; -1 with an exception of the user's. */
@@ -194,10 +233,11 @@ static PyObject *passes(Passage *self, PyObject *module)
 
 static PyObject *open_way(Passage *self, PyObject *args)
 {
-    PyObject *root, *last, *at_once = NULL;
+    PyObject *root, *last, *at_once = NULL, *looked_at = NULL;
     int keeps;
     Py_ssize_t room;
-    if (!PyArg_ParseTuple(args, "OpnO|O!", &root, &keeps, &room, &last, &PySet_Type, &at_once))
+    if (!PyArg_ParseTuple(args, "OpnO|O!O!", &root, &keeps, &room, &last, &PySet_Type, &at_once,
+                          &PySet_Type, &looked_at))
         return NULL;
     PyObject *empty = PyList_New(0);
     if (empty == NULL)
@@ -205,6 +245,7 @@ static PyObject *open_way(Passage *self, PyObject *args)
     Py_XSETREF(self->noted, empty);
     Py_XSETREF(self->last, Py_NewRef(last));
     Py_XSETREF(self->at_once, Py_XNewRef(at_once));
+    Py_XSETREF(self->looked_at, Py_XNewRef(looked_at));
     self->root = root;
     self->keeps = keeps;
     self->collects = at_once != NULL;
@@ -234,10 +275,11 @@ static PyObject *close_way(Passage *self, PyObject *Py_UNUSED(args))
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing;
-    static char *words[] = {"tell", "tensor", "strided", "detach", "transforms", "tracing", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOO", words, &tell, &tensor, &strided,
-                                     &detach, &transforms, &tracing))
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look;
+    static char *words[] = {"tell",       "tensor",  "strided", "detach",
+                            "transforms", "tracing", "look",    NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOOO", words, &tell, &tensor, &strided,
+                                     &detach, &transforms, &tracing, &look))
         return NULL;
     PyObject *noted = PyList_New(0);
     Passage *self = noted == NULL ? NULL : (Passage *)type->tp_alloc(type, 0);
@@ -252,6 +294,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
     self->detach = Py_NewRef(detach);
     self->transforms = Py_NewRef(transforms);
     self->tracing = Py_NewRef(tracing);
+    self->look = Py_NewRef(look);
     self->noted = noted;
     return (PyObject *)self;
 }
@@ -265,8 +308,10 @@ static int traverse(Passage *self, visitproc visit, void *arg)
     Py_VISIT(self->detach);
     Py_VISIT(self->transforms);
     Py_VISIT(self->tracing);
+    Py_VISIT(self->look);
     Py_VISIT(self->noted);
     Py_VISIT(self->at_once);
+    Py_VISIT(self->looked_at);
     Py_VISIT(self->last);
     return 0;
 }
@@ -279,8 +324,10 @@ static int clear(Passage *self)
     Py_CLEAR(self->detach);
     Py_CLEAR(self->transforms);
     Py_CLEAR(self->tracing);
+    Py_CLEAR(self->look);
     Py_CLEAR(self->noted);
     Py_CLEAR(self->at_once);
+    Py_CLEAR(self->looked_at);
     Py_CLEAR(self->last);
     return 0;
 }
@@ -298,12 +345,13 @@ static PyMethodDef methods[] = {
     {"passes", (PyCFunction)passes, METH_O,
      "passes(module): whether a call of it, now and in this thread, goes straight."},
     {"open", (PyCFunction)open_way, METH_VARARGS,
-     "open(root, keeps, room, last[, at_once]): let calls of this thread pass, but for those of\n"
-     "root.\n\n"
+     "open(root, keeps, room, last[, at_once[, looked_at]]): let calls of this thread pass, but\n"
+     "for those of root.\n\n"
      "keeps: outputs are noted. room: bytes of values that are held. last: weak reference to\n"
      "the output that came last, or None. at_once: set of identities of modules: with it all\n"
      "values are wanted, each with the version it had, and what is not noted so is told: outputs\n"
-     "of these modules, what finds no room, what has no version."},
+     "of these modules, what finds no room, what has no version. looked_at: set of identities of\n"
+     "modules whose outputs go through `look(output)` first; what that returns is noted too."},
     {"take", (PyCFunction)take, METH_NOARGS, "take(): return what was noted, and forget it."},
     {"close", (PyCFunction)close_way, METH_NOARGS, "close(): observe calls again; see take()."},
     {NULL, NULL, 0, NULL},
@@ -312,6 +360,7 @@ static PyMethodDef methods[] = {
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Passage, vectorcall), READONLY, NULL},
     {"room", T_PYSSIZET, offsetof(Passage, room), 0, "Bytes of values that are still held."},
+    {"spent_s", T_DOUBLE, offsetof(Passage, spent_s), 0, "Seconds that looks took, added up."},
     {"last", T_OBJECT, offsetof(Passage, last), 0, "Weak reference to the last output."},
     {NULL, 0, 0, 0, NULL},
 };
@@ -320,7 +369,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      "passage(method, module, ...) calls a method of a module, and notes what it returns.\n\n"
      "What is no `tensor`, or comes back after the way was closed, is told by\n"
-     "`tell(module, output)`."},
+     "`tell(module, output)`. `look`: takes an output of some modules at once; or None."},
     {Py_tp_new, make},
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},

@@ -5,11 +5,18 @@ from typing import Any
 import torch
 from torch import nn
 
-_Entry = tuple[weakref.ref[nn.Module], weakref.ref[torch.Tensor], torch.Tensor | None, int | None]
+_Entry = tuple[
+    weakref.ref[nn.Module],
+    weakref.ref[torch.Tensor],
+    torch.Tensor | None,
+    int | None,
+    bytes | None,
+]
 
 class Passage:
     room: int
     last: weakref.ref[torch.Tensor] | None
+    spent_s: float
     def __init__(
         self,
         tell: Callable[[nn.Module, Any], None],
@@ -18,6 +25,7 @@ class Passage:
         detach: Callable[[torch.Tensor], torch.Tensor],
         transforms: Callable[[], object],
         tracing: Callable[[], object],
+        look: Callable[[torch.Tensor], bytes | None] | None,
     ) -> None: ...
     def __call__(
         self, method: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any
@@ -30,6 +38,7 @@ class Passage:
         room: int,
         last: weakref.ref[torch.Tensor] | None,
         at_once: set[int] = ...,
+        looked_at: set[int] = ...,
         /,
     ) -> None: ...
     def take(self) -> list[_Entry]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,13 @@ from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.capture.rows import OF_SEVERAL
+from mothtrap.capture.selection import ESSENTIAL
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.statistics import summary
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.reducers import ReadAlready
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -27,6 +32,7 @@ MAX_BACKWARDS = 16
 """Backwards through one output whose gradients are taken: more are no training but, say,
 a Jacobian row by row. Chosen by hand."""
 
+STATISTICS = frozenset(summary.STATISTICS)
 Ids = dict[tuple[Kind, str, int], int]
 """By kind, place and number of the call."""
 
@@ -49,21 +55,23 @@ class CallCapture:
         self._entered: dict[int, int] = {}
         self._left: dict[int, int] = {}
         self._ids: ByIdentity[nn.Module, Ids] = ByIdentity()
+        self._found: ByIdentity[nn.Module, Ids] = ByIdentity()
+        self._roots_seen = -1
         self._named: dict[tuple[str, str], weakref.ref[nn.Module]] = {}
+        self._summarized: set[int] = set()
         self.activity = Activity(self._recorder)
         self.order: dict[str, int] = {}
         self.new_step()
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        self.takes_inputs, self.takes_results = self._is_due("input"), self._is_due("output")
-        self._takes_gradients = self._recorder.is_due("activation_gradient")
-        self._takes_activations = self._is_due("activation")
+        in_training = self._recorder.due_kinds()
+        due = in_training | self._recorder.due_kinds(Mode.EVAL)
+        self.takes_inputs, self.takes_results = "input" in due, "output" in due
+        self._takes_gradients = "activation_gradient" in in_training
+        self._takes_activations = "activation" in due
         self.takes_outputs = self._takes_activations or self._takes_gradients
         self.takes_values = self._takes_activations and not self._takes_gradients
-
-    def _is_due(self, kind: Kind) -> bool:
-        return self._recorder.is_due(kind) or self._recorder.is_due(kind, Mode.EVAL)
 
     def root_called(self, mode: Mode) -> None:
         """A forward begins that is inside no other; `mode` is what it seems to be for."""
@@ -99,31 +107,48 @@ class CallCapture:
                 self._take_gradient(module, place, call, tensor)
 
     def left_all(
-        self, outputs: Sequence[tuple[nn.Module, torch.Tensor | None]], before: nn.Module | None
+        self,
+        outputs: Sequence[tuple[nn.Module, torch.Tensor | None, bytes | None]],
+        before: nn.Module | None,
     ) -> nn.Module | None:
         """Take the activations of modules that each returned one tensor.
 
         Args:
             outputs: the modules in this order, and what they returned, without a graph; None
-                where that is gone.
+                where that is gone. And its row, where that was taken as it was returned.
             before: the layer that ran before them.
 
         Returns:
             The layer that ran last.
         """
         ids, tensors = [], []
-        for module, tensor in outputs:
+        read_ids, read, rows = [], [], {}
+        for module, tensor, row in outputs:
             call = self._left[id(module)] = self._left.get(id(module), -1) + 1
             taken = self._was_taken_inside(module)
-            if tensor is not None and not taken and is_plain(tensor):
+            if tensor is not None and not taken and (row is not None or is_plain(tensor)):
                 tensor_id = self._activation(module, "", call, tensor, before)
-                if tensor_id is not None:
+                if tensor_id is not None and row is not None:
+                    read_ids.append(tensor_id)
+                    read.append(tensor)
+                    rows[id(tensor)] = row
+                elif tensor_id is not None:
                     ids.append(tensor_id)
                     tensors.append(tensor)
             if module._parameters:
                 before = module
         self._recorder.reduce("activation", ids, tensors, self._mode)
+        self._recorder.reduce("activation", read_ids, read, self._mode, reducer=ReadAlready(rows))
         return before
+
+    def take_summarized(self) -> set[int]:
+        """Identities of modules whose outputs were summarized since this was last asked."""
+        found, self._summarized = self._summarized, set()
+        return found
+
+    def charge(self, cost_s: float) -> None:
+        """Book what a look at activations has taken."""
+        self._recorder.charge("activation", cost_s, self._mode)
 
     def returned(self, module: nn.Module, output: Any) -> None:
         """Take what a model returned to user code."""
@@ -131,7 +156,7 @@ class CallCapture:
 
     def _was_taken_inside(self, module: nn.Module) -> bool:
         """Whether a module wraps one that has returned the same already."""
-        inner = wrapped(module)
+        inner = wrapped(module) if module._modules else None
         return inner is not None and id(inner) in self._left
 
     def _take(
@@ -166,6 +191,8 @@ class CallCapture:
         wanted = self._recorder.statistics(tensor_id, self._mode)
         if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
             self.activity.look(tensor_id, tensor, unwrapped(module), before, shares)
+        if _takes_rows(wanted):
+            self._summarized.add(id(module))
         return tensor_id if wanted - SHARES else None
 
     def _take_gradient(
@@ -199,20 +226,37 @@ class CallCapture:
         *,
         of_root: bool = False,
     ) -> int:
-        book = self._job.book
-        root = book.root_of(module)
-        if root is not None and book.is_whole(module):
-            first = root.shells[0]()  # one name, whether called with its wrapper or not
-            module = module if first is None else first
-        ids = self._ids.get(module)
-        if ids is None:
-            ids = self._ids[module] = {}
+        ids = self._ids_of(module)
         key = (kind, place, call)
         if key not in ids:
+            named = self._whole_of(module)
             ids[key] = self._recorder.define(
-                self._describe(kind, module, place, call, tensor, of_root)
+                self._describe(kind, named, place, call, tensor, of_root)
             )
         return ids[key]
+
+    def _ids_of(self, module: nn.Module) -> Ids:
+        """The numbers of what a module takes and gives: the same for what wraps a whole model."""
+        book = self._job.book
+        if book.roots_seen != self._roots_seen:  # models are named anew, or wrapped
+            self._roots_seen = book.roots_seen
+            self._found = ByIdentity()
+        ids = self._found.get(module)
+        if ids is None:
+            named = self._whole_of(module)
+            ids = self._ids.get(named)
+            if ids is None:
+                ids = self._ids[named] = {}
+            if book.root_of(module) is not None:
+                self._found[module] = ids
+        return ids
+
+    def _whole_of(self, module: nn.Module) -> nn.Module:
+        """What bears the name of a module: of a whole model one, called with its wrapper or not."""
+        book = self._job.book
+        root = book.root_of(module)
+        first = root.shells[0]() if root is not None and book.is_whole(module) else None
+        return module if first is None else first
 
     def _describe(
         self,
@@ -252,6 +296,12 @@ class CallCapture:
             free = f"{name}~{number}"
         self._named[kind, free] = weakref.ref(module)
         return free
+
+
+@functools.cache
+def _takes_rows(wanted: frozenset[str]) -> bool:
+    """Whether more statistics of a tensor are wanted than the cheapest look finds."""
+    return not (wanted & STATISTICS) - OF_SEVERAL <= ESSENTIAL
 
 
 @uncompiled

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward.taps import Tap, Tell, is_tapped, tap
 from mothtrap.adapters.torch.modulehook import inside_fast_path
-from mothtrap.adapters.torch.naming import Root, unseen_inside, wrapped
+from mothtrap.adapters.torch.naming import Root, unseen_inside, unwrapped
 from mothtrap.core import collections
 from mothtrap.core.config import Config
 from mothtrap.statistics import torch as arithmetic
@@ -92,8 +92,7 @@ class CompilationWatch:
         """Tap what runs inside a module; what it returns itself is seen from outside."""
         if target is not owner and type(owner).__module__.startswith("torch.nn."):
             return  # of these PyTorch compiles nothing, but would where their parts have hooks
-        while (inner := wrapped(owner)) is not None:
-            owner = inner
+        owner = unwrapped(owner)
         hidden = inside_fast_path(owner)
         parts = (part for part in owner.modules() if part is not owner and part not in hidden)
         self._taps += tap(parts, self._passed)
@@ -159,10 +158,8 @@ def unseen_parts(module: nn.Module) -> list[tuple[nn.Module, str]]:
     reason = unseen_inside(module)
     if reason is None:
         return [found for child in module.children() for found in unseen_parts(child)]
-    inner = module
-    while (within := wrapped(inner)) is not None:
-        inner = within
-    return [(module, reason)] if next(inner.children(), None) is not None else []
+    parts = unwrapped(module).children()
+    return [(module, reason)] if next(parts, None) is not None else []
 
 
 def _asks_for_activations(config: Config) -> bool:

@@ -98,8 +98,12 @@ class ForwardWatch:
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        self.observe_all()
         self.compilations.step_closed(self.roots_called)
+        self.woke()
+
+    def woke(self) -> None:
+        """The same, where the step before was not watched."""
+        self.observe_all()
         self.calls.new_step()
         self.attributes.new_step()
         self._look_up_calls()
@@ -137,6 +141,8 @@ class ForwardWatch:
                 pass
         if not self._running:
             self._job.contain(self._root_called, module, args, kwargs)
+            if self._job.resting.on:
+                return False
         if self._takes_inputs and self._in_root:
             self._job.contain(self._take_inputs, module, args, kwargs)
         if self.reach.looks and self._in_root:
@@ -239,6 +245,8 @@ class ForwardWatch:
         self._recorder.begin_forward()
         owned = self._optimizers.owns_root(root)
         self._job.feed(RootCalled(root.label, owned))
+        if self._job.resting.begins(module, self._trains):
+            return
         self._root_owned = owned
         self.reach.root_called()
         self.narrow.root_called()

@@ -66,7 +66,7 @@ class HeldOutputs:
 
     def extend(self, noted: Noted) -> None:
         """Keep outputs that were noted, as `add` does."""
-        for owner, output, values, _ in noted:
+        for owner, output, values, _, _ in noted:
             size = values.nbytes if values is not None else 0
             if values is None or self._bytes + size > HELD_BYTES:
                 self._entries.append((owner, output))

@@ -13,16 +13,25 @@ from typing import Any
 import torch
 from torch import nn
 
+from mothtrap.statistics.torch.compiled import row_reader
+
 try:
     from mothtrap.adapters.torch.forward import _passage as compiled
 except ImportError:
     compiled = None  # type: ignore[assignment]
 
 Noted = list[
-    tuple["weakref.ref[nn.Module]", "weakref.ref[torch.Tensor]", torch.Tensor | None, int | None]
+    tuple[
+        "weakref.ref[nn.Module]",
+        "weakref.ref[torch.Tensor]",
+        torch.Tensor | None,
+        int | None,
+        bytes | None,
+    ]
 ]
-"""Modules, their outputs, values of those without a graph where there was room for them, and
-the version that these had where all values are wanted; in order of completion."""
+"""Modules, their outputs, values of those without a graph where there was room for them, the
+version that these had where all values are wanted, and their row (`row_reader`) where that
+was taken at once; in order of completion."""
 
 
 def passage(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
@@ -42,6 +51,7 @@ def passage(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
             torch.Tensor.detach,
             torch._C._functorch.peek_interpreter_stack,
             torch._C._get_tracing_state,
+            row_reader(),
         )
         if compiled is not None
         else None

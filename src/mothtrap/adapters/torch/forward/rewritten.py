@@ -15,8 +15,9 @@ from mothtrap.adapters.torch.forward.passage import Noted
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import has_own_values
 
-Output = tuple[nn.Module, torch.Tensor | None]
-BATCH_BYTES = 32 * 2**20
+Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
+"""A module, what it returned, without a graph, and the row that was taken of it."""
+BATCH_BYTES = 64 * 2**20
 """Values of a forward that are held until they are looked at together. Chosen by hand: as
 much memory as nobody notices, and hundreds of calls in one."""
 
@@ -73,12 +74,13 @@ class RewrittenOutputs:
         """Return modules with their values as they returned them; None for values that are gone:
         the outputs of these modules are looked at at once from now on."""
         outputs: list[Output] = []
-        for owner, _, values, version in noted:
+        for owner, _, values, version, row in noted:
             module = owner()
             if module is None or values is None:
                 continue
             if values._version != version:
                 self.modules.add(id(module))
-                values = None
-            outputs.append((module, values))
+                outputs.append((module, None, None))
+            else:
+                outputs.append((module, values, row))
         return outputs

@@ -70,8 +70,8 @@ class StraightWay:
             self.passage.open(root, trains, self._room, self.last_output)
         elif self._calls.takes_values and self._rewritten.knows(root):
             self._collects = True
-            modules = self._rewritten.modules
-            self.passage.open(root, True, self._room, self.last_output, modules)
+            at_once, looked_at = self._rewritten.modules, self._calls.take_summarized()
+            self.passage.open(root, True, self._room, self.last_output, at_once, looked_at)
         elif self._calls.takes_values:
             self._rewritten.learn(root)
 
@@ -115,6 +115,7 @@ class StraightWay:
             self.last_output = noted[-1][1]
 
     def _look(self, noted: Noted) -> None:
+        self._charge()
         if self._trains:
             self._held.extend(noted)
         if self._collects:
@@ -124,12 +125,19 @@ class StraightWay:
                 pending, self._pending = self._pending, []
                 self._job.contain_part("activations", self._take_values, pending)
 
+    def _charge(self) -> None:
+        """Book the looks that were taken while the modules returned."""
+        if self.passage is not None and self.passage.spent_s:
+            spent_s, self.passage.spent_s = self.passage.spent_s, 0.0
+            self._job.recorder.own_s += spent_s
+            self._calls.charge(spent_s)
+
     def _take_values(self, noted: Noted) -> None:
         outputs = self._rewritten.intact(noted)
         before = self.before_it() if self.before_it is not None else None
         before = self._calls.left_all(outputs, before)
         self.before_it = weakref.ref(before) if before is not None else None
-        for module in (module for module, values in outputs if values is None):
+        for module in (module for module, values, _ in outputs if values is None):
             what = f"one activation of {self._job.book.module_name(module)}"
             reason = "it was written to in place; later ones are read as they are returned"
             self._job.recorder.blind(self._job.grouper.step, what, reason)

@@ -12,7 +12,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.weighted import GATES, fan_in, unit_axis
 from mothtrap.adapters.torch.naming import class_name
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.observations import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host

@@ -80,7 +80,7 @@ class ForwardLooks:
 
     def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """A module is called within the forward."""
-        given = next(tensors_in([*args, *kwargs.values()], levels=1), None)
+        given = next(iter(tensors_in([*args, *kwargs.values()], levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given):
             return
@@ -104,7 +104,7 @@ class ForwardLooks:
 
     def left(self, module: nn.Module, output: Any) -> None:
         """A module has returned within the forward."""
-        given = next(tensors_in(output, levels=1), None)
+        given = next(iter(tensors_in(output, levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given) or not given.numel():
             return

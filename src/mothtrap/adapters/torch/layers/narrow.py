@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.reach_observations import HalfPrecision
 

@@ -152,7 +152,7 @@ class LossWatch:
             self._given = None
         else:
             for series in closed.series:
-                total = sum(self._values[key] for key in series.losses if key in self._values)
+                total = sum([self._values[key] for key in series.losses if key in self._values])
                 self._add(closed, series.series, series.site, total)
         for site, call in self._calls:
             self._recorder.observe(
@@ -218,6 +218,8 @@ class LossWatch:
 
     def _resolve(self) -> None:
         """Wait for losses that are on their way; bring others that are on a device, at once."""
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, {}
         there = {key: v for key, v in waiting.items() if isinstance(v, torch.Tensor)}
         if there:

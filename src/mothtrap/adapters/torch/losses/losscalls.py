@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from mothtrap.adapters.torch.resting import Resting
+
 Function = Callable[..., Any]
 
 CLASS_LOSSES = ("cross_entropy", "nll_loss")
@@ -123,13 +125,16 @@ def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
     return torch.div(value.reshape(()), max(count, 1) if isinstance(count, int) else count)
 
 
-def observed(original: Function, tell: Tell, drop_own_frame: Function) -> Function:
+def observed(
+    original: Function, tell: Tell, drop_own_frame: Function, resting: Resting
+) -> Function:
     """Make the replacement of a loss function.
 
     Args:
         original: the function; its `__name__` is one of `FUNCTIONS`.
         tell: is handed name, result and arguments of every call that returned.
         drop_own_frame: takes the replacement out of the traceback of what it raises.
+        resting: knows when nothing is told.
     """
     is_compiling, tensor, name = torch.compiler.is_compiling, torch.Tensor, original.__name__
 
@@ -141,7 +146,8 @@ def observed(original: Function, tell: Tell, drop_own_frame: Function) -> Functi
         except BaseException as err:
             drop_own_frame(err)
             raise
-        if isinstance(result, tensor):  # while a graph is being made of the program it is none
+        # While a graph is being made of the program the result is no tensor.
+        if not resting.on and isinstance(result, tensor):
             tell(name, result, args, kwargs)
         return result
 

@@ -77,8 +77,12 @@ class GradientOrder:
                     location=self.late_at,
                 )
             )
-        self.made = self.cleared = self.clipped = self.late = False
+        self.begin()
         return found
+
+    def begin(self) -> None:
+        """The optimizer has stepped."""
+        self.made = self.cleared = self.clipped = self.late = False
 
     def _counts_clipping(self, clean: bool) -> bool:
         """Return whether to tell: at every power of two, and that it was not always late."""

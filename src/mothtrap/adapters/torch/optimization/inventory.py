@@ -13,7 +13,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
-from mothtrap.adapters.torch.naming import Root, class_name
+from mothtrap.adapters.torch.naming import Root, class_name, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.reach_observations import FrozenParameters, HiddenParameters
@@ -55,9 +55,12 @@ class InventoryWatch:
         self._looked: ByIdentity[nn.Module, bool] = ByIdentity()
         self._hidden: list[_Hidden] = []
         self._steps = 0
+        self._is_late = False
 
     def stepped(self) -> None:
         """An optimizer has stepped; gradients are still there."""
+        if self._is_late:
+            self._look(self._job.grouper.step)
         for hidden in self._hidden:
             _count(hidden)
 
@@ -71,9 +74,13 @@ class InventoryWatch:
             self._tell(hidden, step)
 
     def _look(self, step: int) -> None:
+        self._is_late = False
         for root in self._job.book.roots:
             whole = root.module()
             if whole is None or whole in self._looked or not self._optimizers.owns_root(root):
+                continue
+            if has_stand_ins(whole):
+                self._is_late = True  # when an optimizer steps it has its own parameters
                 continue
             self._looked[whole] = True
             self._hidden += self._hidden_in(whole)

@@ -11,7 +11,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.core.observations import OptimizerFacts
 from mothtrap.statistics.torch.dtypes import type_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,17 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, own_value
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers
+from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers, value_kind
+from mothtrap.adapters.torch.optimization.gradientmarks import (
+    GradientMark,
+    are_clean,
+    has_changed,
+    marks_of,
+)
 from mothtrap.adapters.torch.optimization.gradientorder import GradientOrder
 from mothtrap.adapters.torch.optimization.numbers import add_scalar, scale_of
+from mothtrap.adapters.torch.optimization.roster import Roster, parameters
+from mothtrap.capture.rows import Reducer
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
@@ -23,10 +31,8 @@ from mothtrap.statistics.torch.dtypes import type_name
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
-SAMPLED_GRADIENTS = 4
-"""Gradients, the smallest, that are looked at to tell clean from dirty."""
-
-GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
+VALUES: tuple[Kind, ...] = ("weight", "bias")
+Arithmetic = Reducer[torch.Tensor]
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +47,7 @@ class Known:
         births: how many modules existed when it was made.
         held: ids of its parameters.
         order: what was done to its gradients since.
+        roster: its parameters, as they were when it was last asked for.
     """
 
     name: str
@@ -51,6 +58,7 @@ class Known:
     marks: list[GradientMark] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
     order: GradientOrder = field(default_factory=GradientOrder)
+    roster: Roster = field(default_factory=lambda: Roster(()))
 
 
 class OptimizerWatch:
@@ -100,9 +108,9 @@ class OptimizerWatch:
         if known is not None:
             known.held = {id(p) for p in parameters(optimizer)}
 
-    def alive(self) -> Iterator[tuple[Known, Optimizer]]:
+    def alive(self) -> list[tuple[Known, Optimizer]]:
         """Every known optimizer that still exists."""
-        return ((known, optimizer) for optimizer, known in self._known.items())
+        return [(known, optimizer) for optimizer, known in self._known.items()]
 
     def held(self) -> Iterator[torch.Tensor]:
         """Every parameter of a live optimizer, once."""
@@ -148,34 +156,56 @@ class OptimizerWatch:
 
     # Before the step
 
-    def before_step(self, optimizer: Optimizer) -> None:
-        """Read the gradients that are about to be applied, and the weights they change."""
-        own = list(parameters(optimizer))
-        if self._captured:  # by an optimizer before, or by the same one in a closure
-            own = [p for p in own if id(p) not in self._captured]
-        self._captured.update(map(id, own))
-        if self._recorder.is_due("gradient"):
-            self._read_gradients(own, getattr(optimizer, "grad_scale", None))
-        for kind in ("weight", "bias"):
-            if self._recorder.is_due(kind):
-                self._reduce(kind, [(self._weight_id(p, kind), p) for p in own])
+    def before_step(self, optimizer: Optimizer, reducer: Arithmetic | None = None) -> None:
+        """Read the gradients that are about to be applied, and the weights they change.
 
-    def _read_gradients(self, owners: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
-        known = self._gradient_ids.get
+        Args:
+            optimizer: which.
+            reducer: reduces both, where that is not the arithmetic of the framework.
+        """
+        roster = self._roster(optimizer)
+        if self._captured:  # by an optimizer before, or by the same one in a closure
+            roster = Roster([p for p in roster.parameters if id(p) not in self._captured])
+        self._captured.update(map(id, roster.parameters))
+        if self._recorder.is_due("gradient"):
+            self._read_gradients(roster, getattr(optimizer, "grad_scale", None), reducer)
+        for kind in VALUES:
+            if self._recorder.is_due(kind):
+                self._recorder.reduce(kind, *self._values(roster, kind), reducer=reducer)
+
+    def _read_gradients(
+        self, roster: Roster, scale: torch.Tensor | None, reducer: Arithmetic | None
+    ) -> None:
+        known = roster.gradient_ids
         ids: list[int] = []
         gradients: list[torch.Tensor] = []
-        for owner in owners:
+        for place, owner in enumerate(roster.parameters):
             gradient = owner.grad
             if gradient is not None:
-                tensor_id = known(owner)
-                ids.append(self._gradient_id(owner) if tensor_id is None else tensor_id)
+                tensor_id = known[place]
+                if tensor_id is None:
+                    tensor_id = known[place] = self._gradient_id(owner)
+                ids.append(tensor_id)
                 gradients.append(gradient)
         if scale is None:
-            self._recorder.reduce("gradient", ids, gradients)
+            self._recorder.reduce("gradient", ids, gradients, reducer=reducer)
             return
         factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
         for tensor_id, gradient in zip(ids, gradients, strict=True):
             self._recorder.reduce("gradient", [tensor_id], [gradient.detach() * factor])
+
+    def _values(self, roster: Roster, kind: Kind) -> tuple[list[int], list[torch.Tensor]]:
+        found = roster.values.get(kind)
+        if found is None:
+            own = [p for p in roster.parameters if self._own_kind(p) == kind]
+            found = roster.values[kind] = [self.parameter_id(p) for p in own], own
+        return found
+
+    def _roster(self, optimizer: Optimizer) -> Roster:
+        known = self.add(optimizer)
+        if not known.roster.is_of(optimizer):
+            known.roster = Roster(list(parameters(optimizer)))
+        return known.roster
 
     def rates(self, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
@@ -203,12 +233,8 @@ class OptimizerWatch:
         if fresh or not self._job.grouper.between_steps:
             return
         for known, _ in clipping:
-            if any(_has_changed(mark) for mark in known.marks):
+            if any(has_changed(mark) for mark in known.marks):
                 known.order.clipped_late(self._job.grouper.step)
-
-    def _reduce(self, kind: str, pairs: Iterable[tuple[int | None, torch.Tensor | None]]) -> None:
-        chosen = [(i, t) for i, t in pairs if i is not None and t is not None]
-        self._recorder.reduce(kind, [i for i, _ in chosen], [t for _, t in chosen])
 
     # After the step
 
@@ -220,7 +246,7 @@ class OptimizerWatch:
         if not in_backward:
             self._recorder.scalar("gradient_state", known.name, state)
             self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
-            known.marks = _marks(optimizer)
+            known.marks = marks_of(parameters(optimizer))
         known.steps += 1
         told = known.order.stepped(
             self._job.grouper.step,
@@ -256,7 +282,15 @@ class OptimizerWatch:
             known.order.backward_began()
             if known.steps and not known.clean:
                 known.backward = True
-                known.clean = _clean([mark for mark in known.marks if mark[0] is not reached])
+                known.clean = are_clean([mark for mark in known.marks if mark[0] is not reached])
+
+    def woke(self, optimizer: Optimizer, steps: int) -> None:
+        """An optimizer has stepped without being watched; `steps` times."""
+        known = self.add(optimizer)
+        known.steps += steps
+        known.marks = marks_of(parameters(optimizer))
+        known.clean = known.backward = False
+        known.order.begin()
 
     def scaled_by(self, scaler: Any) -> None:
         """Note the factor of a gradient scaler."""
@@ -297,6 +331,16 @@ class OptimizerWatch:
         place = next(i for i, p in enumerate(parameters(optimizer)) if p is parameter)
         return f"{self.add(optimizer).name}.parameters[{place}]", ""
 
+    def named(self, optimizer: Optimizer) -> list[tuple[str, torch.Tensor]]:
+        """The parameters of an optimizer by their qualified names."""
+        roster = self._roster(optimizer)
+        if roster.names is not None:
+            return roster.names
+        named = [(self.name_of(p)[0], p) for p in roster.parameters]
+        if all(self._job.book.parameter_name(p) is not None for p in roster.parameters):
+            roster.names = named  # any other name is a makeshift, until its model is seen
+        return named
+
     def parameter_id(self, parameter: torch.Tensor) -> int:
         """Id of a parameter's values, as a weight or a bias."""
         return self._tensor_id(parameter, self._own_kind(parameter), self._weight_ids)
@@ -304,15 +348,10 @@ class OptimizerWatch:
     def _gradient_id(self, parameter: torch.Tensor) -> int:
         return self._tensor_id(parameter, "gradient", self._gradient_ids)
 
-    def _weight_id(self, parameter: torch.Tensor, kind: str) -> int | None:
-        """Id of a parameter's values; None when it is of another kind."""
-        return self.parameter_id(parameter) if self._own_kind(parameter) == kind else None
-
     def _own_kind(self, parameter: torch.Tensor) -> Kind:
         own = self._kinds.get(parameter)
         if own is None:
-            name = self.name_of(parameter)[0].rpartition(".")[2]
-            own = self._kinds[parameter] = "bias" if name.startswith("bias") else "weight"
+            own = self._kinds[parameter] = value_kind(self.name_of(parameter)[0])
         return own
 
     def _tensor_id(
@@ -350,45 +389,7 @@ def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
 
 
-def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
-    """Every parameter that an optimizer holds."""
-    for group in optimizer.param_groups:
-        yield from group["params"]
-
-
 def applies_nothing(optimizer: Optimizer) -> bool:
     """Whether a gradient scaler has told a fused optimizer to leave the weights alone."""
     found = getattr(optimizer, "found_inf", None)
     return isinstance(found, torch.Tensor) and bool(found.any())
-
-
-def _marks(optimizer: Optimizer) -> list[GradientMark]:
-    found: list[GradientMark] = []
-    for parameter in parameters(optimizer):
-        gradient = parameter.grad
-        if gradient is not None:
-            found.append((parameter, weakref.ref(gradient), gradient._version))
-    return found
-
-
-def _has_changed(mark: GradientMark) -> bool:
-    """Whether a gradient is the one that the last step applied, with other values."""
-    parameter, reference, version = mark
-    gradient = parameter.grad
-    return gradient is not None and reference() is gradient and gradient._version != version
-
-
-def _clean(marks: Sequence[GradientMark]) -> bool:
-    """Whether the gradients of the last step are gone or zero by now."""
-    if all(parameter.grad is None for parameter, _, _ in marks):
-        return True
-    smallest = sorted(marks, key=lambda mark: mark[0].numel())[:SAMPLED_GRADIENTS]
-    return not any(_dirty(parameter) for parameter, _, _ in smallest)
-
-
-def _dirty(parameter: torch.Tensor) -> bool:
-    gradient = parameter.grad
-    if gradient is None:
-        return False
-    values = gradient.to_local() if hasattr(gradient, "to_local") else gradient
-    return bool(values._values().any() if values.is_sparse else values.any())

@@ -11,8 +11,9 @@ from torch import nn
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
-from mothtrap.adapters.torch.naming import Root
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.naming import Root, has_stand_ins
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.core.observations import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
@@ -74,6 +75,9 @@ class OwnershipWatch:
         for root in self._job.book.roots:
             module = root.module()
             if module is None:
+                continue
+            if has_stand_ins(module):
+                self._roots_seen = -1  # when an optimizer steps it has its own
                 continue
             # Of a model that nobody trains only a new one is of interest: a loaded one may be
             # there to judge others.

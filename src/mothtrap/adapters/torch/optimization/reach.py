@@ -16,7 +16,8 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.naming import unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.reach_observations import IdleOptimizer, UnreachedModule
 from mothtrap.statistics import torch as arithmetic

@@ -9,7 +9,8 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.observations import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name

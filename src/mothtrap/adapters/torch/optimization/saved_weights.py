@@ -22,9 +22,9 @@ COST_SHARE = 0.01
 """Share of the time since the last one that a digest may take: some programs ask for the
 state of a model in every step. Chosen by hand: half of the default overhead."""
 
-Resume = Callable[[Mapping[str, str], "int | None"], Resumed]
+Resume = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
 """Takes the digests of the weights by root and the steps that the one optimizer says to
-have made, returns where the job goes on."""
+have made, returns where the job goes on; None where it begins."""
 
 
 class SavedWeights:
@@ -76,6 +76,8 @@ class SavedWeights:
             if (whole := root.module()) is not None and self._optimizers.owns_root(root)
         }
         resumed = resume(digests, self._own_steps())
+        if resumed is None:
+            return
         self._job.grouper.step = resumed.step
         self._forwards.eval_steps = resumed.evaluations
         self._job.recorder.continue_at(resumed.step, resumed.evaluations)

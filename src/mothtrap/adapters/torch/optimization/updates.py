@@ -14,7 +14,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.distributed import local_shape
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.core.tensors import Kind
 from mothtrap.statistics import torch as arithmetic
@@ -51,7 +52,8 @@ class UpdateWatch:
     def step_began(self, optimizer: Optimizer) -> None:
         """Keep the parameters whose change is due as they are."""
         due = self._recorder.is_due
-        if due("update") or any(due(kind, statistic=RATIO) for kind in ("weight", "bias")):
+        ratio_due = due("weight", statistic=RATIO) or due("bias", statistic=RATIO)
+        if ratio_due or due("update"):
             began_s = time.perf_counter()
             most = _share_of_each(optimizer)
             for parameter in parameters(optimizer):

@@ -1,8 +1,19 @@
 from __future__ import annotations
 
+import gc
+from collections.abc import Sequence
+
 import pytest
 import torch
-from tests.adapters.torch.watched import Seen, batch, classifier, sgd, watched
+from tests.adapters.torch.watched import (
+    DEFAULT,
+    EVERYTHING,
+    Seen,
+    batch,
+    classifier,
+    sgd,
+    watched,
+)
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
@@ -11,7 +22,9 @@ from mothtrap.adapters.torch.reproduce.comparing_runs import digests
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.core.config import Config
 from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
+from mothtrap.statistics import built
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch import compiled
 
 
 def owners(seen: Seen, step: int) -> list[str]:
@@ -41,6 +54,9 @@ class Job:
 
     def scalar(self, _: str, owner: str, __: float) -> None:
         self.told.append(owner)
+
+    def scalars(self, _: str, owners: Sequence[str], __: Sequence[float]) -> None:
+        self.told += owners
 
 
 BATCH = torch.randn(4, 6), torch.arange(4)
@@ -160,6 +176,116 @@ def test_gradients_and_weights_are_told_at_every_step_where_asked_for() -> None:
     assert values(seen, "weight:2.weight") == wanted
     assert values(seen, "gradient:2.weight")[1] == gradient
     assert len(values(seen, "gradient:0.bias")) == 2
+
+
+def test_digests_are_the_same_whatever_else_is_read_of_the_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    for capture, arrays in (
+        (EVERYTHING, built.arrays),
+        (DEFAULT, built.arrays),
+        (EVERYTHING, None),
+    ):
+        monkeypatch.setattr(built, "arrays", arrays)
+        torch.manual_seed(0)
+        model, told = classifier(), []
+        model[0].bias.requires_grad_(False)  # of which there is no gradient
+        with watched(capture=capture, config=Config(digests=True)) as seen:
+            optimizer = sgd(model)
+            for _ in range(2):
+                step(model, optimizer, *batch())
+                told.append(as_scalar(arithmetic.digest(model[2].weight.grad)))
+        assert values(seen, "gradient:2.weight") == told
+        assert values(seen, "gradient:0.bias") == []
+        told_of = [s for s in seen.steps()[1].scalars if s.name == DIGEST]
+        found.append({s.of: s.value for s in told_of if not s.of.startswith("rng")})
+        assert len(told_of) == len({s.of for s in told_of})
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 4 + 3 + len(["input", "rows", "target"])
+
+
+@pytest.mark.skipif(built.arrays is None, reason="the compiled part was not built")
+def test_what_a_step_applies_is_read_once_for_statistics_and_digests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    digests_of = compiled.digests
+
+    def noted(tensors: Sequence[torch.Tensor]) -> object:
+        read.extend(map(id, tensors))
+        return digests_of(tensors)
+
+    monkeypatch.setattr(compiled, "digests", noted)
+    model = nn.Sequential(classifier(), nn.BatchNorm1d(3))
+    with watched(capture=EVERYTHING, config=Config(digests=True)) as seen:
+        optimizer = sgd(model)
+        step(model, optimizer, *batch())
+        read.clear()
+        step(model, optimizer, *batch())
+    assert not {id(p) for p in model.parameters()} & {*read}
+    assert {id(b) for b in model.buffers()} <= {*read}
+    assert len(values(seen, "weight:0.2.weight")) == 2
+
+
+def test_weights_that_are_not_applied_any_more_are_told_all_the_same() -> None:
+    model = classifier()
+    with watched() as seen:
+        seen.tracer.digests.every_tensor = True
+        optimizer, other = sgd(model[:2]), sgd(model[2:])
+        for number in range(5):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(batch()[0]), batch()[1]).backward()
+            other.step()
+            if number < 2:
+                optimizer.step()
+    # Of the first step in which it is not applied it was expected with what is applied.
+    assert len(values(seen, "weight:0.weight")) == 4
+    assert len(values(seen, "weight:2.weight")) == 5
+
+
+def test_a_new_weight_in_the_place_in_memory_of_one_that_was_applied_is_told_of() -> None:
+    class Frozen(nn.Module):
+        """Takes a weight that no optimizer has."""
+
+        def __init__(self, weight: nn.Parameter) -> None:
+            super().__init__()
+            self.weight, self.line = weight, nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.line(x) + self.weight
+
+    with watched() as seen:
+        seen.tracer.digests.every_tensor = True
+        model = classifier()
+        optimizer = sgd(model)
+        step(model, optimizer, *batch())
+        gone = {id(parameter) for parameter in model.parameters()}
+        del model, optimizer
+        gc.collect()
+        made = [nn.Parameter(torch.ones(3), requires_grad=False) for _ in range(10_000)]
+        weight = next(parameter for parameter in made if id(parameter) in gone)
+        later = Frozen(weight)
+        step(later, sgd(later.line), *batch())
+    assert len(values(seen, "weight:Frozen.weight")) == 1
+
+
+def test_parts_that_are_exchanged_between_steps_are_told_of() -> None:
+    model = classifier()
+    with watched() as seen:
+        seen.tracer.digests.every_tensor = True
+        optimizer = sgd(model)
+        for _ in range(2):
+            step(model, optimizer, *batch())
+        model[2] = nn.Linear(8, 3)
+        optimizer.param_groups[0]["params"][2:] = model[2].parameters()
+        wanted = as_scalar(arithmetic.digest(model[2].weight))
+        step(model, optimizer, *batch())
+        gradient = as_scalar(arithmetic.digest(model[2].weight.grad))
+    last = {s.of: s.value for s in seen.steps()[2].scalars if s.name == DIGEST}
+    assert last["weight:2.weight"] == wanted
+    assert gradient in last.values()
+    assert len(values(seen, "weight:2.weight")) == 3
 
 
 def test_bare_parameters_are_told_before_the_first_step() -> None:

@@ -19,7 +19,17 @@ class Known:
     """As much of the known objects as attributes need."""
 
     def __init__(self, *roots: nn.Module) -> None:
-        self.modules = lambda: list(roots)
+        self._roots = list(roots)
+
+    def add(self, root: nn.Module) -> None:
+        self._roots.append(root)
+
+    def modules(self) -> list[nn.Module]:
+        return self._roots
+
+    @property
+    def roots_seen(self) -> int:
+        return len(self._roots)
 
 
 class Cell(nn.Module):
@@ -129,3 +139,12 @@ def test_what_is_no_state_takes_no_room_of_what_is() -> None:
         read.read()
     vars(cell).update({f"map{i}": cell.line(torch.ones(2)) for i in range(10)})
     assert _own(read.read(), cell) == {"last": [1]}
+
+
+def test_a_root_with_attributes_is_read_at_once_also_where_those_before_had_none() -> None:
+    known, cell = Known(Cell()), Cell(rate=0.5)
+    read = Attributes(known)  # type: ignore[arg-type]
+    for _ in range(5):  # in the 6th reading nobody looks what attributes there are
+        read.read()
+    known.add(cell)
+    assert _own(read.read(), cell) == {"rate": 0.5}

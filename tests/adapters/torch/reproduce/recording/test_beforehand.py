@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
 import torch
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
@@ -54,6 +55,29 @@ def test_running_statistics_are_those_of_before_the_step() -> None:
                 assert torch.equal(copy, value), (step, name)
                 assert not torch.equal(norm.get_buffer(name), value)
             assert before.lost() == ()
+            optimizer.step()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_buffers_of_a_scripted_model_are_those_of_before() -> None:
+    """What holds them there is no dictionary."""
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.line = nn.Linear(2, 2)
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            return self.line(x)
+
+    with watched(capture=()) as seen:
+        model = torch.jit.script(Counting())
+        optimizer, before = sgd(model), seen.tracer.recording.before
+        for step in range(3):
+            model(torch.randn(4, 2)).mean().backward()
+            assert _known(before, model)["count"] == [step]
             optimizer.step()
 
 

@@ -201,6 +201,17 @@ def test_what_cannot_be_kept_is_opaque(value: Any) -> None:
     assert isinstance(_back({"it": value})["it"], Opaque)
 
 
+def test_a_frozen_parameter_is_kept_until_it_is_trained() -> None:
+    made, weight = Copies(1 << 26), torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    first, held = made.tree(weight, "it"), made.take()[0]
+    assert made.tree(weight, "it") == first
+    weight.requires_grad_()
+    assert "opaque" in made.tree(weight, "it")  # type: ignore[operator]
+    weight.requires_grad_(False)
+    assert made.tree(weight, "it") == first
+    assert held
+
+
 def test_what_cannot_be_kept_is_told_but_not_what_needs_not_be() -> None:
     made = Copies(1 << 26)
     made.tree(torch.nn.Parameter(torch.ones(2)), "a weight")

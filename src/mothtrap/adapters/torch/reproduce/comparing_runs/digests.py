@@ -7,28 +7,33 @@ buffers at every step. What lies on an accelerator is looked at only then, and o
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import Root, strip_wrappers
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.naming import Root, value_kind
+from mothtrap.adapters.torch.readable import is_plain, shows_values
+from mothtrap.adapters.torch.reproduce.comparing_runs.modelstate import ModelState, Placed
 from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import RandomDigests
-from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar
+from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
 from mothtrap.statistics.digest import digest_bytes, rows_sum
+from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.fingerprint import bit_sums
 from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
+from mothtrap.statistics.torch.reducers import DigestingReducer
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -41,8 +46,8 @@ ROWS_MOST, ROWS_BYTES = 256, 1 << 20
 """Rows and bytes of a batch whose rows are looked at one by one: 60 microseconds at most."""
 STATE_BYTES = 2 << 30
 """Bytes of a model on the host whose first state is looked at: about a quarter of a second."""
+NOTHING_KNOWN: Mapping[int, int] = MappingProxyType({})
 
-Placed = tuple[str, torch.Tensor]
 _Version = tuple[weakref.ref[torch.Tensor], int]
 
 
@@ -65,8 +70,12 @@ class DigestWatch:
         self._step = -1
         self._forwards = 0
         self._told: dict[int, int] = {}
-        self._stated: ByIdentity[torch.Tensor, int] = ByIdentity()
-        self._applied: ByIdentity[torch.Tensor, int] = ByIdentity()
+        self._states: ByIdentity[nn.Module, ModelState] = ByIdentity()
+        self._stated: ByIdentity[torch.Tensor, bool] = ByIdentity()
+        self._told_in = -1
+        self._stated_now: set[int] = set()
+        self._applied_now: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._applied_before: list[weakref.ref[torch.Tensor]] = []
         self._stepped: ByIdentity[Optimizer, bool] = ByIdentity()
         self.every_tensor = False
 
@@ -82,7 +91,7 @@ class DigestWatch:
         if not self.active:
             return
         if self._evaluated:
-            self._forget_loaded()
+            self.forget_loaded()
         self._begin_step()
         placed = [(f"batch:{loader}.{p}" if p else f"batch:{loader}", t) for p, t in tensors]
         del self._loaded[: -(MICRO_BATCHES - 1) * TENSORS]
@@ -103,22 +112,21 @@ class DigestWatch:
             self._evaluated = True
             return
         if self._evaluated and not from_loader:
-            self._forget_loaded()
+            self.forget_loaded()
         self._begin_step()
         self._seen |= self._given
-        loaded = self._loaded
-        self._forget_loaded()
+        found = self._loaded
+        self.forget_loaded()
         self._forwards += 1
         if self._forwards > MICRO_BATCHES:
             return
-        for owner, value in loaded:
-            self._recorder.scalar(DIGEST, owner, value)
         if not from_loader:
             placed = [(f"input:{n}", t) for n, t in arguments if not t.requires_grad]
-            for owner, value in self._of_batch(placed, "input"):
-                self._recorder.scalar(DIGEST, owner, value)
+            found += self._of_batch(placed, "input")
         for owner, number in self._random.read():
-            self._recorder.scalar(DIGEST, owner, as_scalar(number))
+            found.append((owner, as_scalar(number)))
+        owners, values = zip(*found, strict=True)
+        self._recorder.scalars(DIGEST, owners, values)
 
     def loss_called(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """A loss of the framework that is trained on returned.
@@ -129,9 +137,11 @@ class DigestWatch:
         """
         if not self.active or self._forwards > MICRO_BATCHES:
             return
-        given = [*args[1:], *(value for name, value in kwargs.items() if name != "input")]
-        tensors = [t for t in given if isinstance(t, torch.Tensor)]
-        targets = [("target", t) for t in tensors if is_plain(t) and not t.requires_grad]
+        others = [value for name, value in kwargs.items() if name != "input"] if kwargs else ()
+        targets = []
+        for value in (*args[1:], *others):
+            if isinstance(value, torch.Tensor) and is_plain(value) and not value.requires_grad:
+                targets.append(("target", value))
         for owner, value in self._of_batch(targets):
             self._recorder.scalar(DIGEST, owner, value)
 
@@ -140,47 +150,80 @@ class DigestWatch:
     def model_called(self, module: nn.Module) -> None:
         """A model is called, to be trained: look at its state before its first step."""
         root = self._job.book.root_of(module) if self.active else None
-        whole = root.module() if root is not None else None
-        if root is None or whole is None:
+        if root is None:
             return
         last, step = self._told.get(root.index), self._job.grouper.step
-        if last is None or (self.every_tensor and last < step):
+        if last is not None and not (self.every_tensor and last < step):
+            return
+        whole = root.module()
+        if whole is not None:
             self._told[root.index] = step
-            self._tell_state(list(self._state(root, whole)))
+            self._forget_told()
+            state = self._state(root, whole)
+            # What the step before has applied is told as it is applied, read once for all.
+            applied = {id(reference()) for reference in self._applied_before}
+            told = [placed for placed in state if id(placed[1]) not in applied]
+            self._state_told(told)
+            self._tell_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
         """Whether there is something to tell of an optimizer that is about to step."""
         return self.active and (self.every_tensor or optimizer not in self._stepped)
 
-    def stepping(self, optimizer: Optimizer, named: Sequence[Placed]) -> None:
+    def reducer(self) -> DigestingReducer | None:
+        """What is to reduce what a step applies, so that it is read once; None: nothing gained."""
+        if not (self.active and self.every_tensor) or self._recorder.rows.device is not None:
+            return None
+        return DigestingReducer()
+
+    def stepping(
+        self, optimizer: Optimizer, named: Sequence[Placed], reducer: DigestingReducer | None
+    ) -> None:
         """An optimizer is about to step.
 
         Args:
             optimizer: which.
             named: its parameters by name.
+            reducer: has reduced gradients and weights of it, if any were due.
         """
         self._stepped[optimizer] = True
-        step = self._job.grouper.step
-        bare = [(f"weight:{n}", p) for n, p in named if self._last_told(p, self._stated) < step]
-        for _, parameter in bare:
-            self._stated[parameter] = step
-        self._tell(bare)
+        self._forget_told()
+        known = reducer.digests if reducer is not None else NOTHING_KNOWN
+        bare = [(_owner(n), p) for n, p in self._unstated(named)]
+        self._state_told(bare)
+        self._tell(bare, known)
         if self.every_tensor:
-            new = [(n, p) for n, p in named if self._last_told(p, self._applied) < step]
-            for _, parameter in new:
-                self._applied[parameter] = step
-            self._tell([(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None])
+            new = [(n, p) for n, p in named if id(p) not in self._applied_now]
+            self._applied_now |= {id(p): weakref.ref(p) for _, p in new}
+            gradients = [(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None]
+            self._tell(gradients, known)
 
     # How
 
-    def _last_told(self, parameter: torch.Tensor, told: ByIdentity[torch.Tensor, int]) -> int:
-        """The step at which a parameter was told of; of a whole model once is enough."""
-        last = told.get(parameter)
-        if last is None:
-            return -1
-        return last if self.every_tensor else self._job.grouper.step
+    def _unstated(self, named: Sequence[Placed]) -> list[Placed]:
+        """What was not told of, in this step; of a whole model once is enough."""
+        if self.every_tensor:
+            told = self._stated_now
+            return [placed for placed in named if id(placed[1]) not in told]
+        return [placed for placed in named if placed[1] not in self._stated]
 
-    def _forget_loaded(self) -> None:
+    def _state_told(self, placed: Sequence[Placed]) -> None:
+        if self.every_tensor:
+            self._stated_now.update([id(tensor) for _, tensor in placed])
+        else:
+            for _, tensor in placed:
+                self._stated[tensor] = True
+
+    def _forget_told(self) -> None:
+        """Begin anew in a step of which nothing was told yet."""
+        if self._told_in != self._job.grouper.step:
+            follows = self._told_in == self._job.grouper.step - 1
+            self._applied_before = list(self._applied_now.values()) if follows else []
+            self._told_in, self._applied_now = self._job.grouper.step, {}
+            self._stated_now.clear()
+
+    def forget_loaded(self) -> None:
+        """What was loaded so far is no part of the next step that is trained."""
         self._loaded, self._given, self._evaluated = [], {}, False
 
     def _begin_step(self) -> None:
@@ -190,20 +233,22 @@ class DigestWatch:
 
     def _of_batch(self, placed: Sequence[Placed], label: str = "") -> list[tuple[str, float]]:
         """Digests of tensors that were not seen in this step yet, and of their rows."""
-        found, rows = [], []
+        found: list[tuple[str, float]] = []
+        rows: list[npt.NDArray[np.uint8]] = []
+        size = 0
         for owner, tensor in placed[:TENSORS]:
             if not (tensor.is_cpu or self.every_tensor) or self._is_known(tensor):
                 continue
             data = _bytes(tensor)
             found.append((owner, as_scalar(_digest(tensor, data))))
             if label and tensor.ndim and tensor.shape[0]:
-                rows.append(data.reshape(tensor.shape[0], -1))
-        if rows:
-            together = [part for part in rows if len(part) == len(rows[0])]
-            size = sum(part.size for part in together)
-            if len(rows[0]) <= ROWS_MOST and size <= ROWS_BYTES:
-                joined = np.concatenate(together, axis=1) if len(together) > 1 else rows[0]
-                found.append((ROWS + label, as_scalar(rows_sum(joined))))
+                part = data.reshape(tensor.shape[0], -1)
+                if not rows or len(part) == len(rows[0]):
+                    rows.append(part)
+                    size += part.size
+        if rows and len(rows[0]) <= ROWS_MOST and size <= ROWS_BYTES:
+            joined = np.concatenate(rows, axis=1) if len(rows) > 1 else rows[0]
+            found.append((ROWS + label, as_scalar(rows_sum(joined))))
         return found
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
@@ -217,28 +262,53 @@ class DigestWatch:
         self._seen[number] = weakref.ref(tensor), version
         return False
 
-    def _state(self, root: Root, module: nn.Module) -> Iterator[Placed]:
-        made = ((n, p) for n, p in module.named_parameters() if not is_lazy(p))
-        for name, parameter in made:  # the others are told of before the first step
-            own = strip_wrappers(name)
-            kind = "bias" if own.rpartition(".")[2].startswith("bias") else "weight"
-            self._stated[parameter] = self._job.grouper.step
-            yield f"{kind}:{root.prefix}{own}", parameter
-        for name, buffer in module.named_buffers():
-            if not is_lazy(buffer):
-                yield f"buffer:{root.prefix}{strip_wrappers(name)}", buffer
+    def _state(self, root: Root, module: nn.Module) -> list[Placed]:
+        known = self._states.get(module)
+        placed = known.tensors() if known is not None else None
+        if placed is None:
+            state = self._states[module] = ModelState(module, root.prefix)
+            placed = state.tensors() or []
+        return placed
 
     def _tell_state(self, placed: Sequence[Placed]) -> None:
-        size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
-        if size > STATE_BYTES and not self.every_tensor:
-            reason = f"the model has {size / 2**30:.1f} GiB; at most {STATE_BYTES >> 30} are hashed"
-            step = self._job.grouper.step
-            self._recorder.blind(step, "digests of the first weights", reason)
-            return
+        if not self.every_tensor:
+            size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
+            if size > STATE_BYTES:
+                size_gib, most = size / 2**30, STATE_BYTES >> 30
+                reason = f"the model has {size_gib:.1f} GiB; at most {most} are hashed"
+                step = self._job.grouper.step
+                self._recorder.blind(step, "digests of the first weights", reason)
+                return
         self._tell(placed)
 
-    def _tell(self, placed: Sequence[Placed]) -> None:
-        """Tell the digests of tensors; those on a device are brought over in one transfer."""
+    def _tell(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
+        """Tell the digests of tensors.
+
+        Args:
+            placed: tensors by their owners.
+            known: digests by identity of a tensor, worked out already.
+        """
+        if not placed or not shows_values():
+            return
+        if known:
+            found = [(owner, known[id(t)]) for owner, t in placed if id(t) in known]
+            digest_T = np.array([digest for _, digest in found], np.uint64)
+            self._recorder.scalars(DIGEST, [owner for owner, _ in found], as_scalars(digest_T))
+            placed = [(owner, t) for owner, t in placed if id(t) not in known]
+            if not placed:
+                return
+        digest_T, taken_T = compiled.digests([t for _, t in placed])
+        owners = [owner for owner, _ in placed]
+        self._recorder.scalars(
+            DIGEST, list(compress(owners, taken_T)), as_scalars(digest_T[taken_T])
+        )
+        self._tell_others(list(compress(placed, ~taken_T)))
+
+    def _tell_others(self, placed: Sequence[Placed]) -> None:
+        """Tell of tensors that do not lie plainly on the host.
+
+        Those on a device are brought over in one transfer.
+        """
         there: list[Placed] = []
         for owner, tensor in placed:
             values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
@@ -250,6 +320,12 @@ class DigestWatch:
                 there.append((owner, values))
         for (owner, _), number in zip(there, bit_sums([t for _, t in there]), strict=True):
             self._recorder.scalar(DIGEST_SUM, owner, as_scalar(number))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _owner(name: str) -> str:
+    """What the digest of a parameter is called; asked for all of them at every step."""
+    return f"{value_kind(name)}:{name}"
 
 
 def _digest(tensor: torch.Tensor, data: npt.NDArray[np.uint8]) -> int:

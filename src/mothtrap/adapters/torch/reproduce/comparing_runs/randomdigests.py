@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,21 @@ class RandomDigests:
         self._states = states or RandomStates()
         self._known: dict[str, tuple[Any, int]] = {}
 
-    def read(self) -> Iterator[tuple[str, int]]:
-        """Yield the name of every generator, `rng.python` or `rng.cuda:0`, and its digest.
+    def read(self) -> list[tuple[str, int]]:
+        """Return the name of every generator, `rng.python` or `rng.cuda:0`, and its digest.
 
         `rng.torch` is the framework's own, on the host. Devices that are not in use are
         left alone.
         """
+        found = []
         for name, state in self._states.read():
             known = self._known.get(name)
             if known is None or known[0] is not state:
                 hashed = xxhash.xxh3_64()
                 _update(hashed, state)
                 known = self._known[name] = state, hashed.intdigest()
-            yield "rng.torch" if name == "cpu" else f"rng.{name}", known[1]
+            found.append(("rng.torch" if name == "cpu" else f"rng.{name}", known[1]))
+        return found
 
 
 def _update(hashed: xxhash.xxh3_64, state: Any) -> None:
@@ -48,6 +50,6 @@ def _update(hashed: xxhash.xxh3_64, state: Any) -> None:
         hashed.update(repr(state).encode())
 
 
-def random_digests() -> Iterator[tuple[str, int]]:
-    """Yield once what `RandomDigests.read` does."""
+def random_digests() -> list[tuple[str, int]]:
+    """Return once what `RandomDigests.read` does."""
     return RandomDigests().read()

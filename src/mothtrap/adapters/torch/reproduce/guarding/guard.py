@@ -15,7 +15,7 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import strip_wrappers
-from mothtrap.adapters.torch.optimization.optimizers import parameters
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, nonfinite_among
 from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler

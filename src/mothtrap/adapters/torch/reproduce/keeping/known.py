@@ -68,6 +68,11 @@ class KnownObjects:
                 birth = self._book.birth(module)
                 yield KnownRoot(root.path, root.prefix, class_name(module), birth, module)
 
+    @property
+    def roots_seen(self) -> int:
+        """How many roots there were, those included that are gone, or are wrapped now."""
+        return self._book.roots_seen
+
     def modules(self) -> list[nn.Module]:
         """Those of `roots` alone."""
         return [m for root in self._book.roots if (m := root.module()) is not None]

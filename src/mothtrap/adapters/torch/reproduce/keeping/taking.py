@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_WISHES = 16
 """Wishes that wait for a step; further ones are refused."""
+HALF_SEEN = (
+    "it was not watched from its beginning: steps here are too short to watch each of them within "
+    "the budget, as `overhead = 0` does"
+)
 STILL_WRITING = "those before are still being written"
 MAX_CARRIED = 8
 """Steps before that are added because each one's inputs have a graph of the one before it."""
@@ -55,6 +59,11 @@ class SnapshotTaking:
         self._joined: list[weakref.ref[Optimizer]] = []
         self._joined_step = self._begun = self._applied = self._taken = -1
         self._taken_for = ""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for one."""
+        return bool(self._wishes)
 
     # What is asked from other threads
 
@@ -203,6 +212,9 @@ class SnapshotTaking:
             has_state: its state was taken already, and was handed on.
         """
         tracer = self._tracer
+        if not tracer.recording.whole:
+            self._refuse(wish, HALF_SEEN)
+            return
         current = tracer.recording.current()
         step = current.recorded.step
         state = None if has_state else self._state(wish, fed=tracer.recording.has_forward())

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.core.snapshots import Truth
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.torch.dtypes import type_name

@@ -17,7 +17,8 @@ import msgspec
 import torch
 
 from mothtrap.adapters.torch.naming import NameBook
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed, Watch
 from mothtrap.adapters.torch.reproduce.narrowing.rows import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.narrowing.trials import GoOn, Trials

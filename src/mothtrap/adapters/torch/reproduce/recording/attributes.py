@@ -10,6 +10,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -78,15 +79,18 @@ class Attributes:
         self._seen: dict[int, _Seen] = {}
         self._seen_before: dict[int, _Seen] = {}
         self._left = self._left_bytes = 0
-        self._reads = 0
+        self._reads = self._roots_seen = 0
         self._is_read = False
 
     def read(self) -> Attributes:
         """Read them now."""
-        roots = self._known.modules()
         # New ones come to be in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
+        if not (look or self._places) and self._known.roots_seen == self._roots_seen:
+            return self  # the roots that there were, or fewer, and they have none
+        self._roots_seen = self._known.roots_seen
+        roots = self._known.modules()
         if look or [id(root) for root in roots] != self._roots:
             self._roots = [id(root) for root in roots]
             self._places = _places(roots)
@@ -96,10 +100,11 @@ class Attributes:
         for place in self._places:
             module = place.module()
             held = module.__dict__ if module is not None else {}
-            read = [held.get(name, _MISSING) for name in place.names]
+            read = list(map(held.get, place.names, repeat(_MISSING)))
             if not _PLAIN.issuperset(map(type, read)):
                 read = [v if type(v) in _PLAIN else self._frozen(v) for v in read]
             values += read
+        self._seen_before = {}
         return self
 
     def before_forward(self) -> None:

@@ -48,7 +48,9 @@ class _Known:
         module = self.module()
         if module is None:
             return None
-        return (module._buffers if self.place == "_buffers" else module._parameters).get(self.name)
+        held = module._buffers if self.place == "_buffers" else module._parameters
+        # That of a scripted module is no dictionary.
+        return held[self.name] if self.name in held else None  # noqa: SIM401
 
     def has_changed(self) -> bool:
         """Whether it is not, or may not be, as it was when it was looked at."""
@@ -201,13 +203,13 @@ class Beforehand:
                 known.copy, known.version = None, -1
             return
         for known, tensor in stale:
-            copy = known.copy
-            if copy is None or not _is_alike(copy, tensor):
+            copy, place = known.copy, (tensor.dtype, tensor.device)
+            if copy is None or copy.shape != tensor.shape or (copy.dtype, copy.device) != place:
                 known.copy = None
                 if known.has_room:
                     added.append((known, tensor))
                 continue
-            copies, sources = groups.setdefault((tensor.dtype, tensor.device), ([], []))
+            copies, sources = groups.setdefault(place, ([], []))
             copies.append(copy)
             sources.append(tensor)
         with torch.no_grad():
@@ -247,7 +249,3 @@ def _has_version(tensor: torch.Tensor) -> bool:
         and tensor.layout is torch.strided
         and not (tensor.is_meta or tensor.is_nested or tensor.is_inference())
     )
-
-
-def _is_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and one.device == other.device

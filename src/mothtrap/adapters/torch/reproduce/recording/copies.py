@@ -66,7 +66,7 @@ class Copy:
         nbytes: of memory.
     """
 
-    __slots__ = ("__weakref__", "_block", "_blocks", "_value", "key", "nbytes")
+    __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Copy:
     ) -> None:
         self.key, self._value = key, value
         self._block, self._blocks = block, blocks
+        self._glimpse: bytes | None = None  # nobody writes to the value
         self.nbytes = int(value.nbytes)
 
     def array(self) -> Array:
@@ -103,9 +104,11 @@ class Copy:
     def shows(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor of this shape and type holds, by a glimpse, what this copy does."""
         found = glimpse(tensor)
-        return (
-            not found or not isinstance(self._value, torch.Tensor) or found == glimpse(self._value)
-        )
+        if not found or not isinstance(self._value, torch.Tensor):
+            return True
+        if self._glimpse is None:
+            self._glimpse = glimpse(self._value)
+        return found == self._glimpse
 
     def __del__(self) -> None:
         block, self._block = self._block, None
@@ -154,6 +157,7 @@ class Copies:
         most_bytes: float = math.inf,
         most_values: int = MAX_VALUES,
         *,
+        name: str | None = None,
         later: bool = True,
     ) -> Tree:
         """Return the tree of a value; copies what is an array in it.
@@ -163,26 +167,26 @@ class Copies:
             what: it is, in words, for what cannot be kept.
             most_bytes: of one array in it.
             most_values: in it altogether, but for numbers and texts.
+            name: that the value bears; where it is redacted, only its type and shape are kept.
             later: a tensor that is too large may be looked for when the step is kept.
         """
+        if name is not None and self._redacted is not None and self._redacted(name):
+            return redaction(value)
         kind = type(value)
         if value is None or kind is bool or (kind is int and -_BIG < value < _BIG):
+            return value  # type: ignore[no-any-return]
+        if (kind is float and math.isfinite(value)) or (kind is str and value.isascii()):
+            self._tree_bytes += VALUE_BYTES
             return value  # type: ignore[no-any-return]
         self._most_bytes, self._what, self._later = most_bytes, what, later
         if kind is torch.Tensor:
             return self._tensor(value)
-        maker = RedactingMaker(self._of_framework, self._array, self._redacted, most_values)
+        maker = self._maker(most_values)
         tree = maker.tree(value)
         self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
         for text in list(maker.opaque)[:MAX_TOLD]:
             self.missing[f"{what}: {text}"] = None
         return tree
-
-    def named(self, name: str, value: Any, what: str, most_bytes: float = math.inf) -> Tree:
-        """Return the tree of a value that bears a name."""
-        if self._redacted is not None and self._redacted(name):
-            return redaction(value)
-        return self.tree(value, what, most_bytes)
 
     def take(self) -> tuple[dict[str, Copy | Uncopied], int]:
         """What the trees that were made since the last call name, and about their own bytes."""
@@ -190,7 +194,14 @@ class Copies:
         size, self._tree_bytes = self._tree_bytes, 0
         return used, size
 
+    def _maker(self, most_values: int) -> TreeMaker:
+        if self._redacted is None:
+            return TreeMaker(self._of_framework, self._array, most_values)
+        return RedactingMaker(self._of_framework, self._array, most_values, self._redacted)
+
     def _of_framework(self, value: Any) -> Tree:
+        if type(value) is torch.Tensor:
+            return self._tensor(value)
         if isinstance(value, _GENERATORS):
             return generator_tree(value, self._plain_tree)
         return framework_tree(value, self._tensor)
@@ -201,19 +212,33 @@ class Copies:
     def _tensor(self, tensor: torch.Tensor) -> Tree:
         if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction, given to a loss
             return {"opaque": "a tensor with a graph, or a parameter"}
-        if tensor.layout in _PARTS and type(tensor) is torch.Tensor:
-            return self._sparse(tensor)
-        reason = _why_not(tensor)
-        if reason is not None:
-            if reason:
-                self.missing[f"{self._what}: {reason}"] = None
-            return {"opaque": reason or "a tensor with a graph, or a parameter"}
+        # Of what was copied before it need not be asked whether it can be.
+        copy = None if tensor.requires_grad else self._lookup((id(tensor),), tensor, tensor)
+        if copy is None:
+            if tensor.layout in _PARTS and type(tensor) is torch.Tensor:
+                return self._sparse(tensor)
+            reason = _why_not(tensor)
+            if reason is not None:
+                if reason:
+                    self.missing[f"{self._what}: {reason}"] = None
+                return {"opaque": reason or "a tensor with a graph, or a parameter"}
+            copy = self._known_or_made(tensor)
+        if copy is None:
+            self.missing[f"{self._what}: {described(tensor)} is too large"] = None
+            return {"opaque": f"{described(tensor)}, too large to be kept"}
+        self._used[copy.key] = copy
+        return _tree(tensor, copy.key)
+
+    def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
+        """The copy of a view or of what wants a gradient, or a new one; None if too large."""
         owner = tensor._base if tensor._base is not None else tensor
-        mark, version = _mark(tensor, owner), -1 if tensor.is_inference() else tensor._version
-        known = self._lookup(tensor, owner, mark, version)
-        if known is not None:
-            return _tree(tensor, self._use(known))
-        size = tensor.nbytes
+        mark: tuple[Any, ...] = (id(tensor),)
+        if owner is not tensor or tensor.requires_grad:
+            mark = _mark(tensor, owner)
+            known = self._lookup(mark, owner, tensor)
+            if known is not None:
+                return known
+        size, version = tensor.nbytes, -1 if tensor.is_inference() else tensor._version
         made: Copy | Uncopied
         if size <= self._most_bytes:
             made = self._copied(tensor, size)
@@ -221,13 +246,12 @@ class Copies:
             what = f"{self._what}: {described(tensor)}"
             made = Uncopied(self._new_key(), tensor, what)
         else:
-            self.missing[f"{self._what}: {described(tensor)} is too large"] = None
-            return {"opaque": f"{described(tensor)}, too large to be kept"}
+            return None
         if version >= 0:
             self._remember(
                 mark, _Known(weakref.ref(owner), version, weakref.ref(made), self._batch)
             )
-        return _tree(tensor, self._use(made))
+        return made
 
     def _sparse(self, tensor: torch.Tensor) -> Tree:
         fields: dict[str, Any] = {
@@ -251,7 +275,8 @@ class Copies:
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
             self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy), self._batch)
-        return {"array": self._use(copy)}
+        self._used[copy.key] = copy
+        return {"array": copy.key}
 
     def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
         """The tree of arrays that nobody writes to and plain values, and what it names.
@@ -273,10 +298,6 @@ class Copies:
         for copy in copies:
             self._used[copy.key] = copy
 
-    def _use(self, copy: Copy | Uncopied) -> str:
-        self._used[copy.key] = copy
-        return copy.key
-
     def _new_key(self) -> str:
         self._keys += 1
         return f"s{self._keys}"
@@ -293,11 +314,12 @@ class Copies:
     # What was copied before
 
     def _lookup(
-        self, tensor: torch.Tensor, owner: torch.Tensor, mark: tuple[Any, ...], version: int
+        self, mark: tuple[Any, ...], owner: torch.Tensor, tensor: torch.Tensor
     ) -> Copy | Uncopied | None:
         known = self._known.get(mark)
         if known is None or known.owner() is not owner:
             return None
+        version = -1 if tensor.is_inference() else tensor._version
         copy = known.copy() if known.version == version else None
         if known.batch != self._batch:
             if isinstance(copy, Copy) and not copy.shows(tensor):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import itertools
 import sys
-from collections.abc import Iterator
 from types import CellType, CodeType, FrameType
 from typing import Any
+
+Variables = list[tuple[str, Any]]
 
 _IS_DEBUG_BUILD = hasattr(sys, "gettotalrefcount")
 """Then objects are larger."""
@@ -25,7 +25,7 @@ _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _FRAME_DATA, _GLOBALS, _CODE, _FRAME_OBJECT, _VARIABLES = 3, 1, 4, 5, 9
 
 
-def variables(frame: FrameType) -> Iterator[tuple[str, Any]] | None:
+def variables(frame: FrameType) -> Variables | None:
     """The variables of a frame and their values; None where they cannot be read safely.
 
     At module level (and in an `exec` with a dict of its own) those are all of its names; in a
@@ -33,52 +33,51 @@ def variables(frame: FrameType) -> Iterator[tuple[str, Any]] | None:
     """
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
-        return iter(list(frame.f_locals.items()))
-    local = _locals(frame)
-    return None if local is None else itertools.chain(local, _named_globals(frame))
+        return list(frame.f_locals.items())
+    found = _locals(frame)
+    if found is not None:
+        own = frame.f_globals
+        for name in code.co_names:
+            if name in own:
+                found.append((name, own[name]))
+    return found
 
 
-def _named_globals(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    own = frame.f_globals
-    return ((name, own[name]) for name in frame.f_code.co_names if name in own)
-
-
-def _locals(frame: FrameType) -> Iterator[tuple[str, Any]] | None:
+def _locals(frame: FrameType) -> Variables | None:
     if sys.implementation.name != "cpython":
         return None
     if sys.version_info >= (3, 13):  # a view, which reads and writes variables in place
-        return iter(list(frame.f_locals.items()))
+        return list(frame.f_locals.items())
     if sys.version_info >= (3, 12):
         return _asked_for(frame)
     return _where_they_lie(frame)
 
 
-def _asked_for(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _asked_for(frame: FrameType) -> Variables:
     get: Any = ctypes.pythonapi.PyFrame_GetVar
     get.restype, get.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.py_object)
+    found = []
     for name in _names(frame.f_code):
         try:
-            yield name, get(frame, name)
+            found.append((name, get(frame, name)))
         except NameError:  # not bound yet, or no longer
             continue
+    return found
 
 
-def _where_they_lie(frame: FrameType) -> Iterator[tuple[str, Any]] | None:
+def _where_they_lie(frame: FrameType) -> Variables | None:
     code = frame.f_code
     if _IS_DEBUG_BUILD:
         return None
-    data = _word(id(frame) + _FRAME_DATA * _POINTER)
-    expected = {_GLOBALS: frame.f_globals, _CODE: code, _FRAME_OBJECT: frame}
+    data = ctypes.c_void_p.from_address(id(frame) + _FRAME_DATA * _POINTER).value
     if not data:
         return None
-    if any(_word(data + place * _POINTER) != id(it) for place, it in expected.items()):
+    words = (ctypes.c_void_p * _VARIABLES).from_address(data)
+    told = words[_GLOBALS], words[_CODE], words[_FRAME_OBJECT]
+    if told != (id(frame.f_globals), id(code), id(frame)):
         return None
     names = _names(code)
-    slots = (ctypes.py_object * len(names)).from_address(data + _VARIABLES * _POINTER)
-    return _filled(names, slots)
-
-
-def _filled(names: tuple[str, ...], slots: Any) -> Iterator[tuple[str, Any]]:
+    slots: Any = (ctypes.py_object * len(names)).from_address(data + _VARIABLES * _POINTER)
     found = []
     for place, name in enumerate(names):
         try:
@@ -86,11 +85,7 @@ def _filled(names: tuple[str, ...], slots: Any) -> Iterator[tuple[str, Any]]:
             found.append((name, value.cell_contents if type(value) is CellType else value))
         except ValueError:  # an empty slot, or an empty cell
             continue
-    return iter(found)
-
-
-def _word(address: int) -> int:
-    return ctypes.c_void_p.from_address(address).value or 0
+    return found
 
 
 @functools.lru_cache(maxsize=256)

@@ -18,19 +18,18 @@ from mothtrap.core.snapshots import (
 
 @dataclass(slots=True, eq=False)
 class Noted:
-    """An event and the copies that it names; `evaluated`: a model was called without autograd
-    after a batch; `used`: one that trains."""
+    """An event and the copies that it names.
+
+    `tree_bytes`: of the event alone; `nbytes`: with the copies. `evaluated`: a model was called
+    without autograd after a batch; `used`: one that trains.
+    """
 
     event: RecordedEvent
     copies: dict[str, Copy | Uncopied]
     tree_bytes: int
+    nbytes: int
     evaluated: bool = False
     used: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the event and the copies."""
-        return self.tree_bytes + sum(copy.nbytes for copy in self.copies.values())
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +40,20 @@ class Notes:
     missing: dict[str, None] = field(default_factory=dict)
     rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
     carried: bool = False
+
+    def nbytes(self) -> int:
+        """Memory of all events and copies; what several events name counts for each."""
+        return sum([noted.nbytes for noted in self.events])
+
+    def sizes(self, trees: str) -> dict[str, int]:
+        """Memory of each copy by its key, and that of the events under the name `trees`."""
+        found, tree_bytes = {}, 0
+        for noted in self.events:
+            tree_bytes += noted.tree_bytes
+            for key, copy in noted.copies.items():
+                found[key] = copy.nbytes
+        found[trees] = tree_bytes
+        return found
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ import functools
 import random
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,20 +38,21 @@ class RandomStates:
         self._numpy: tuple[Mark, dict[str, Any]] | None = None
         self._devices: dict[str, tuple[bytes, npt.NDArray[Any]]] = {}
 
-    def read(self) -> Iterator[tuple[str, Any]]:
-        """Yield the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
+    def read(self) -> list[tuple[str, Any]]:
+        """Return the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
 
         Those of Python and numpy are dicts with arrays in them, a device's is an array; what
         has not changed since the last reading is the same object as it was then.
         """
-        yield "python", self._of_python()
-        yield "numpy", self._of_numpy()
+        found: list[tuple[str, Any]] = [("python", self._of_python()), ("numpy", self._of_numpy())]
         for name, state in _device_states():
             # Past the dispatcher, where a mode of the user's may be on.
-            raw, known = ctypes.string_at(state.data_ptr(), state.nbytes), self._devices.get(name)
+            raw = (ctypes.c_char * state.nbytes).from_address(state.data_ptr()).raw
+            known = self._devices.get(name)
             if known is None or known[0] != raw:
                 known = self._devices[name] = (raw, _packed(raw))
-            yield name, known[1]
+            found.append((name, known[1]))
+        return found
 
     def _of_python(self) -> dict[str, Any]:
         mark, known = python_mark(_PYTHON), self._python
@@ -117,16 +118,17 @@ def _unpacked(state: Any) -> npt.NDArray[np.uint8]:
     return halves.view(np.uint8)
 
 
-def _device_states() -> Iterator[tuple[str, torch.Tensor]]:
-    yield "cpu", torch.default_generator.get_state()
+def _device_states() -> list[tuple[str, torch.Tensor]]:
+    found = [("cpu", torch.default_generator.get_state())]
     for kind, module in _accelerators():
         # Asking a device that is not in use would start it.
         if not module.is_initialized() or _is_capturing(kind):
             continue
         for place, generator in enumerate(module.default_generators):
-            yield f"{kind}:{place}", generator.get_state()
+            found.append((f"{kind}:{place}", generator.get_state()))
     if _has_mps():
-        yield "mps:0", torch.mps.get_rng_state()
+        found.append(("mps:0", torch.mps.get_rng_state()))
+    return found
 
 
 def _is_capturing(kind: str) -> bool:
@@ -159,24 +161,14 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
 def python_mark(generator: random.Random) -> Mark:
     """What tells a state of a generator of Python's from another; empty where that is unknown.
 
-    What it keeps of normal numbers, `gauss_next`, is not in it. Asking for all of the state
-    makes 625 objects, at thirty times the price.
+    It is the position in a twister's words, and a few of these: all are made anew together.
+    What the generator keeps of normal numbers, `gauss_next`, is not in it. Asking for all of the
+    state makes 625 objects, at thirty times the price.
     """
     if type(generator) is not random.Random or not _lies_as_known():
         return ()
-    return _mark(id(generator) + object.__basicsize__, 0, 1)
-
-
-def _mark(address: int, position: int, words: int) -> Mark:
-    """The position in a twister's words, and a few of these: all are made anew together.
-
-    Args:
-        address: of the state.
-        position: where that is in it, counted in words.
-        words: where these begin.
-    """
-    state = _memory(address)
-    return state[position], state[words], state[words + 1], state[words + _WORDS - 1]
+    state = _memory(id(generator) + object.__basicsize__)  # the position, and the words
+    return state[0], state[1], state[2], state[_WORDS]
 
 
 @functools.cache
@@ -197,7 +189,8 @@ def _numpy_mark() -> Mark:
     generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
     if type(generator).__name__ != _TWISTER:
         return ()
-    return _mark(generator.ctypes.state_address, _WORDS, 0)
+    state = _memory(generator.ctypes.state_address)  # the words, and the position
+    return state[_WORDS], state[0], state[1], state[_WORDS - 1]
 
 
 @functools.lru_cache(maxsize=8)

@@ -24,10 +24,12 @@ class RandomTrees:
     def read(self) -> Tree:
         """Return the tree of the states as they are."""
         trees: list[Any] = []
+        used: list[Copy] = []
         for name, state in self._states.read():
             known = self._known.get(name)
             if known is None or known[0] is not state:
                 known = self._known[name] = (state, *self._copies.constants(state))
-            self._copies.use(known[2])
+            used += known[2]
             trees.append([name, known[1]])
+        self._copies.use(used)
         return {"dict": trees}

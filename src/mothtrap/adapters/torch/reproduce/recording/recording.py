@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     mark_batches,
 )
 from mothtrap.adapters.torch.reproduce.recording.randomtrees import RandomTrees
-from mothtrap.adapters.torch.reproduce.recording.redaction import redaction
+from mothtrap.adapters.torch.reproduce.recording.redaction import matcher
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
 from mothtrap.core.snapshots import (
@@ -74,6 +73,7 @@ class Recording:
     Attributes:
         active: whether anything is recorded.
         before: buffers and parameters as they were before the forwards of the step in progress.
+        whole: the step in progress was watched from its beginning.
         blind: what cannot be seen in this job; part of what every step misses.
     """
 
@@ -81,13 +81,11 @@ class Recording:
         config = job.config
         limit_bytes = config.ring_mb * 2**20
         self.active = limit_bytes > 0 and config.capture != "off"
-        self.blind: dict[str, None] = {}
+        self.blind, self.whole = dict[str, None](), True
         self.before = Beforehand(limit_bytes / BEFORE_SHARE)
         self._job, self._thread = job, thread
         self._limit_bytes = limit_bytes
-        patterns = config.redact
-        redacted = _matcher(patterns) if patterns else None
-        self._redacted = redacted
+        self._redacted = redacted = matcher(config.redact) if config.redact else None
         self._copies = Copies(limit_bytes, redacted, config.snapshot_mb * 2**20 / LATER_SHARE)
         self._ring: Ring[Entry] = Ring(limit_bytes)
         self._random = RandomTrees(job.random_states, self._copies)
@@ -156,9 +154,8 @@ class Recording:
             return
         what = f"the batch of loader {number} at {site}"
         value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
-        self._add(
-            notes, BatchHanded(loader=number, site=site, value=value, rng=self._random.read())
-        )
+        rng = self._random.read()
+        self._add(notes, BatchHanded(loader=number, site=site, value=value, rng=rng))
         self._needs_rng = False
 
     def pass_ended(self, iterator: object) -> None:
@@ -186,8 +183,7 @@ class Recording:
                 self.before.new_step()
                 self._begun = True
             self.before.before_forward(module)
-            latest = latest_evaluations(notes)
-            if not trains and len(latest) >= MAX_EVALUATIONS:
+            if not trains and len(latest_evaluations(notes)) >= MAX_EVALUATIONS:
                 return
             if not self._is_full(notes):
                 frame = frame or frames.user_frame()
@@ -206,13 +202,14 @@ class Recording:
         site = frames.location(frame) or ""
         rng = self._random.read() if self._needs_rng and trains else None
         self._needs_rng = self._needs_rng and not trains
-        inputs = (*args, *kwargs.values())
-        notes.carried = notes.carried or any(self._is_carried(t) for t in tensors_in(inputs))
+        notes.carried = notes.carried or self._are_carried((*args, *kwargs.values()))
+        names = _names(module) if self._redacted is not None else ()
+        given, named = self._arguments(f"an argument at {site}", names, args, kwargs)
         event = ForwardCalled(
             root=root,
             site=site,
-            args={"tuple": self._arguments(module, args, site)},
-            kwargs={"dict": [[k, self._value(k, v, site)] for k, v in kwargs.items()]},
+            args=given,
+            kwargs=named,
             variables=self._changed_variables(frame),
             rng=rng,
             trains=trains,
@@ -224,26 +221,19 @@ class Recording:
         if not self.active:
             return
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            if any(t.requires_grad for t in tensors_in((*args, *kwargs.values()))):
-                self._note_loss(function, args, kwargs)
+            for tensor in tensors_in((*args, *kwargs.values())):
+                if tensor.requires_grad:
+                    self._note_loss(function, args, kwargs)
+                    break
 
     def _note_loss(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         notes = self._notes()
         if self._is_full(notes):
             return
         site = frames.location(frames.user_frame()) or ""
-        what = f"an argument of {function} at {site}"
-        most = self._limit_bytes / ARRAY_SHARE
-        names = ("input", "target")
-        values = [
-            self._copies.named(names[i] if i < len(names) else str(i), value, what, most)
-            for i, value in enumerate(args)
-        ]
-        named = [[k, self._copies.named(k, v, what, most)] for k, v in kwargs.items()]
-        event = LossCalled(
-            site=site, function=function, args={"tuple": values}, kwargs={"dict": named}
-        )
-        self._add(notes, event)
+        what, names = f"an argument of {function} at {site}", ("input", "target")
+        given, named = self._arguments(what, names, args, kwargs)
+        self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
 
     def backward_began(self) -> None:
         """A backward was entered: what comes next is another micro-batch."""
@@ -252,12 +242,16 @@ class Recording:
 
     def stepping(self, name: str, optimizer: Optimizer) -> None:
         """An optimizer is about to step."""
-        rates = [group.get("lr") for group in optimizer.param_groups]
         if not self.active:
             return
         self.before.stepping()
-        if all(isinstance(rate, float) for rate in rates):
-            self._now.rates[name] = tuple(rate for rate in rates if rate is not None)
+        rates = []
+        for group in optimizer.param_groups:
+            rate = group.get("lr")
+            if not isinstance(rate, float):
+                return
+            rates.append(rate)
+        self._now.rates[name] = tuple(rates)
 
     def applied(self) -> None:
         """An optimizer has stepped, or a scaler has decided that it does not."""
@@ -269,18 +263,25 @@ class Recording:
         """A step is over."""
         if not self.active:
             return
-        keys = sorted((key, series.site) for series in closed.series for key in series.losses)
-        values = tuple(value for value, _ in losses.of([(site, key) for key, site in keys]))
+        keys = sorted([(key, series.site) for series in closed.series for key in series.losses])
+        found = losses.of([(site, key) for key, site in keys])
+        values = tuple([value for value, _ in found])
         entry = self._entry(self._now, closed.step, closed.optimizers, values, closed.skipped)
-        sizes = {key: copy.nbytes for key, copy in entry.copies.items()}
-        sizes[f"trees of {closed.step}"] = sum(noted.tree_bytes for noted in self._now.events)
         self._ring.limit_bytes = self._limit_bytes - self.before.bytes_held
-        self._ring.push(closed.step, entry, sizes)
+        self._ring.push(closed.step, entry, self._now.sizes(f"trees of {closed.step}"))
         self._now, self._later = self._later, Notes()
-        self._bytes = sum(noted.nbytes for noted in self._now.events)
+        self._bytes = self._now.nbytes()
         if not self._begun:
             self.before.new_step()
-        self._begun = False
+        self._begun, self.whole = False, True
+
+    def woke(self, whole: bool) -> None:
+        """Steps were not watched; `whole`: the one that is now was not begun meanwhile."""
+        self.whole = whole
+        self._now, self._later, self._bytes, self._begun = Notes(), Notes(), 0, False
+        self.before.new_step()
+        self.backward_began()
+        self.applied()
 
     # How
 
@@ -293,9 +294,12 @@ class Recording:
 
     def _add(self, notes: Notes, event: RecordedEvent) -> None:
         copies, tree_bytes = self._copies.take()
-        noted = Noted(event, copies, EVENT_BYTES + tree_bytes)
-        notes.events.append(noted)
-        self._bytes += noted.nbytes
+        tree_bytes += EVENT_BYTES
+        size = tree_bytes
+        for copy in copies.values():
+            size += copy.nbytes
+        notes.events.append(Noted(event, copies, tree_bytes, size))
+        self._bytes += size
         if self._copies.missing:
             notes.missing |= self._copies.missing
             self._copies.missing = {}
@@ -332,34 +336,33 @@ class Recording:
                             self._forget(notes, other)
                     break
 
-    def _arguments(self, module: nn.Module, args: Sequence[Any], site: str) -> list[Tree]:
-        if self._redacted is None:
-            return [self._value("", value, site) for value in args]
-        kind: type = type(unwrapped(module))
-        names = argument_names(kind)
-        named = [*names, *(str(i) for i in range(len(names), len(args)))]
-        return [self._value(n, value, site) for n, value in zip(named, args, strict=False)]
-
-    def _value(self, name: str, value: Any, site: str) -> Tree:
-        what = f"an argument at {site}"
-        return self._copies.named(name, value, what, self._limit_bytes / ARRAY_SHARE)
+    def _arguments(
+        self, what: str, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Tree, Tree]:
+        """The trees of positional arguments, which bear names or numbers, and of the others."""
+        most, tree = self._limit_bytes / ARRAY_SHARE, self._copies.tree
+        given, named = [], []
+        for place, value in enumerate(args):
+            name = names[place] if place < len(names) else str(place)
+            given.append(tree(value, what, most, name=name))
+        for name, value in kwargs.items():
+            named.append([name, tree(value, what, most, name=name)])
+        return {"tuple": given}, {"dict": named}
 
     def _changed_variables(self, frame: Any) -> Tree:
-        found: list[Any] = []
-        most = self._limit_bytes / VARIABLE_SHARE
+        most, found = self._limit_bytes / VARIABLE_SHARE, []
         for name, value in self._variables.of(frame):
-            if self._redacted is not None and self._redacted(name.rpartition(".")[2]):
-                tree = redaction(value)
-            else:
-                what = f"the variable {name}"
-                tree = self._copies.tree(value, what, most, MAX_IN_VARIABLE, later=False)
+            what, own = f"the variable {name}", name.rpartition(".")[2]
+            tree = self._copies.tree(value, what, most, MAX_IN_VARIABLE, name=own, later=False)
             found.append([name, tree])
         return {"dict": found} if found else None
 
-    def _is_carried(self, tensor: torch.Tensor) -> bool:
+    def _are_carried(self, values: Sequence[Any]) -> bool:
         """Whether a tensor has a graph that was made before this step."""
-        node = tensor.grad_fn
-        return node is not None and node._sequence_nr() < self._sequence
+        for tensor in tensors_in(values):
+            if (node := tensor.grad_fn) is not None and node._sequence_nr() < self._sequence:
+                return True
+        return False
 
     def _entry(
         self,
@@ -374,7 +377,7 @@ class Recording:
             copies |= noted.copies
         recorded = RecordedStep(
             step=step,
-            events=tuple(noted.event for noted in notes.events),
+            events=tuple([noted.event for noted in notes.events]),
             optimizers=optimizers,
             losses=losses,
             carried=notes.carried,
@@ -385,8 +388,10 @@ class Recording:
         return Entry(recorded, copies)
 
 
-def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
+def _names(module: nn.Module) -> Sequence[str]:
+    """Of the positional arguments of a model."""
+    kind: type = type(unwrapped(module))
+    return argument_names(kind)
 
 
 def _nodes_made() -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,11 @@ class RedactingMaker(TreeMaker):
         self,
         framework: Callable[[Any], Tree],
         array: Callable[[npt.NDArray[Any]], Tree],
-        redacted: Callable[[str], bool] | None,
         most_values: int,
+        redacted: Callable[[str], bool],
     ) -> None:
-        super().__init__(framework, array)
-        self._left, self._redacted = most_values, redacted
-
-    @property
-    def left(self) -> int:
-        """How many values may still come."""
-        return self._left
+        super().__init__(framework, array, most_values)
+        self._redacted = redacted
 
     def _dict(self, value: Any, depth: int) -> dict[str, Any]:
         return super()._dict(self._without(value), depth)
@@ -39,8 +35,6 @@ class RedactingMaker(TreeMaker):
         return super()._fields(self._without(fields), depth)
 
     def _without(self, values: Any) -> Any:
-        if self._redacted is None:
-            return values
         return {k: _Redacted(v) if self._redacted(str(k)) else v for k, v in values.items()}
 
     def tree(self, value: Any, depth: int = 0) -> Tree:
@@ -53,6 +47,11 @@ class _Redacted:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a name is one that is to be redacted, as a function of it."""
+    return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def redaction(value: Any) -> Tree:

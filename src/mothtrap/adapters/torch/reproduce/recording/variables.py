@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.recording.frame_variables import variables
+from mothtrap.adapters.torch.reproduce.recording.frame_variables import Variables, variables
 from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
@@ -69,8 +69,8 @@ class ChangedVariables:
         self._calls = 0
         self.unread: dict[str, None] = {}
 
-    def of(self, frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of the variables of a frame that have changed.
+    def of(self, frame: FrameType | None) -> Variables:
+        """Return name and value of the variables of a frame that have changed.
 
         Of a method also attributes of its object, as `self.name`.
 
@@ -79,30 +79,34 @@ class ChangedVariables:
         """
         self._calls += 1
         self._marks.left = MAX_MARKS_TOGETHER
+        found: Variables = []
         while frame is not None:
             code = frame.f_code
             named = variables(frame)
             if named is None:
                 self.unread[f"the variables of {code.co_name}"] = None
             else:
-                yield from self._changed(code, named)
-                yield from self._attributes(code)
+                found += self._changed(code, named)
+                if self._owner is not None:
+                    found += self._attributes(code)
             if code.co_name not in _UNNAMED_SCOPES:
-                return
+                break
             outer = frame.f_back
             same_file = outer is not None and outer.f_code.co_filename == code.co_filename
             frame = outer if same_file else None
+        return found
 
-    def _attributes(self, code: CodeType) -> Iterator[tuple[str, Any]]:
+    def _attributes(self, code: CodeType) -> Variables:
         """Of the object whose method was looked at last, if it is one of the script's own."""
         owner, self._owner = self._owner, None
-        if owner is not None and type(owner).__module__ not in sys.stdlib_module_names:
-            named = list(getattr(owner, "__dict__", {}).items())
-            yield from self._changed(code, iter(named), f"{OWNER}.")
+        if type(owner).__module__ in sys.stdlib_module_names:
+            return []
+        named = list(getattr(owner, "__dict__", {}).items())
+        return self._changed(code, named, f"{OWNER}.")
 
     def _changed(
-        self, code: CodeType, named: Iterator[tuple[str, Any]], prefix: str = ""
-    ) -> Iterator[tuple[str, Any]]:
+        self, code: CodeType, named: Sequence[tuple[str, Any]], prefix: str = ""
+    ) -> Variables:
         seen = self._seen.get((code, prefix))
         first = seen is None
         if seen is None:
@@ -110,6 +114,7 @@ class ChangedVariables:
                 del self._seen[next(iter(self._seen))]
             seen = self._seen[code, prefix] = {}
         kinds, small = self._kinds, 0
+        found: Variables = []
         for name, value in named:
             kind = kinds.get(type(value))
             if kind is None:
@@ -125,7 +130,7 @@ class ChangedVariables:
                 if first:
                     seen[name] = value
                 elif type(before) is not type(value) or before != value:
-                    yield prefix + name, value
+                    found.append((prefix + name, value))
                 continue
             mark = mark_of(value) if kind == _GENERATOR else self._mark(code, name, value, kind)
             if mark is None:
@@ -133,11 +138,12 @@ class ChangedVariables:
             size = _small_size(value, kind)
             if size and small + size <= SMALL_TOTAL:
                 small += size
-                yield prefix + name, value
+                found.append((prefix + name, value))
             elif not first and not _is_same(seen.get(name), mark):
-                yield prefix + name, value
+                found.append((prefix + name, value))
             if first:
                 seen[name] = mark
+        return found
 
     def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
         """What tells a value from another one later; None where it is not to be kept."""
@@ -170,16 +176,14 @@ class _Marks:
         self.left = MAX_MARKS_TOGETHER
         self._until = 0
 
-    def of(self, value: Any, kind: int, kinds: dict[type, int]) -> Any:
-        """The mark of a variable; None where it is not to be kept.
+    def of(self, value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
+        """The mark of a variable, or of a value in one; None where it is not to be kept.
 
         Raises:
-            _TooManyError: it holds too much.
+            _TooManyError: the variable holds too much.
         """
-        self._until = max(0, self.left - MAX_MARKS)
-        return self._mark(value, kind, kinds, 0)
-
-    def _mark(self, value: Any, kind: int, kinds: dict[type, int], depth: int) -> Any:
+        if not depth:
+            self._until = max(0, self.left - MAX_MARKS)
         self.left -= 1
         if self.left < self._until:
             raise _TooManyError
@@ -201,7 +205,7 @@ class _Marks:
             kind = kinds.get(type(part), -1)
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
-            marks.append(self._mark(part, kind, kinds, depth + 1))
+            marks.append(self.of(part, kind, kinds, depth + 1))
         return marks
 
 

@@ -13,7 +13,8 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch, parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import Truth

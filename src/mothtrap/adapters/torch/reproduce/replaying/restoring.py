@@ -135,7 +135,8 @@ class Restoring:
                 _set_attribute(parts[path], name, value)
 
     def _restore_buffer(self, part: nn.Module, name: str, value: torch.Tensor) -> None:
-        found = part._buffers.get(name)
+        held = part._buffers  # of a scripted module it is no dictionary
+        found = held[name] if name in held else None  # noqa: SIM401
         if found is not None and found.shape == value.shape and found.dtype == value.dtype:
             self._write(name, found, value)
         else:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from mothtrap.core import jsonable
-
 
 def storable(text: str) -> str:
     """Return `text`, with lone surrogates escaped: UTF-8 cannot hold them."""
@@ -14,14 +10,6 @@ def storable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace").decode()
     return text
-
-
-def json_text(value: object) -> str:
-    """Return a struct or plain value as JSON text that can be stored."""
-    try:
-        return jsonable.encode(value).decode()
-    except UnicodeEncodeError:
-        return jsonable.encode(storable_value(msgspec.to_builtins(value))).decode()
 
 
 def storable_value(value: object) -> object:

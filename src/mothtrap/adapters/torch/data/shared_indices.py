@@ -1,0 +1,85 @@
+"""Samples that one loader draws for the training, and another one for an evaluation."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mothtrap.adapters.torch.data.samplers import Indices, data_of
+from mothtrap.core.data_observations import IndicesShared
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.data.loaders import Source
+    from mothtrap.adapters.torch.job import Job
+
+COMPARED = 4
+"""Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
+
+
+@dataclass(slots=True, eq=False)
+class _Draws:
+    """Which samples of which data a loader draws."""
+
+    source: Source
+    data: Callable[[], object]
+    index_N: Indices
+
+
+class SharedIndices:
+    """Told of loaders once it is known what they are for."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._trained: deque[_Draws] = deque(maxlen=COMPARED)
+        self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
+        self._told: set[tuple[int, int, int]] = set()
+
+    def compare(self, source: Source) -> None:
+        """Compare what is trained on and what is evaluated on, once both are known."""
+        loader = source.loader()
+        drawn = data_of(loader) if loader is not None else None
+        if drawn is None or source.trained == source.evaluated:
+            return
+        data, own_N = drawn
+        if not source.trained:
+            self._held_out.append(_Draws(source, _reference(data), own_N))
+        else:
+            self._trained.append(_Draws(source, _reference(data), own_N))
+        for train in self._trained:
+            for held_out in self._held_out:
+                apart = not train.source.evaluated and not held_out.source.trained
+                is_new = source in (train.source, held_out.source)
+                if apart and is_new and train.data() is held_out.data() is data:
+                    self._tell(train, held_out)
+
+    def _tell(self, train: _Draws, held_out: _Draws) -> None:
+        shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
+        numbers = len(train.index_N), len(held_out.index_N), shared
+        if numbers in self._told:  # loaders that are made anew in each epoch
+            return
+        self._told.add(numbers)
+        self._job.recorder.observe(
+            IndicesShared(
+                step=self._job.grouper.step,
+                train_loader=train.source.label,
+                eval_loader=held_out.source.label,
+                train_samples=len(train.index_N),
+                eval_samples=len(held_out.index_N),
+                shared=shared,
+                location=held_out.source.location,
+            )
+        )
+
+
+def _reference(data: object) -> Callable[[], object]:
+    """Data that are held by nobody else, or such as a list that cannot be referred to, are
+    equal to no others."""
+    try:
+        return weakref.ref(data)
+    except TypeError:
+        return object

@@ -1,0 +1,76 @@
+"""The tensors of a model by name, listed again only when the model is made of other parts."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from mothtrap.adapters.torch.naming import strip_wrappers, value_kind
+
+Placed = tuple[str, torch.Tensor]
+
+
+class ModelState:
+    """Parameters and buffers of a model, each with its kind and name.
+
+    To walk through a model and to make names takes longer than to read a small one. Nothing
+    of the model is kept alive.
+
+    Args:
+        module: the whole of it.
+        prefix: before all names.
+    """
+
+    def __init__(self, module: nn.Module, prefix: str) -> None:
+        found = list(_named(module, prefix))
+        # What is lazy becomes another tensor without becoming another object.
+        self._is_lazy = any(is_lazy(tensor) for _, tensor in found)
+        self._made = [placed for placed in found if not is_lazy(placed[1])]
+        self._kept = [(owner, weakref.ref(tensor)) for owner, tensor in self._made]
+        modules = list(module.modules())
+        self._modules = [weakref.ref(part) for part in modules]
+        self._parts = _parts(modules)
+
+    def tensors(self) -> list[Placed] | None:
+        """What the model is made of; None once that is something else than at first."""
+        if self._made:  # asked for the first time
+            made, self._made = self._made, []
+            return made
+        if self._is_lazy:
+            return None
+        modules = []
+        for reference in self._modules:
+            module = reference()
+            if module is None:
+                return None
+            modules.append(module)
+        if _parts(modules) != self._parts:
+            return None
+        found: list[Placed] = []
+        for owner, kept in self._kept:
+            tensor = kept()
+            if tensor is None:
+                return None
+            found.append((owner, tensor))
+        return found
+
+
+def _parts(modules: Sequence[nn.Module]) -> list[tuple[int, ...]]:
+    """Identities of the children, parameters and buffers of each module."""
+    found = []
+    for module in modules:
+        for held in (module._modules, module._parameters, module._buffers):
+            found.append(tuple(map(id, held.values())) if held else ())
+    return found
+
+
+def _named(module: nn.Module, prefix: str) -> Iterator[Placed]:
+    for name, parameter in module.named_parameters():
+        own = strip_wrappers(name)
+        yield f"{value_kind(own)}:{prefix}{own}", parameter
+    for name, buffer in module.named_buffers():
+        yield f"buffer:{prefix}{strip_wrappers(name)}", buffer

@@ -1,0 +1,51 @@
+"""What is captured in a forward, until it returns and says what it was for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mothtrap.capture.exponents import StepExponents
+from mothtrap.capture.raw import StepCopies
+from mothtrap.capture.step_rows import Part, StepRows
+from mothtrap.core.records import RawBlock
+
+
+class ForwardCaptures:
+    """The rows, copies and counts of one forward.
+
+    Attributes:
+        is_any: whether anything of the forward may have been captured.
+
+    Args:
+        rows: of the step, and of the forward apart.
+        copies: the same, of values.
+        exponents: the same, of counted exponents.
+    """
+
+    def __init__(
+        self, rows: StepRows[Any], copies: StepCopies[Any], exponents: StepExponents
+    ) -> None:
+        self._rows, self._copies, self._exponents = rows, copies, exponents
+        self.is_any = False
+
+    def forget(self) -> None:
+        """Drop what a forward has left behind: it never returned, or nobody asks for it."""
+        self._rows.take_forward()
+        self._copies.begin_forward()
+        self._exponents.begin_forward()
+        self.is_any = False
+
+    def keep(self) -> None:
+        """Make it part of the step."""
+        self._rows.keep(self._rows.take_forward())
+        self._copies.keep(self._copies.take_forward())
+        self._exponents.keep(self._exponents.take_forward())
+        self.is_any = False
+
+    def take(self) -> tuple[Sequence[Part], Sequence[RawBlock]]:
+        """Return, and forget, the rows and the values, which are a record of their own."""
+        rows, raw = self._rows.take_forward(), self._copies.take_forward()
+        blocks = self._exponents.blocks(self._exponents.take_forward())
+        self.forget()
+        return rows, [*raw, *blocks]
