@@ -27,6 +27,7 @@
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 
+#include "_team.h"
 #include "_xxh3.h"
 
 #define SQUARE_LANES 64
@@ -297,21 +298,69 @@ static void take_back(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
+/* Where arrays lie, as (address, elements, kind) of each, and where goes what is found of each. */
+typedef struct {
+    const int64_t *arrays;
+    void *found;
+    uint64_t *seeds; /* where digests are wanted, too */
+} Look;
+
+static const void *values_at(const Look *look, int64_t i)
+{
+    return (const void *)(intptr_t)look->arrays[3 * i];
+}
+
+static void norm_one(void *context, int64_t i)
+{
+    const Look *look = context;
+    const int64_t *array = look->arrays + 3 * i;
+    ((double *)look->found)[i] = sqrt(squares_of[array[2]](values_at(look, i), array[1]));
+}
+
+static void summarize_one(void *context, int64_t i)
+{
+    const Look *look = context;
+    const int64_t *array = look->arrays + 3 * i;
+    double *row = (double *)look->found + COLUMNS * i;
+    summary_of[array[2]](values_at(look, i), array[1], row, NULL);
+}
+
+static void tally_one(void *context, int64_t i)
+{
+    const Look *look = context;
+    const int64_t *array = look->arrays + 3 * i;
+    tally_of[array[2]](values_at(look, i), array[1], (int64_t *)look->found + TALLIES * i);
+}
+
+/* A row, and in place of the seed the digest, in one read. */
+static void summarize_and_digest_one(void *context, int64_t i)
+{
+    const Look *look = context;
+    const int64_t *array = look->arrays + 3 * i;
+    const void *values = values_at(look, i);
+    double *row = (double *)look->found + COLUMNS * i;
+    int64_t size = array[1] * element_bytes[array[2]];
+    uint64_t *seed = look->seeds + i;
+    Hash hash;
+    int is_long = size > SHORT_BYTES;
+    if (is_long)
+        hash_begin(&hash, *seed);
+    summary_of[array[2]](values, array[1], row, is_long ? &hash : NULL);
+    *seed = is_long ? hash_end(&hash, values, size) : hash_short(values, size, *seed);
+}
+
 enum look { NORM_ALONE, WHOLE_ROW, TALLY };
+static void (*const one_of[])(void *, int64_t) = {norm_one, summarize_one, tally_one};
 static const int64_t look_width[] = {1, COLUMNS, TALLIES};
 
-static void look(const int64_t *arrays, int64_t many, char *rows, enum look how, int64_t bytes)
+/* Do something to each of many things, of so many bytes together.
+ * `region`: the address of a `Region`, or 0. */
+static void for_each(void (*one)(void *, int64_t), void *context, int64_t many, int64_t bytes,
+                     unsigned long long region)
 {
+    Work work = {one, context, many, 0};
     PyThreadState *state = share(bytes);
-    for (int64_t i = 0; i < many; i++, arrays += 3, rows += look_width[how] * 8) {
-        const void *values = (const void *)(intptr_t)arrays[0];
-        if (how == TALLY)
-            tally_of[arrays[2]](values, arrays[1], (int64_t *)rows);
-        else if (how == WHOLE_ROW)
-            summary_of[arrays[2]](values, arrays[1], (double *)rows, NULL);
-        else
-            *(double *)rows = sqrt(squares_of[arrays[2]](values, arrays[1]));
-    }
+    do_all(&work, bytes, (Region)(uintptr_t)region);
     take_back(state);
 }
 
@@ -330,13 +379,15 @@ static int64_t bytes_of(const int64_t *array, int64_t many, int64_t kinds)
 static PyObject *reduce(PyObject *args, enum look how)
 {
     Py_buffer arrays, rows;
-    if (!PyArg_ParseTuple(args, "y*w*", &arrays, &rows))
+    unsigned long long region = 0;
+    if (!PyArg_ParseTuple(args, "y*w*|K", &arrays, &rows, &region))
         return NULL;
     int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t)));
     int64_t bytes = bytes_of(arrays.buf, many, how == TALLY ? KINDS : SUMMARIZED);
     int good = bytes >= 0 && rows.len == (Py_ssize_t)(many * look_width[how] * 8);
+    Look look = {arrays.buf, rows.buf, NULL};
     if (good)
-        look(arrays.buf, many, rows.buf, how, bytes);
+        for_each(one_of[how], &look, many, bytes, region);
     else
         PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
     PyBuffer_Release(&arrays);
@@ -350,18 +401,19 @@ static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, N
 static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, WHOLE_ROW); }
 static PyObject *tallies(PyObject *module, PyObject *args) { return reduce(args, TALLY); }
 
-static void digest_each(const int64_t *pieces, int64_t many, uint64_t *found, int64_t bytes)
+/* Pieces are (address, size, seed) here. */
+static void digest_one(void *context, int64_t i)
 {
-    PyThreadState *state = share(bytes);
-    for (int64_t i = 0; i < many; i++, pieces += 3)
-        found[i] = hash_whole((const uint8_t *)(intptr_t)pieces[0], pieces[1], (uint64_t)pieces[2]);
-    take_back(state);
+    const Look *look = context;
+    const int64_t *piece = look->arrays + 3 * i;
+    ((uint64_t *)look->found)[i] = hash_whole(values_at(look, i), piece[1], (uint64_t)piece[2]);
 }
 
 static PyObject *digests(PyObject *module, PyObject *args)
 {
     Py_buffer pieces, found;
-    if (!PyArg_ParseTuple(args, "y*w*", &pieces, &found))
+    unsigned long long region = 0;
+    if (!PyArg_ParseTuple(args, "y*w*|K", &pieces, &found, &region))
         return NULL;
     const int64_t *piece = pieces.buf;
     int64_t many = (int64_t)(pieces.len / (3 * sizeof(int64_t))), bytes = 0;
@@ -370,8 +422,9 @@ static PyObject *digests(PyObject *module, PyObject *args)
         good = piece[3 * i + 1] >= 0;
         bytes += piece[3 * i + 1];
     }
+    Look look = {piece, found.buf, NULL};
     if (good)
-        digest_each(piece, many, found.buf, bytes);
+        for_each(digest_one, &look, many, bytes, region);
     else
         PyErr_SetString(PyExc_ValueError, "digests do not fit pieces of (address, size, seed)");
     PyBuffer_Release(&pieces);
@@ -410,35 +463,19 @@ static PyObject *row_digests(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Rows, and in place of each seed the digest, in one read. */
-static void summarize_digested(const int64_t *arrays, int64_t many, double *rows, uint64_t *seeds,
-                               int64_t bytes)
-{
-    PyThreadState *state = share(bytes);
-    for (int64_t i = 0; i < many; i++, arrays += 3, rows += COLUMNS) {
-        const uint8_t *values = (const uint8_t *)(intptr_t)arrays[0];
-        int64_t size = arrays[1] * element_bytes[arrays[2]];
-        Hash hash;
-        int is_long = size > SHORT_BYTES;
-        if (is_long)
-            hash_begin(&hash, seeds[i]);
-        summary_of[arrays[2]](values, arrays[1], rows, is_long ? &hash : NULL);
-        seeds[i] = is_long ? hash_end(&hash, values, size) : hash_short(values, size, seeds[i]);
-    }
-    take_back(state);
-}
-
 static PyObject *digested_summaries(PyObject *module, PyObject *args)
 {
     Py_buffer arrays, rows, seeds;
-    if (!PyArg_ParseTuple(args, "y*w*w*", &arrays, &rows, &seeds))
+    unsigned long long region = 0;
+    if (!PyArg_ParseTuple(args, "y*w*w*|K", &arrays, &rows, &seeds, &region))
         return NULL;
     int64_t many = (int64_t)(arrays.len / (3 * sizeof(int64_t)));
     int64_t bytes = bytes_of(arrays.buf, many, SUMMARIZED);
     int good = bytes >= 0 && rows.len == (Py_ssize_t)(many * COLUMNS * 8) &&
                seeds.len == (Py_ssize_t)(many * sizeof(uint64_t));
+    Look look = {arrays.buf, rows.buf, seeds.buf};
     if (good)
-        summarize_digested(arrays.buf, many, rows.buf, seeds.buf, bytes);
+        for_each(summarize_and_digest_one, &look, many, bytes, region);
     else
         PyErr_SetString(PyExc_ValueError, "rows or seeds do not fit arrays of (address, count > 0, kind)");
     PyBuffer_Release(&arrays);
@@ -471,21 +508,33 @@ static void stream(char *target, const char *source, size_t size)
     memcpy(target, source, size);
 }
 
-/* Copy pieces of (address, bytes, where in the target), so many bytes in all. */
-static void copy_each(const int64_t *pieces, int64_t many, char *target, int64_t bytes)
+/* Pieces of (address, bytes, where in the target). */
+typedef struct {
+    const int64_t *pieces;
+    char *target;
+    int is_streamed;
+} Copies;
+
+static void copy_one(void *context, int64_t i)
 {
-    PyThreadState *state = share(bytes);
-    for (int64_t i = 0; i < many; i++, pieces += 3) {
-        const char *source = (const char *)(intptr_t)pieces[0];
-        if (bytes < STREAMED_BYTES)
-            memcpy(target + pieces[2], source, (size_t)pieces[1]);
-        else
-            stream(target + pieces[2], source, (size_t)pieces[1]);
+    const Copies *copies = context;
+    const int64_t *piece = copies->pieces + 3 * i;
+    const char *source = (const char *)(intptr_t)piece[0];
+    if (!copies->is_streamed) {
+        memcpy(copies->target + piece[2], source, (size_t)piece[1]);
+        return;
     }
+    stream(copies->target + piece[2], source, (size_t)piece[1]);
 #ifdef __SSE2__
     _mm_sfence();
 #endif
-    take_back(state);
+}
+
+static void copy_all(const int64_t *pieces, int64_t many, char *target, int64_t bytes,
+                     unsigned long long region)
+{
+    Copies copies = {pieces, target, bytes >= STREAMED_BYTES};
+    for_each(copy_one, &copies, many, bytes, region);
 }
 
 /* Copy memory; nothing where the target has not as many bytes. */
@@ -496,7 +545,7 @@ static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *ta
         return NULL;
     }
     const int64_t piece[3] = {(int64_t)(intptr_t)source, size, 0};
-    copy_each(piece, 1, target->buf, size);
+    copy_all(piece, 1, target->buf, size, 0);
     Py_RETURN_NONE;
 }
 
@@ -526,7 +575,8 @@ static PyObject *copy_at(PyObject *module, PyObject *args)
 static PyObject *gather(PyObject *module, PyObject *args)
 {
     Py_buffer pieces, target;
-    if (!PyArg_ParseTuple(args, "y*w*", &pieces, &target))
+    unsigned long long region = 0;
+    if (!PyArg_ParseTuple(args, "y*w*|K", &pieces, &target, &region))
         return NULL;
     const int64_t *piece = pieces.buf;
     int64_t many = (int64_t)(pieces.len / (3 * sizeof(int64_t))), bytes = 0;
@@ -537,7 +587,7 @@ static PyObject *gather(PyObject *module, PyObject *args)
         bytes += size;
     }
     if (good)
-        copy_each(piece, many, target.buf, bytes);
+        copy_all(piece, many, target.buf, bytes, region);
     else
         PyErr_SetString(PyExc_ValueError, "pieces of (address, size, begin) do not fit the target");
     PyBuffer_Release(&pieces);
@@ -694,7 +744,8 @@ static PyObject *row(PyObject *module, PyObject *args)
     if (array[2] < 0 || array[2] >= SUMMARIZED)
         Py_RETURN_NONE;
     double found[1 + COLUMNS] = {(double)array[1]};
-    look(array, 1, (char *)(found + 1), WHOLE_ROW, array[1] * element_bytes[array[2]]);
+    Look look = {array, found + 1, NULL};
+    for_each(summarize_one, &look, 1, array[1] * element_bytes[array[2]], 0);
     return PyBytes_FromStringAndSize((const char *)found, sizeof found);
 }
 
@@ -747,10 +798,12 @@ static PyMethodDef methods[] = {
      "that are only digested. arrays: int64,\n"
      "(address, count, kind) of each; kind -1 of one that cannot be read so."},
     {"norms", norms, METH_VARARGS,
-     "norms(arrays, rows): write the Euclidean norm of each array.\n\n"
-     "arrays: int64, (address, count, kind) of each. rows: float64, one per array."},
+     "norms(arrays, rows, region=0): write the Euclidean norm of each array.\n\n"
+     "arrays: int64, (address, count, kind) of each. rows: float64, one per array. region:\n"
+     "address of GOMP_parallel in the runtime of a framework, whose threads share the arrays, as\n"
+     "of all functions here that take it; 0: this thread reads alone."},
     {"summaries", summaries, METH_VARARGS,
-     "summaries(arrays, rows): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
+     "summaries(arrays, rows, region=0): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
      "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
      "element is not; deviation_l2 is NaN where it would be inaccurate."},
     {"row", row, METH_VARARGS,
@@ -761,16 +814,16 @@ static PyMethodDef methods[] = {
      "arrays: what `places` says of them; the kind of one that has no shape becomes -1.\n"
      "found: uint64, one per tensor."},
     {"digests", digests, METH_VARARGS,
-     "digests(pieces, found): write the xxh3_64 of bytes, uint64, one per piece.\n\n"
+     "digests(pieces, found, region=0): write the xxh3_64 of bytes, uint64, one per piece.\n\n"
      "pieces: int64, (address, bytes, seed) of each."},
     {"row_digests", row_digests, METH_VARARGS,
      "row_digests(data, size, seed, found): write the xxh3_64 of each piece of so many bytes.\n\n"
      "data: bytes that lie together. found: uint64, one per piece."},
     {"digested_summaries", digested_summaries, METH_VARARGS,
-     "digested_summaries(arrays, rows, seeds): as summaries, and digests in place of seeds.\n\n"
+     "digested_summaries(arrays, rows, seeds, region=0): as summaries, and digests for seeds.\n\n"
      "seeds: uint64, one per array. All in one read."},
     {"tallies", tallies, METH_VARARGS,
-     "tallies(arrays, tables): add up how many elements lie where.\n\n"
+     "tallies(arrays, tables, region=0): add up how many elements lie where.\n\n"
      "arrays: as for norms, also of further kinds. tables: int64, 256 per array: of bytes a\n"
      "tally of each byte; of others of 64 powers of two of negative values, then positive ones,\n"
      "then of zeros, NaN and infinities together."},
@@ -779,7 +832,7 @@ static PyMethodDef methods[] = {
     {"copy_at", copy_at, METH_VARARGS,
      "copy_at(address, size, target): the same of what lies at an address."},
     {"gather", gather, METH_VARARGS,
-     "gather(pieces, target): copy what lies at many places.\n\n"
+     "gather(pieces, target, region=0): copy what lies at many places.\n\n"
      "pieces: int64, (address, bytes, where in the target) of each."},
     {"locate", locate, METH_VARARGS,
      "locate(arrays, pieces): write address and bytes of each array of a list, as of gather."},

@@ -1,0 +1,139 @@
+"""What torch's own threads read together is what one thread reads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from mothtrap.statistics import built
+from mothtrap.statistics.torch import compiled, team
+
+SHARED_BYTES = 1 << 22
+"""Less is read alone; see `_team.h`."""
+
+pytestmark = pytest.mark.skipif(
+    built.arrays is None or not team.region(), reason="torch has other threads, or none"
+)
+
+
+@pytest.fixture(autouse=True)
+def way() -> None:
+    """Not with and without: the compiled part alone is asked here."""
+
+
+def tensors() -> list[torch.Tensor]:
+    """Small and large ones in turn."""
+    torch.manual_seed(0)
+    sizes = [3, 2**18, 1000, 2**20 + 7, 1, *[2**15] * 40, 5]
+    return [torch.randn(size) for size in sizes]
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_they_find_what_one_thread_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tensors()
+    assert sum(tensor.nbytes for tensor in own) > SHARED_BYTES
+    places_T3 = compiled.places(own)
+    pieces_T3 = places_T3.copy()
+    pieces_T3[:, 1] *= 4
+    pieces_T3[:, 2] = np.cumsum(pieces_T3[:, 1]) - pieces_T3[:, 1]
+
+    def all_ways() -> list[np.ndarray]:
+        copied_N = np.zeros(pieces_T3[:, 1].sum(), np.uint8)
+        compiled.gather(pieces_T3, copied_N)
+        return [
+            compiled.norms(places_T3),
+            *compiled.summaries(places_T3),
+            *compiled.digested_summaries(own, places_T3),
+            *compiled.digests(own),
+            compiled.tallies(places_T3),
+            copied_N,
+        ]
+
+    together = [all_ways() for _ in range(5)]
+    monkeypatch.setattr(compiled, "region", lambda: 0)
+    alone = all_ways()
+    for found in together:
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_only_much_of_several_tensors_is_shared_out() -> None:
+    begun: list[tuple[int, int]] = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    def region(part: int, shared: int, threads: int, flags: int) -> None:
+        begun.append((threads, flags))
+        takes_part = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(part)
+        helpers = [threading.Thread(target=takes_part, args=(shared,)) for _ in range(3)]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join()
+
+    def norms(*sizes: int) -> list[float]:
+        places_T3 = compiled.places(own := [torch.ones(size) for size in sizes])
+        l2_T = np.empty(len(own))
+        built.arrays.norms(places_T3, l2_T, ctypes.cast(region, ctypes.c_void_p).value or 0)
+        return l2_T.tolist()
+
+    assert norms(2**22) == [2**11]
+    assert norms(4, 9, 2**10) == [2, 3, 2**5]
+    assert not begun
+    assert norms(2**20, 4, 2**18, 1) == [2**10, 2, 2**9, 1]
+    assert begun == [(0, 0)]
+
+
+def test_another_thread_reads_alone() -> None:
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(team.region()))
+    thread.start()
+    thread.join()
+    assert found == [0]
+
+
+def test_a_forked_process_reads_alone_and_does_not_wait_for_threads_that_it_has_not() -> None:
+    program = f"""
+import os, torch
+from mothtrap.statistics.torch import compiled
+torch.set_num_threads(4)
+own = [torch.ones(2**20) for _ in range({SHARED_BYTES // 2**20})]
+places = compiled.places(own)
+def norms():
+    return compiled.norms(places).tolist()
+before = norms()
+child = os.fork()
+if child == 0:
+    os._exit(0 if norms() == before == [1024.0] * len(own) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=os.environ)
+
+
+def test_numbers_that_a_program_lets_vanish_are_counted_as_they_are() -> None:
+    tiny = torch.full((2**20,), 1e-40)
+    own = [tiny, tiny.clone(), torch.ones(2**20)]
+    places_T3 = compiled.places(own)
+    whole_TF, _ = compiled.summaries(places_T3)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor lets nothing vanish")
+    try:
+        found_TF, _ = compiled.summaries(places_T3)
+    finally:
+        torch.set_flush_denormal(False)
+    np.testing.assert_array_equal(found_TF, whole_TF)
+    assert found_TF[0].any()
