@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import os
+import platform
 import subprocess
 import sys
 import threading
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,12 +15,16 @@ import torch
 
 from mothtrap.statistics import built
 from mothtrap.statistics.torch import compiled, team
+from mothtrap.statistics.torch.team import TEAM, Team
 
 SHARED_BYTES = 1 << 22
 """Less is read alone; see `_team.h`."""
 
 pytestmark = pytest.mark.skipif(
-    built.arrays is None or not team.region(), reason="torch has other threads, or none"
+    built.arrays is None
+    or (sys.platform, platform.machine()) != ("linux", "x86_64")
+    or "parallel backend: OpenMP" not in torch.__config__.parallel_info(),
+    reason="there is no team for the compiled part",
 )
 
 
@@ -39,8 +44,14 @@ def tensors() -> list[torch.Tensor]:
 def threads():
     before = torch.get_num_threads()
     torch.set_num_threads(4)
+    meet()
     yield
     torch.set_num_threads(before)
+
+
+def meet() -> None:
+    """Have torch use its threads, and say so."""
+    TEAM.met(torch.ones(2**20).add_(1.0))
 
 
 @pytest.mark.usefixtures("threads")
@@ -64,8 +75,9 @@ def test_they_find_what_one_thread_finds(monkeypatch: pytest.MonkeyPatch) -> Non
             copied_N,
         ]
 
+    assert TEAM.region()
     together = [all_ways() for _ in range(5)]
-    monkeypatch.setattr(compiled, "region", lambda: 0)
+    monkeypatch.setattr(TEAM, "region", lambda: 0)
     alone = all_ways()
     for found in together:
         for one, other in zip(found, alone, strict=True):
@@ -98,33 +110,103 @@ def test_only_much_of_several_tensors_is_shared_out() -> None:
     assert begun == [(0, 0)]
 
 
-def test_another_thread_reads_alone() -> None:
+@pytest.mark.usefixtures("threads")
+def test_another_thread_reads_alone_until_torch_has_computed_there() -> None:
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(team.region()))
+
+    def look() -> None:
+        torch.set_num_threads(4)
+        found.append(TEAM.region())
+        meet()
+        found.append(TEAM.region())
+
+    thread = threading.Thread(target=look)
     thread.start()
     thread.join()
-    assert found == [0]
+    assert found[0] == 0
+    assert found[1] != 0
+    assert TEAM.region() == 0  # it is that thread's now
+    meet()
+    assert TEAM.region() == found[1]
+
+
+@pytest.mark.usefixtures("threads")
+def test_with_another_number_of_threads_one_reads_alone_until_torch_has_them() -> None:
+    for threads, can_share in ((6, True), (1, False)):
+        torch.set_num_threads(threads)
+        assert not TEAM.region()
+        meet()
+        assert bool(TEAM.region()) is can_share
+
+
+@pytest.mark.usefixtures("threads")
+def test_what_is_small_or_compiled_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Team()
+    own.met(torch.ones(team.SHARED_ELEMENTS - 1))
+    own.met(torch.ones(team.SHARED_ELEMENTS, device="meta"))
+    assert not own.region()
+    large = torch.ones(team.SHARED_ELEMENTS)
+    own.met(large)
+    assert own.region()
+    monkeypatch.setitem(sys.modules, team._COMPILER, ModuleType("compiler"))
+    own.met(large)
+    assert not own.region()
+
+
+START = f"""
+import os, numpy as np, torch
+from mothtrap.statistics.torch import compiled
+from mothtrap.statistics.torch.team import TEAM
+torch.set_num_threads(4)
+own = [torch.from_numpy(np.ones(2**20, np.float32)) for _ in range({SHARED_BYTES // 2**20})]
+places = compiled.places(own)
+def threads():
+    return len(os.listdir("/proc/self/task"))
+def end_of(child):
+    assert os.waitpid(child, 0)[1] == 0
+def look():
+    assert compiled.norms(places).tolist() == [1024.0] * len(own)
+"""
+
+
+def runs(program: str) -> None:
+    subprocess.run([sys.executable, "-c", START + program], check=True, timeout=120)
+
+
+def test_a_look_starts_no_thread() -> None:
+    """A program whose torch has none may fork, and use them there."""
+    runs("""
+before = threads()
+look()
+assert threads() == before
+child = os.fork()
+if child == 0:
+    TEAM.met(torch.ones(2**20).add_(1.0))
+    look()
+    os._exit(0)
+end_of(child)
+TEAM.met(torch.ones(2**20).add_(1.0))
+before = threads()
+assert TEAM.region()
+look()
+assert threads() == before
+""")
 
 
 def test_a_forked_process_reads_alone_and_does_not_wait_for_threads_that_it_has_not() -> None:
-    program = f"""
-import os, torch
-from mothtrap.statistics.torch import compiled
-torch.set_num_threads(4)
-own = [torch.ones(2**20) for _ in range({SHARED_BYTES // 2**20})]
-places = compiled.places(own)
-def norms():
-    return compiled.norms(places).tolist()
-before = norms()
+    runs("""
+TEAM.met(torch.ones(2**20).add_(1.0))
+look()
 child = os.fork()
 if child == 0:
-    os._exit(0 if norms() == before == [1024.0] * len(own) else 1)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env=os.environ)
+    look()
+    os._exit(0)
+end_of(child)
+""")
 
 
-def test_numbers_that_a_program_lets_vanish_are_counted_as_they_are() -> None:
+@pytest.mark.usefixtures("threads")
+def test_numbers_that_a_program_lets_vanish_are_counted_and_vanish_for_it_all_the_same() -> None:
     tiny = torch.full((2**20,), 1e-40)
     own = [tiny, tiny.clone(), torch.ones(2**20)]
     places_T3 = compiled.places(own)
@@ -133,6 +215,7 @@ def test_numbers_that_a_program_lets_vanish_are_counted_as_they_are() -> None:
         pytest.skip("this processor lets nothing vanish")
     try:
         found_TF, _ = compiled.summaries(places_T3)
+        assert (tiny[:8] * 0.5).count_nonzero() == 0
     finally:
         torch.set_flush_denormal(False)
     np.testing.assert_array_equal(found_TF, whole_TF)

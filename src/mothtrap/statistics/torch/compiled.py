@@ -1,9 +1,9 @@
 """Plain tensors on the host, reduced by the compiled part of the package where it was built.
 
 It reads where a tensor lies, once, without the calls and temporaries of torch operations: 4 to
-10 times as fast. Many tensors are shared out among the threads that torch computes with. An
-installation without a C compiler does not have it, and takes the operations of torch for
-everything.
+10 times as fast. Large ones are shared out among the threads that torch computes with
+(`team.py`). An installation without a C compiler does not have it, and takes the operations of
+torch for everything.
 
 Shape suffixes: T = tensors, F = fields.
 """
@@ -23,7 +23,7 @@ from mothtrap.statistics.digest import seed_of
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import PLAIN
-from mothtrap.statistics.torch.team import region
+from mothtrap.statistics.torch.team import TEAM
 
 Integers = npt.NDArray[np.int64]
 Digests = npt.NDArray[np.uint64]
@@ -63,7 +63,7 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
     Raises:
         ValueError: one does not fit into `out_N`.
     """
-    built.arrays.gather(pieces_T3, out_N, region())
+    built.arrays.gather(pieces_T3, out_N, TEAM.region())
 
 
 def places(
@@ -90,7 +90,7 @@ def norms(places_T3: Integers) -> Floats:
         places_T3: what `places` says of tensors that are alive; no kind is -1.
     """
     l2_T = np.empty(len(places_T3))
-    built.arrays.norms(places_T3, l2_T, region())
+    built.arrays.norms(places_T3, l2_T, TEAM.region())
     return l2_T
 
 
@@ -105,7 +105,7 @@ def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
         where float32 and float64 did not do.
     """
     rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
-    built.arrays.summaries(places_T3, rows, region())
+    built.arrays.summaries(places_T3, rows, TEAM.region())
     return _whole_rows(places_T3[:, 1], rows)
 
 
@@ -139,7 +139,7 @@ def digested_summaries(
     """
     rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
     digest_T = _seeds(tensors, places_T3)
-    built.arrays.digested_summaries(places_T3, rows, digest_T, region())
+    built.arrays.digested_summaries(places_T3, rows, digest_T, TEAM.region())
     return *_whole_rows(places_T3[:, 1], rows), digest_T
 
 
@@ -158,7 +158,7 @@ def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, npt.NDArray[np.bo
         taken_T = places_T3[:, 2] >= 0
         pieces_T3 = np.column_stack([places_T3[taken_T, :2], found_T[taken_T].view(np.int64)])
         digest_T = np.empty(len(pieces_T3), np.uint64)
-        built.arrays.digests(np.ascontiguousarray(pieces_T3), digest_T, region())
+        built.arrays.digests(np.ascontiguousarray(pieces_T3), digest_T, TEAM.region())
         found_T[taken_T] = digest_T
     return found_T, places_T3[:, 2] >= 0
 
@@ -197,5 +197,5 @@ def tallies(places_T3: Integers) -> Integers:
         two as `statistics.exponents` has them, negative values first, and then those in no bin.
     """
     found = np.zeros((len(places_T3), _TALLIES), np.int64)
-    built.arrays.tallies(places_T3, found, region())
+    built.arrays.tallies(places_T3, found, TEAM.region())
     return found

@@ -1,36 +1,74 @@
-"""The threads that torch computes with on the host: they read beside the one that trains."""
+"""The threads that torch computes with on the host: they read beside the one that trains.
+
+They are torch's alone to start: threads that we had started would hang a program that forks,
+would end one that may have no more of them, and would keep what the program said, before, of
+processors and of numbers that vanish. So they read from when torch is seen to have used them.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+import sys
 import threading
 from pathlib import Path
 
 import torch
 
 _LIBRARY = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-_PROCESS = os.getpid()
+_NEVER = (-1, -1, -1)
+_COMPILER = "torch._inductor.codegen"
+SHARED_ELEMENTS = 2**16
+"""Of a tensor in an operation on each element, which torch shares out from half as many on."""
 
 
-def region() -> int:
-    """Return where a parallel region of torch's begins, for the compiled part.
+class Team:
+    """The threads of one process, as far as they are known to be there."""
 
-    Returns:
-        The address of `GOMP_parallel` in the OpenMP runtime that torch itself uses, which takes
-        as many threads as torch does. 0 where a thread is to read alone: where that runtime has
-        no such function; beside the main thread, since each thread that calls it gets
-        others; and in a forked process, in which the threads are not there and would be waited for.
-    """
-    is_main = threading.get_ident() == threading.main_thread().ident
-    return _address() if is_main and os.getpid() == _PROCESS else 0
+    def __init__(self) -> None:
+        self._met = _NEVER
+
+    def met(self, tensor: torch.Tensor) -> None:
+        """Say that torch has just changed each element of a tensor, on this thread.
+
+        Args:
+            tensor: of any type; that a small one, or one on a device, was changed says nothing.
+        """
+        if tensor.is_cpu and tensor.numel() >= SHARED_ELEMENTS:
+            # Compiled operations have threads of a runtime that may be another.
+            self._met = _NEVER if _COMPILER in sys.modules else _here()
+
+    def region(self) -> int:
+        """Return where a parallel region of torch's begins, for the compiled part.
+
+        Returns:
+            The address of `GOMP_parallel` in the OpenMP runtime of torch. 0 where this thread is
+            to read alone: where torch was not seen to use others on it, in this process and as
+            many as now; and where its threads are not of such a runtime.
+        """
+        return _address() if self._met == _here() and self._met[-1] > 1 else 0
+
+
+TEAM = Team()
+
+
+def _here() -> tuple[int, int, int]:
+    return os.getpid(), threading.get_ident(), torch.get_num_threads()
 
 
 @functools.cache
 def _address() -> int:
+    if "parallel backend: OpenMP" not in torch.__config__.parallel_info():
+        return 0
     try:
-        function = ctypes.CDLL(os.fspath(_LIBRARY)).GOMP_parallel  # loaded by torch already
+        loaded = ctypes.CDLL(os.fspath(_LIBRARY), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        own = _address_of(loaded)
+        # What the process was made to load before, torch calls in place of its own.
+        return own if _address_of(ctypes.CDLL(None)) == own else 0
     except (OSError, AttributeError):
         return 0
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _address_of(library: ctypes.CDLL) -> int:
+    return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value or 0

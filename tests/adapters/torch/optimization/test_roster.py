@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.optimization import roster as rosters
 from mothtrap.adapters.torch.optimization.roster import Roster, parameters
+from mothtrap.statistics.torch.team import Team
 
 
 def optimizer(*sizes: int) -> torch.optim.Optimizer:
@@ -38,3 +41,31 @@ def test_an_optimizer_without_parameters_has_an_empty_one() -> None:
     one.param_groups.clear()
     assert Roster(()).is_of(one)
     assert list(parameters(one)) == []
+
+
+class OwnSGD(torch.optim.SGD):
+    """Some may compute in ways of their own."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "told"),
+    [(torch.optim.SGD, 2**16, True), (torch.optim.SGD, 10, False), (OwnSGD, 2**16, False)],
+)
+def test_a_step_that_takes_all_threads_is_told(
+    monkeypatch: pytest.MonkeyPatch, kind: type[torch.optim.SGD], size: int, told: bool
+) -> None:
+    team = Team()
+    monkeypatch.setattr(rosters, "TEAM", team)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        values = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(size))]
+        one = kind(values, lr=0.1)
+        roster = Roster(values)
+        roster.stepped(one)
+        assert not team.region()  # without gradients nothing is changed
+        values[1].grad = torch.ones(size)
+        roster.stepped(one)
+        assert (team._met[-1] == 2) == told
+    finally:
+        torch.set_num_threads(before)

@@ -247,6 +247,7 @@ class OptimizerWatch:
             self._recorder.scalar("gradient_state", known.name, state)
             self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
             known.marks = marks_of(parameters(optimizer))
+            known.roster.stepped(optimizer)
         known.steps += 1
         told = known.order.stepped(
             self._job.grouper.step,

@@ -10,6 +10,8 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.core.tensors import Kind
+from mothtrap.statistics.torch.in_place import PLAIN
+from mothtrap.statistics.torch.team import TEAM
 
 
 class Roster:
@@ -27,11 +29,20 @@ class Roster:
         self.gradient_ids: list[int | None] = [None] * len(own)
         self.values: dict[Kind, tuple[list[int], list[torch.Tensor]]] = {}
         self.names: list[tuple[str, torch.Tensor]] | None = None
+        plain = (parameter for parameter in own if type(parameter) in PLAIN)
+        self._largest = max(plain, key=torch.Tensor.numel, default=None)
 
     def is_of(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer holds just these parameters, in this order."""
         own = [*parameters(optimizer)]
         return len(own) == len(self.parameters) and all(map(operator.is_, own, self.parameters))
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        """An optimizer has changed these: with all threads of torch's, where one is large."""
+        largest = self._largest
+        is_torchs = type(optimizer).__module__.startswith("torch.optim.")
+        if is_torchs and largest is not None and largest.grad is not None:
+            TEAM.met(largest)
 
 
 def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
