@@ -33,6 +33,12 @@ def way() -> None:
     """Not with and without: the compiled part alone is asked here."""
 
 
+@pytest.fixture(autouse=True)
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was compiled in this process; other tests may have."""
+    monkeypatch.setattr(team, "_COMPILER", "no.such.compiler")
+
+
 def tensors() -> list[torch.Tensor]:
     """Small and large ones in turn."""
     torch.manual_seed(0)

@@ -6,6 +6,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.optimization import roster as rosters
 from mothtrap.adapters.torch.optimization.roster import Roster, parameters
+from mothtrap.statistics.torch import team as teams
 from mothtrap.statistics.torch.team import Team
 
 
@@ -56,6 +57,7 @@ def test_a_step_that_takes_all_threads_is_told(
 ) -> None:
     team = Team()
     monkeypatch.setattr(rosters, "TEAM", team)
+    monkeypatch.setattr(teams, "_COMPILER", "no.such.compiler")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
