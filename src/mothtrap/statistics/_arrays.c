@@ -376,6 +376,17 @@ static int64_t bytes_of(const int64_t *array, int64_t many, int64_t kinds)
     return bytes;
 }
 
+/* Give the memory back that a function was given; None, or an error where it did not fit. */
+static PyObject *ended(int good, const char *complaint, Py_buffer *one, Py_buffer *other)
+{
+    PyBuffer_Release(one);
+    PyBuffer_Release(other);
+    if (good)
+        Py_RETURN_NONE;
+    PyErr_SetString(PyExc_ValueError, complaint);
+    return NULL;
+}
+
 static PyObject *reduce(PyObject *args, enum look how)
 {
     Py_buffer arrays, rows;
@@ -388,13 +399,7 @@ static PyObject *reduce(PyObject *args, enum look how)
     Look look = {arrays.buf, rows.buf, NULL};
     if (good)
         for_each(one_of[how], &look, many, bytes, region);
-    else
-        PyErr_SetString(PyExc_ValueError, "rows do not fit arrays of (address, count > 0, kind)");
-    PyBuffer_Release(&arrays);
-    PyBuffer_Release(&rows);
-    if (!good)
-        return NULL;
-    Py_RETURN_NONE;
+    return ended(good, "rows do not fit arrays of (address, count > 0, kind)", &arrays, &rows);
 }
 
 static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, NORM_ALONE); }
@@ -425,13 +430,7 @@ static PyObject *digests(PyObject *module, PyObject *args)
     Look look = {piece, found.buf, NULL};
     if (good)
         for_each(digest_one, &look, many, bytes, region);
-    else
-        PyErr_SetString(PyExc_ValueError, "digests do not fit pieces of (address, size, seed)");
-    PyBuffer_Release(&pieces);
-    PyBuffer_Release(&found);
-    if (!good)
-        return NULL;
-    Py_RETURN_NONE;
+    return ended(good, "digests do not fit pieces of (address, size, seed)", &pieces, &found);
 }
 
 static void digest_rows(const uint8_t *row, Py_ssize_t size, uint64_t seed, uint64_t *found,
@@ -454,13 +453,7 @@ static PyObject *row_digests(PyObject *module, PyObject *args)
     int good = size > 0 && data.len % size == 0 && data.len / size == many;
     if (good)
         digest_rows(data.buf, size, (uint64_t)seed, found.buf, many);
-    else
-        PyErr_SetString(PyExc_ValueError, "digests do not fit rows of size > 0 bytes");
-    PyBuffer_Release(&data);
-    PyBuffer_Release(&found);
-    if (!good)
-        return NULL;
-    Py_RETURN_NONE;
+    return ended(good, "digests do not fit rows of size > 0 bytes", &data, &found);
 }
 
 static PyObject *digested_summaries(PyObject *module, PyObject *args)
@@ -476,14 +469,9 @@ static PyObject *digested_summaries(PyObject *module, PyObject *args)
     Look look = {arrays.buf, rows.buf, seeds.buf};
     if (good)
         for_each(summarize_and_digest_one, &look, many, bytes, region);
-    else
-        PyErr_SetString(PyExc_ValueError, "rows or seeds do not fit arrays of (address, count > 0, kind)");
-    PyBuffer_Release(&arrays);
-    PyBuffer_Release(&rows);
     PyBuffer_Release(&seeds);
-    if (!good)
-        return NULL;
-    Py_RETURN_NONE;
+    return ended(good, "rows or seeds do not fit arrays of (address, count > 0, kind)", &arrays,
+                 &rows);
 }
 
 /* Copies of more than this are past the caches when somebody reads them. */
@@ -588,13 +576,7 @@ static PyObject *gather(PyObject *module, PyObject *args)
     }
     if (good)
         copy_all(piece, many, target.buf, bytes, region);
-    else
-        PyErr_SetString(PyExc_ValueError, "pieces of (address, size, begin) do not fit the target");
-    PyBuffer_Release(&pieces);
-    PyBuffer_Release(&target);
-    if (!good)
-        return NULL;
-    Py_RETURN_NONE;
+    return ended(good, "pieces of (address, size, begin) do not fit the target", &pieces, &target);
 }
 
 /* Write where arrays in C order lie, and how long they are; where each goes stands there already. */
