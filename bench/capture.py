@@ -1,8 +1,8 @@
-"""What capture costs: step times with and without it, paired in one process.
+"""What capture costs: step times with and without it, in pairs.
 
 Plain and watched steps of the same training take turns, the one first and then the other. The
 ratio is taken inside each pair; the median over the pairs has its 95 % bootstrap interval. Each
-line is measured in a process of its own: mothtrap, the floors that no tool can go below, and
+line is measured in processes of its own: mothtrap, the floors that no tool can go below, and
 other tools (peers), each in its own environment (`make peers`).
 
 Run: python bench/capture.py [--model NAME]... [--setting NAME]... [--by NAME]... [--pairs N]
@@ -51,6 +51,7 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     say("--setting", choices=list(SETTINGS), action="append")
     say("--by", choices=["mothtrap", "floors", *PEERS], action="append")
     say("--pairs", type=int, help="200 where not said otherwise")
+    say("--processes", type=int, default=4, help="that share the pairs of a line")
     say("--p99", action="store_true", help="pairs of ten steps; the default setting")
     say("--long", type=int, metavar="STEPS", help="resident memory; the default setting")
     say("--peers", type=Path, default=ROOT / "build" / "peers", metavar="FOLDER")
@@ -58,7 +59,7 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     say("--write", type=Path, metavar="PAGE")
     say("--threads", type=int, default=min(2, os.cpu_count() or 1), help="of torch")
     say("--warm-up", type=int, metavar="STEPS", help="watched steps before the first pair")
-    say("--most-s", type=float, default=900.0, help="no pair of a line begins later than that")
+    say("--most-s", type=float, default=900.0, help="no pair of a process begins later")
     say("--most-gb", type=float, default=12.0, help="or when it has written so much")
     return parser.parse_args(words)
 
@@ -108,7 +109,8 @@ def main(words: Sequence[str] | None = None) -> None:
         if not headed:
             print(table.header(asked.kind))
             headed = True
-        found = line(asked, arguments.peers)
+        alone = asked.kind == "long"
+        found = line(asked, arguments.peers, 1 if alone else arguments.processes)
         print(table.row(found), flush=True)
         with arguments.keep.open("a", encoding="utf-8") as kept:
             kept.write(json.dumps(found) + "\n")

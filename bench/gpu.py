@@ -252,7 +252,7 @@ def row(
 ) -> str:
     """Return a line of the table of steps."""
     ratios = [w / p for w, p in zip(watched_s, plain_s, strict=True)]
-    low, high = interval(median_of(ratios), len(ratios))
+    low, high = interval(median_of(ratios), [len(ratios)])
     kernels, copies, waited = work
     return (
         f"| {setting} | {1e3 * statistics.median(plain_s):.2f} "

@@ -52,6 +52,7 @@ def measured(plain_s: list[list[float]], watched_s: list[list[float]]) -> dict[s
         "plain_cpu_s": [sum(steps) / len(steps) for steps in plain_s],
         "watched_cpu_s": [2 * sum(steps) / len(steps) for steps in watched_s],
         "own_s": [0.001] * len(plain_s),
+        "pairs": [len(plain_s)],
         "bytes_per_step": 2500.0,
         "peak_mb": 7.0,
     }
@@ -68,11 +69,26 @@ def test_a_quantile_is_the_nearest_rank() -> None:
 
 def test_an_interval_holds_the_median_as_often_as_it_says() -> None:
     draws = torch.randn(200, 60, generator=torch.Generator().manual_seed(0)).tolist()
-    ends = [figures.interval(figures.median_of(values), 60) for values in draws[:40]]
+    ends = [figures.interval(figures.median_of(values), [60]) for values in draws[:40]]
     held = sum(low <= 0 <= high for low, high in ends)
     assert 35 <= held <= 40
-    low, high = figures.interval(figures.median_of([5.0] * 60), 60)
+    low, high = figures.interval(figures.median_of([5.0] * 60), [60])
     assert (low, high) == (5, 5)
+
+
+def test_an_interval_is_as_wide_as_processes_lie_apart() -> None:
+    values = [1.0] * 50 + [2.0] * 50 + [3.0] * 50
+    assert figures.interval(figures.median_of(values), [50, 50, 50]) == (1, 3)
+    assert figures.interval(figures.median_of(values), [150]) == (2, 2)
+
+
+def test_what_processes_measured_is_one_line() -> None:
+    first, second = measured([[0.1]] * 3, [[0.11]] * 3), measured([[0.2]], [[0.26]])
+    joined = figures.joined([first, {**second, "bytes_per_step": 1500.0, "peak_mb": 9.0}])
+    told = figures.of_pairs(joined)
+    assert (told["pairs"], told["processes"]) == (4, 2)
+    assert told["ratio"] == pytest.approx([1.1, 1.1, 1.3])
+    assert (told["kB_per_step"], told["peak_mb"]) == (2.0, 9.0)
 
 
 def test_a_ratio_is_taken_inside_each_pair() -> None:
@@ -286,10 +302,11 @@ def test_the_command_measures_both_sides_and_writes_the_page(
     page.write_text(f"before\n{table.BEGIN}\n{table.END}\n")
     monkeypatch.setitem(STEPS, "mlp", 4)
     words = ["--model", "mlp", "--setting", "default", "--by", "mothtrap", "--by", "floors"]
-    limits = ["--pairs", "3", "--warm-up", "5", "--threads", "1"]
+    limits = ["--pairs", "6", "--processes", "2", "--warm-up", "5", "--threads", "1"]
     bench.main([*words, *limits, "--keep", str(kept), "--write", str(page)])
     lines = [json.loads(text) for text in kept.read_text().splitlines()]
     assert [line["by"] for line in lines] == ["mothtrap", "floor: norm"]
+    assert [(line["pairs"], line["processes"]) for line in lines] == [(6, 2), (6, 2)]
     assert lines[0]["own_ms"] > 0
     assert lines[0]["kB_per_step"] > 0
     assert lines[0]["watched_cpu_ms"] > lines[0]["plain_cpu_ms"] > 0

@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 BOOTSTRAPS = 2000
@@ -26,16 +27,43 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def interval(statistic: Statistic, pairs: int) -> tuple[float, float]:
-    """95 % bootstrap interval (percentile method) of a statistic of whole pairs."""
-    draw, numbers = random.Random(0), range(pairs)
-    drawn = sorted(statistic(draw.choices(numbers, k=pairs)) for _ in range(BOOTSTRAPS))
-    return drawn[BOOTSTRAPS // 40], drawn[-BOOTSTRAPS // 40 - 1]
+def interval(statistic: Statistic, pairs: Sequence[int]) -> tuple[float, float]:
+    """95 % bootstrap interval (percentile method) of a statistic of whole pairs.
+
+    Processes are drawn first, and then pairs of each: those of one process lie nearer to one
+    another than to those of the next, where everything has another place in memory.
+
+    Args:
+        statistic: of all pairs together.
+        pairs: how many each process made.
+    """
+    draw = random.Random(0)
+    ends = list(accumulate(pairs))
+    processes = [range(end - many, end) for end, many in zip(ends, pairs, strict=True)]
+
+    def drawn() -> list[int]:
+        chosen = draw.choices(processes, k=len(processes))
+        return [pair for own in chosen for pair in draw.choices(own, k=len(own))]
+
+    found = sorted(statistic(drawn()) for _ in range(BOOTSTRAPS))
+    return found[BOOTSTRAPS // 40], found[-BOOTSTRAPS // 40 - 1]
 
 
-def with_interval(statistic: Statistic, pairs: int) -> list[float]:
+def with_interval(statistic: Statistic, pairs: Sequence[int]) -> list[float]:
     """A statistic of all pairs, and both ends of its interval."""
-    return [statistic(range(pairs)), *interval(statistic, pairs)]
+    return [statistic(range(sum(pairs))), *interval(statistic, pairs)]
+
+
+def joined(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What several processes measured of one line, as if one had."""
+    lists = ("plain_s", "watched_s", "plain_cpu_s", "watched_cpu_s", "own_s")
+    return {
+        **measured[0],
+        **{name: [value for one in measured for value in one[name]] for name in lists},
+        "pairs": [len(one["plain_s"]) for one in measured],
+        "bytes_per_step": statistics.fmean(one["bytes_per_step"] for one in measured),
+        "peak_mb": max(one["peak_mb"] for one in measured),
+    }
 
 
 def median_of(values: Sequence[float]) -> Statistic:
@@ -44,7 +72,7 @@ def median_of(values: Sequence[float]) -> Statistic:
 
 
 def of_pairs(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return what the table of pairs says, from what `measure` returned.
+    """Return what the table of pairs says, from what `joined` returned.
 
     Times are in ms; lists are a value and both ends of its interval.
     """
@@ -52,7 +80,7 @@ def of_pairs(measured: dict[str, Any]) -> dict[str, Any]:
     plain_ms, watched_ms = (
         [1e3 * statistics.fmean(s) for s in side] for side in (plain_s, watched_s)
     )
-    pairs = len(plain_ms)
+    pairs = measured["pairs"]
     ratios = [w / p for w, p in zip(watched_ms, plain_ms, strict=True)]
     added_ms = [w - p for w, p in zip(watched_ms, plain_ms, strict=True)]
     cpu_ms = (
@@ -61,7 +89,8 @@ def of_pairs(measured: dict[str, Any]) -> dict[str, Any]:
     )
     cpu_ratios = [w / p for p, w in zip(*cpu_ms, strict=True)]
     return {
-        "pairs": pairs,
+        "pairs": sum(pairs),
+        "processes": len(pairs),
         "plain_ms": statistics.median(plain_ms),
         "watched_ms": statistics.median(watched_ms),
         "ratio": with_interval(median_of(ratios), pairs),
@@ -88,11 +117,12 @@ def of_p99(measured: dict[str, Any]) -> dict[str, Any]:
     plain, watched = _all(plain_s), _all(watched_s)
     return {
         "steps": len(plain),
+        "processes": len(measured["pairs"]),
         "plain_ms": 1e3 * statistics.median(plain),
         "plain_p99_ms": 1e3 * quantile(plain, P99),
         "watched_ms": 1e3 * statistics.median(watched),
         "watched_p99_ms": 1e3 * quantile(watched, P99),
-        "p99_ratio": with_interval(ratio, len(plain_s)),
+        "p99_ratio": with_interval(ratio, measured["pairs"]),
     }
 
 

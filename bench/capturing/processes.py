@@ -1,4 +1,4 @@
-"""Starts the process of each line, in the environment that it needs."""
+"""Starts the processes of each line, in the environment that they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.capturing.jobs import Job
 from bench.capturing.settings import PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
-FIGURES = {"pairs": figures.of_pairs, "p99": figures.of_p99, "long": figures.of_memory}
+FIGURES = {"pairs": figures.of_pairs, "p99": figures.of_p99}
 DISTRIBUTIONS = {"torch_audit": "torch-audit"}
 """Names under which peers are installed, where they differ."""
 LONGEST = 4.0
@@ -25,8 +25,14 @@ LONGEST = 4.0
 VERSION = "from importlib.metadata import version; import sys; print(version(sys.argv[1]))"
 
 
-def line(job: Job, peers: Path) -> dict[str, Any]:
-    """Do a job; return its line (see `table.Line`). What goes wrong is told there."""
+def line(job: Job, peers: Path, processes: int = 1) -> dict[str, Any]:
+    """Do a job; return its line (see `table.Line`). What goes wrong is told there.
+
+    Args:
+        job: pairs are those of all processes together.
+        peers: folder of their environments.
+        processes: that share the pairs, one after another.
+    """
     told = {
         "kind": job.kind,
         "model": job.model,
@@ -43,34 +49,43 @@ def line(job: Job, peers: Path) -> dict[str, Any]:
         if not interpreter.exists():
             return {**told, "failed": f"not installed in {peers} (`make peers`)"}
         told["version"] = _version(interpreter, DISTRIBUTIONS.get(job.by, job.by))
-    with tempfile.TemporaryDirectory(prefix="mothtrap-bench-") as folder:
-        placed = replace(job, folder=str(Path(folder) / "run"))
-        return {**told, **_outcome(placed, interpreter, folder)}
+    found: list[dict[str, Any]] = []
+    for _ in range(processes):
+        share = replace(job, pairs=-(-job.pairs // processes))
+        one = _measured(share, interpreter)
+        if "measured" not in one:
+            return {**told, **one}
+        found.append(one["measured"])
+    note = {"note": found[0]["note"]}
+    if job.kind == "long":
+        return {**told, **figures.of_memory(found[0]), **note}
+    return {**told, **FIGURES[job.kind](figures.joined(found)), **note}
 
 
-def _outcome(job: Job, interpreter: Path, folder: str) -> dict[str, Any]:
+def _measured(job: Job, interpreter: Path) -> dict[str, Any]:
+    """What one process `measured`, or `cannot` or `failed` with the reason."""
     what = ["-m", "bench.capturing.ours"]
     if job.by in PEERS:
         what = [str(ROOT / "bench" / "peers" / f"{job.by}_capture.py")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    try:
-        done = subprocess.run(
-            [str(interpreter), *what, job.text()],
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST * job.most_s,
-        )
-    except subprocess.TimeoutExpired as err:
-        return {"failed": f"not done after {err.timeout:.0f} s"}
+    with tempfile.TemporaryDirectory(prefix="mothtrap-bench-") as folder:
+        placed = replace(job, folder=str(Path(folder) / "run"))
+        try:
+            done = subprocess.run(
+                [str(interpreter), *what, placed.text()],
+                env=environment,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST * job.most_s,
+            )
+        except subprocess.TimeoutExpired as err:
+            return {"failed": f"not done after {err.timeout:.0f} s"}
     said = done.stderr.strip().splitlines()
     if done.returncode:
         return {"failed": said[-1] if said else f"exit code {done.returncode}"}
     found = json.loads(done.stdout.strip().splitlines()[-1])
-    if "cannot" in found:
-        return {"cannot": found["cannot"]}
-    return {**FIGURES[job.kind](found), "note": found["note"]}
+    return found if "cannot" in found else {"measured": found}
 
 
 def machine(threads: int) -> str:

@@ -32,6 +32,7 @@ def _interval(name: str, form: str) -> Callable[[Line], str]:
 COLUMNS: dict[str, Sequence[Column]] = {
     "pairs": (
         ("pairs", lambda line: str(line["pairs"])),
+        ("processes", lambda line: str(line.get("processes", 1))),
         ("plain ms", _number("plain_ms")),
         ("watched ms", _number("watched_ms")),
         ("ratio", _interval("ratio", ".3f")),
@@ -47,6 +48,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
     ),
     "p99": (
         ("steps", lambda line: str(line["steps"])),
+        ("processes", lambda line: str(line.get("processes", 1))),
         ("plain ms", _number("plain_ms")),
         ("watched ms", _number("watched_ms")),
         ("plain p99 ms", _number("plain_p99_ms")),
