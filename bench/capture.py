@@ -109,8 +109,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if not headed:
             print(table.header(asked.kind))
             headed = True
-        alone = asked.kind == "long"
-        found = line(asked, arguments.peers, 1 if alone else arguments.processes)
+        found = line(asked, arguments.peers, arguments.processes)
         print(table.row(found), flush=True)
         with arguments.keep.open("a", encoding="utf-8") as kept:
             kept.write(json.dumps(found) + "\n")

@@ -17,7 +17,7 @@ from bench.capturing.jobs import Job
 from bench.capturing.settings import PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
-FIGURES = {"pairs": figures.of_pairs, "p99": figures.of_p99}
+FIGURES = {"pairs": figures.of_pairs, "p99": figures.of_p99, "long": figures.of_memory}
 DISTRIBUTIONS = {"torch_audit": "torch-audit"}
 """Names under which peers are installed, where they differ."""
 LONGEST = 4.0
@@ -31,7 +31,7 @@ def line(job: Job, peers: Path, processes: int = 1) -> dict[str, Any]:
     Args:
         job: pairs are those of all processes together.
         peers: folder of their environments.
-        processes: that share the pairs, one after another.
+        processes: that share the pairs, one after another; a `long` job is for one.
     """
     told = {
         "kind": job.kind,
@@ -50,16 +50,15 @@ def line(job: Job, peers: Path, processes: int = 1) -> dict[str, Any]:
             return {**told, "failed": f"not installed in {peers} (`make peers`)"}
         told["version"] = _version(interpreter, DISTRIBUTIONS.get(job.by, job.by))
     found: list[dict[str, Any]] = []
+    processes = 1 if job.kind == "long" else processes
+    share = replace(job, pairs=-(-job.pairs // processes))
     for _ in range(processes):
-        share = replace(job, pairs=-(-job.pairs // processes))
         one = _measured(share, interpreter)
         if "measured" not in one:
             return {**told, **one}
         found.append(one["measured"])
-    note = {"note": found[0]["note"]}
-    if job.kind == "long":
-        return {**told, **figures.of_memory(found[0]), **note}
-    return {**told, **FIGURES[job.kind](figures.joined(found)), **note}
+    whole = found[0] if job.kind == "long" else figures.joined(found)
+    return {**told, **FIGURES[job.kind](whole), "note": whole["note"]}
 
 
 def _measured(job: Job, interpreter: Path) -> dict[str, Any]:
