@@ -49,8 +49,14 @@ def forward(root: str = "Net", *, owned: bool = True) -> Events:
     return [RootCalled(root, owned)]
 
 
-def backward(site: str, loss: int | None = None, inside: Iterable[Event] = ()) -> Events:
-    return [BackwardBegan(site, loss), *inside, BackwardEnded()]
+def backward(
+    site: str,
+    loss: int | None = None,
+    inside: Iterable[Event] = (),
+    *,
+    accumulates: bool = False,
+) -> Events:
+    return [BackwardBegan(site, loss, accumulates), *inside, BackwardEnded()]
 
 
 def step(optimizer: str, inside: Iterable[Event] = ()) -> Events:

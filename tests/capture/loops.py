@@ -277,6 +277,36 @@ CLOSURES_AND_NESTING = [
         ],
     ),
     Loop(
+        "accumulation whose last micro-batch is a closure's",
+        joined(
+            *(
+                joined(
+                    *(joined(forward(), backward("loss", k + n)) for n in range(3)),
+                    step("SGD", joined(forward(), backward("loss", k + 3, accumulates=True))),
+                    zero("SGD"),
+                )
+                for k in (10, 20)
+            ),
+            END,
+        ),
+        [
+            Step(("SGD",), {"loss SGD": (k, k + 1, k + 2, k + 3)}, micro_batches=4)
+            for k in (10, 20)
+        ],
+    ),
+    Loop(
+        "only the first evaluation of a closure adds to what was accumulated",
+        joined(
+            backward("loss", 1),
+            step(
+                "LBFGS",
+                joined(backward("loss", 2, accumulates=True), evaluations([3, 4], "LBFGS")),
+            ),
+            END,
+        ),
+        [Step(("LBFGS",), {"loss LBFGS": (1, 2)}, micro_batches=2)],
+    ),
+    Loop(
         "SAM that evaluates everything in its closure",
         joined(
             *(step("SAM", evaluations([k, k + 10], "SAM") + step("SGD")) for k in (1, 2)),

@@ -8,7 +8,8 @@ A backward inside a step (a closure's) ends the group of the steps before it, to
 
 Losses go by *series*: one backward call site with the optimizers stepped next. Values
 of micro-batches are handed over together; of a closure that is evaluated several times
-only the first evaluation counts. Where gradients are zeroed between backward and step, as
+only the first evaluation counts, and after earlier backwards only where it adds to their
+gradients. Where gradients are zeroed between backward and step, as
 scripts do when a loss is not finite, the loss is that of the step if it has no other.
 """
 
@@ -20,10 +21,18 @@ import msgspec
 
 
 class BackwardBegan(msgspec.Struct, frozen=True, tag=True):
-    """A backward was entered; `loss` is a key by which the caller knows the root's value."""
+    """A backward was entered.
+
+    Attributes:
+        site: where it was called.
+        loss: a key by which the caller knows the root's value.
+        accumulates: inside of a step, it adds to the gradients with which the step was
+            entered: nothing has zeroed or replaced them since.
+    """
 
     site: str
     loss: int | None = None
+    accumulates: bool = False
 
 
 class BackwardEnded(msgspec.Struct, frozen=True, tag=True):
@@ -226,8 +235,8 @@ class Grouper:
             del group.applied[applied:], group.skipped[skipped:], group.losses[losses:]
             closed, self._group = self._finish(group), begun
             group = begun
-        group.evaluated = True
-        if not group.losses:
+        is_first, group.evaluated = not group.evaluated, True
+        if not group.losses or (is_first and event.accumulates):
             group.losses.append(_Pending(event.site, event.loss))
         return closed
 

@@ -272,18 +272,10 @@ class Tracer(Job):
         if not self.grouper.step and not self._backward_depth:
             self.forwards.bind_thread()
         self.contain_part("checkpoints", self.saved_weights.step_begins)
-        candidate = self.losses.take_candidate()
-        if candidate is not None and self.grouper.knows_no_loss:
-            self.feed(candidate[0])
-            self.feed(BackwardEnded())
-            if candidate[1] is not None:
-                self.contain_part(
-                    "loss graph", self.losses.read_graph, candidate[0].site, candidate[1]
-                )
-                self.contain_part(
-                    "labels", self.losses.read_labels, candidate[0].site, candidate[1]
-                )
+        self.losses.step_begins()
         self.feed(StepBegan(known.name))
+        if closure:
+            self.contain_part("gradients", self.losses.closure.entered, optimizer)
         self.contain_part("gradients", self.optimizers.rates, optimizer)
         self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
         self.contain_part("updates", self._updates.step_began, optimizer)

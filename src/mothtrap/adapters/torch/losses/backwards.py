@@ -15,8 +15,9 @@ from mothtrap.adapters.torch.distributed import own_value
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.losses import graph, lossvalues
 from mothtrap.adapters.torch.losses.targetwatch import TargetWatch
+from mothtrap.adapters.torch.optimization.gradientmarks import ClosureGradients
 from mothtrap.adapters.torch.readable import is_readable
-from mothtrap.capture.grouper import BackwardBegan, ClosedStep, Grouper
+from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.observations import LossCall, LossSeries
 
@@ -40,11 +41,16 @@ MAX_WAITING = 256
 
 
 class LossWatch:
-    """Keeps the losses of the step in progress by key."""
+    """Keeps the losses of the step in progress by key.
+
+    Attributes:
+        closure: the gradients with which a step that has a closure began.
+    """
 
     def __init__(self, job: Job, forwards: ForwardWatch) -> None:
         self._job, self._forwards = job, forwards
         self._recorder = job.recorder
+        self.closure = ClosureGradients()
         self._values: dict[int, float] = {}
         self._waiting: dict[int, torch.Tensor | PendingNumber] = {}
         self._nonfinite: set[int] = set()
@@ -86,9 +92,10 @@ class LossWatch:
         """
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
+        adds = self._job.grouper.inside_step and self.closure.accumulates()
         root = scalar_root(tensors)
         if root is None:
-            return BackwardBegan(site), None
+            return BackwardBegan(site, accumulates=adds), None
         if site not in self._places:
             place = self._forwards.loss_location(root)
             if place is None and frame is not None:
@@ -98,7 +105,7 @@ class LossWatch:
         value = self._unscaled(root)
         self._dtypes[site] = value.dtype
         self._keep(self._keys, self._begun(value))
-        return BackwardBegan(site, self._keys), root
+        return BackwardBegan(site, self._keys, adds), root
 
     def place(self, site: str) -> str | None:
         """The line of the loss whose backward is called at a site."""
@@ -122,10 +129,17 @@ class LossWatch:
         gradients itself, if no backward comes before the step."""
         self._candidate = self.began(outputs)
 
-    def take_candidate(self) -> tuple[BackwardBegan, torch.Tensor | None] | None:
-        """The latest root of `torch.autograd.grad`, once."""
+    def step_begins(self) -> None:
+        """Take the latest root of `torch.autograd.grad` for the loss of a step without one."""
         candidate, self._candidate = self._candidate, None
-        return candidate
+        if candidate is None or not self._job.grouper.knows_no_loss:
+            return
+        event, root = candidate
+        self._job.feed(event)
+        self._job.feed(BackwardEnded())
+        if root is not None:
+            self._job.contain_part("loss graph", self.read_graph, event.site, root)
+            self._job.contain_part("labels", self.read_labels, event.site, root)
 
     def nonfinite(self) -> bool:
         """Whether a loss of the step in progress is not finite (one transfer)."""

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch.optim import Optimizer
 
 SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
@@ -46,3 +47,25 @@ def _dirty(parameter: torch.Tensor) -> bool:
         return False
     values = gradient.to_local() if hasattr(gradient, "to_local") else gradient
     return bool(values._values().any() if values.is_sparse else values.any())
+
+
+class ClosureGradients:
+    """The gradients with which `optimizer.step(closure)` began."""
+
+    def __init__(self) -> None:
+        self._marks: list[GradientMark] = []
+
+    def entered(self, optimizer: Optimizer) -> None:
+        """Remember the gradients of a step that begins."""
+        self._marks = marks_of(p for group in optimizer.param_groups for p in group["params"])
+
+    def accumulates(self) -> bool:
+        """Return, once a step, whether a backward adds to what was there when it began."""
+        marks, self._marks = self._marks, []
+        return bool(marks) and all(_is_unchanged(mark) for mark in marks)
+
+
+def _is_unchanged(mark: GradientMark) -> bool:
+    parameter, reference, version = mark
+    gradient = parameter.grad
+    return gradient is not None and reference() is gradient and gradient._version == version

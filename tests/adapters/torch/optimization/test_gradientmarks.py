@@ -1,0 +1,42 @@
+"""Gradients that a step has applied, or began with, and what became of them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.adapters.torch.watched import batch, classifier, sgd, watched
+from torch import Tensor
+from torch.nn import functional
+
+
+@pytest.mark.parametrize("clears", [None, "optimizer", "model", "in place"])
+def test_the_closure_of_an_accumulating_loop_is_a_micro_batch_while_gradients_stand(
+    clears: str | None,
+) -> None:
+    model = classifier()
+    x, y = batch()
+
+    def loss_of(part: int) -> Tensor:
+        return functional.cross_entropy(model(x[part::4]), y[part::4]) / 4
+
+    with watched() as seen:
+        optimizer = sgd(model)
+
+        def closure() -> Tensor:
+            if clears == "optimizer":
+                optimizer.zero_grad()
+            elif clears is not None:
+                model.zero_grad(set_to_none=clears == "model")
+            loss = loss_of(3)
+            loss.backward()
+            return loss
+
+        expected = []
+        for _ in range(2):
+            earlier = [loss_of(part) for part in range(3)]
+            for loss in earlier:
+                loss.backward()
+            last = optimizer.step(closure).item()
+            expected.append(sum(loss.item() for loss in earlier) + (0 if clears else last))
+            optimizer.zero_grad()
+    totals = [sum(s.value for s in step.scalars if s.name == "loss") for step in seen.steps()]
+    assert totals == pytest.approx(expected)
