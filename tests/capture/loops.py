@@ -289,10 +289,7 @@ CLOSURES_AND_NESTING = [
             ),
             END,
         ),
-        [
-            Step(("SGD",), {"loss SGD": (k, k + 1, k + 2, k + 3)}, micro_batches=4)
-            for k in (10, 20)
-        ],
+        [Step(("SGD",), {"loss SGD": (k, k + 1, k + 2, k + 3)}, micro_batches=4) for k in (10, 20)],
     ),
     Loop(
         "only the first evaluation of a closure adds to what was accumulated",

@@ -62,6 +62,7 @@ BAD_STEPS = (
         rows=(10,),
         exception="IndexError",
     ),
+    BadStep("closure_of_micro_batches", 115, "torch.log", rows=(5,)),
     BadStep("acos_out_of_range", 123, "torch.acos", rows=(1,)),
     BadStep("softmax_by_hand", 136, "torch.log", rows=(12,)),
     BadStep("learning_rate_spike", 111, None, holder="0.weight"),

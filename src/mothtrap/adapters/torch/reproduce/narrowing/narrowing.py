@@ -137,7 +137,8 @@ class Narrowing:
         """The step is done: put what the watch saw into its result."""
         if self._watch is None:
             return result
-        self._watch.__exit__(None, None, None)
+        # Left in force: within the backward of a closure its modes are not on top of torch's
+        # stack, from where alone they can be taken; it is paused, and the process ends here.
         watch = self._watch
         gradients = {
             optimizers.name_of(parameter)[0]: parameter.grad
