@@ -73,7 +73,7 @@ UNPICKLING = {
     *(f"multiprocessing.{name}" for name in ("Pipe", "Pool", "Queue", "connection", "managers")),
 }
 EXECUTING = {"eval", "exec", "compile"}
-MAX_LINES = 400
+MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}
 
 
@@ -230,6 +230,35 @@ def _defined(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Dict):
             names |= {k.value for k in node.keys if isinstance(k, ast.Constant)}
     return names
+
+
+def import_offences(source: Path) -> list[str]:
+    """Imports of modules of this package that do not exist."""
+    return [
+        f"{path}:{node.lineno} imports from {node.module}"
+        for path, tree in _files(source)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").partition(".")[0] == PACKAGE
+        and not _is_module(node.module or "")
+    ]
+
+
+def _is_module(name: str) -> bool:
+    path = SOURCE.joinpath(*name.split(".")[1:])
+    compiled = [*path.parent.glob(f"{path.name}.c"), *path.parent.glob(f"{path.name}.*.so")]
+    return path.is_dir() or path.with_suffix(".py").is_file() or bool(compiled)
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["src", "tests"])
+def test_imported_modules_exist(folder: Path) -> None:
+    assert import_offences(folder) == []
+
+
+def test_import_check_sees_a_module_that_is_gone(tmp_path: Path) -> None:
+    _plant(tmp_path, "rules/bad.py", "from mothtrap.core.gone import X")
+    _plant(tmp_path, "rules/good.py", "from mothtrap.core.rule import Rule")
+    assert len(import_offences(tmp_path)) == 1
 
 
 def test_imports_go_down_only() -> None:

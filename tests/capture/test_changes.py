@@ -6,7 +6,7 @@ from tests.capture.recording import Job
 from tests.capture.test_plan import kept, request, train
 
 from mothtrap.core.collections import Collection
-from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.facts.captures import CaptureChanged
 
 
 def test_a_request_for_a_later_step_counts_from_that_on() -> None:

@@ -15,7 +15,8 @@ from tests.store.test_raw_log import block
 
 from mothtrap.capture import channel as channels
 from mothtrap.capture.channel import Channel
-from mothtrap.core.observations import Blind, Dropped, Observation
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import Blind, Dropped
 from mothtrap.core.records import StepRecord
 
 Policy = Literal["degrade", "drop", "block"]
@@ -56,7 +57,7 @@ def dropped(item: StepRecord) -> dict[str, int]:
     return {o.what: o.count for o in item.observations if isinstance(o, Dropped)}
 
 
-def observed(item: StepRecord) -> list[Observation]:
+def observed(item: StepRecord) -> list[Fact]:
     return [o for o in item.observations if not isinstance(o, Dropped)]
 
 

@@ -11,7 +11,7 @@ from tests.capture.test_reductions import stored
 
 from mothtrap.capture.selection import of_collection
 from mothtrap.core.collections import Collection
-from mothtrap.core.observations import Thinned
+from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo

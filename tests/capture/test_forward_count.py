@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.capture.forward_count import OPEN_FORWARDS, ForwardCount
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 
 
 def test_so_many_are_captured_and_the_others_counted() -> None:

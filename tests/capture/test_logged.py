@@ -12,7 +12,7 @@ from mothtrap.capture.arena import MIN_BYTES
 from mothtrap.capture.logged import CALLS_PER_STEP, Logged, LoggedTensors
 from mothtrap.capture.selection import LOGGED, of_collection
 from mothtrap.core.collections import Collection
-from mothtrap.core.observations import Blind, Dropped
+from mothtrap.core.facts.captures import Blind, Dropped
 from mothtrap.core.records import StepRecord
 
 

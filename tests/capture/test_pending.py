@@ -19,8 +19,8 @@ from mothtrap.capture.selection import streams
 from mothtrap.capture.shedding import Shedding
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Dropped
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import COLUMN, WIDTH

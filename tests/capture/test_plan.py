@@ -11,15 +11,10 @@ from mothtrap.capture.selection import MAX_ANSWERS, Selection, Stream, of_collec
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest
+from mothtrap.core.facts.captures import Blind, CaptureChanged, Dropped, Thinned
+from mothtrap.core.facts.modules import ShapeChanged
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import (
-    Blind,
-    CaptureChanged,
-    Dropped,
-    ShapeChanged,
-    Thinned,
-    WorkerEnded,
-)
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey

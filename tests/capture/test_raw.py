@@ -11,7 +11,7 @@ from mothtrap.capture.arena import MIN_BYTES, WAIT_S, Arenas
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.raw import KEEP, RawCopies, StepCopies
 from mothtrap.capture.selection import RAW, Stream
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import RawBlock
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode, StepKey

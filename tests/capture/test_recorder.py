@@ -9,8 +9,9 @@ from tests.capture.recording import Job, Sink
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.selection import streams
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import Blind, Dropped, Thinned, ToolError
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Blind, Dropped, Thinned, ToolError, WorkerEnded
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo

@@ -14,7 +14,7 @@ from mothtrap.capture.containment import Containment
 from mothtrap.capture.reductions import ReducedFirst, Reductions
 from mothtrap.capture.selection import of_collection
 from mothtrap.core.collections import Collection
-from mothtrap.core.observations import ToolError
+from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import quantiles

@@ -14,7 +14,7 @@ from tests.store.test_raw_log import block
 from mothtrap.capture import side_channel
 from mothtrap.capture.ring import Bytes, ReaderState, Ring
 from mothtrap.capture.side_channel import SideChannel
-from mothtrap.core.observations import Blind, Dropped
+from mothtrap.core.facts.captures import Blind, Dropped
 from mothtrap.core.records import StepRecord
 from mothtrap.store.wire import decode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mothtrap.capture.selection import Stream
 from mothtrap.capture.thinning import TOLD_STEPS, Thinning
-from mothtrap.core.capture_observations import Thinned
+from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
 MEANS = Stream(

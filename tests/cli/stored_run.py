@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState
-from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
 from mothtrap.core.steps import Mode, StepKey

@@ -13,7 +13,7 @@ from tests.reader.sampled_run import batch, store
 from tests.report.sick_run import exploding
 
 from mothtrap.cli import main
-from mothtrap.core.sample_observations import SampleBatch
+from mothtrap.core.facts.samples import SampleBatch
 from mothtrap.reader import suspects
 from mothtrap.reader.run import Run
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mothtrap.core import jsonable
+from mothtrap.core.facts.captures import Blind
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import AnyObservation, Blind, LossCall
 from mothtrap.core.records import Scalar
 
 
@@ -42,17 +42,6 @@ def test_all_but_numbers_that_are_not_finite_is_plain_json(value: object) -> Non
 def test_a_scalar_comes_back_bit_for_bit(value: float) -> None:
     back = jsonable.decode(jsonable.encode(Scalar("loss", "x", value)), Scalar)
     assert back.value == value or (math.isnan(back.value) and math.isnan(value))
-
-
-@pytest.mark.parametrize(
-    "fact",
-    [
-        Blind(step=3, what="x", reason="y"),
-        LossCall(step=0, operation="nll", chain=("softmax",), label_counts=(1, 2)),
-    ],
-)
-def test_an_observation_knows_its_type_again(fact: AnyObservation) -> None:
-    assert jsonable.decode(jsonable.encode(fact), AnyObservation) == fact
 
 
 def test_a_finding_comes_back() -> None:

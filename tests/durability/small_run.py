@@ -15,8 +15,9 @@ from tests.store.test_finding_log import finding
 from tests.store.test_raw_log import block
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState
-from mothtrap.core.observations import Blind, WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
 from mothtrap.store import layout

@@ -16,7 +16,7 @@ from tests.durability.trainings import step_record
 from tests.harness.running import ITSELF, environment, finish, observed, show, start
 from tests.store.records import plain
 
-from mothtrap.core.observations import WorkerLost
+from mothtrap.core.facts.workers import WorkerLost
 from mothtrap.reader.run import open_run
 from mothtrap.store import layout
 from mothtrap.store.raw_reading import RawIndex, read_bytes

@@ -10,8 +10,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import LossSeries, WorkerEnded
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
 from mothtrap.core.steps import Mode, StepKey

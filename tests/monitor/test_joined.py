@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.store.records import record
 
-from mothtrap.core.observations import ReplicaDigests
+from mothtrap.core.facts.replicas import ReplicaDigests
 from mothtrap.monitor.joined import JoinedWindows
 
 

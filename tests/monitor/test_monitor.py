@@ -8,9 +8,11 @@ import pytest
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.captures import Thinned
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import LossSeries, NonfiniteModule, Thinned
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode, StepKey

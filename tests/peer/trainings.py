@@ -15,7 +15,7 @@ from torch import nn
 
 import mothtrap
 from mothtrap import Run, Watch
-from mothtrap.core.observations import WorkerStarted
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RunEnd
 from mothtrap.store import layout

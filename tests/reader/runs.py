@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.store.records import record
 
-from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.records import RawBlock, StepRecord
 from mothtrap.core.runs import RunInfo
 from mothtrap.core.steps import Mode, StepKey

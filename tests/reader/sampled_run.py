@@ -8,14 +8,9 @@ from pathlib import Path
 import numpy as np
 from tests.cli.stored_run import store_run
 
+from mothtrap.core.facts.samples import DataSeen, SampleBatch, SamplesNamed, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.core.records import Scalar, StepRecord
-from mothtrap.core.sample_observations import (
-    DataSeen,
-    SampleBatch,
-    SamplesNamed,
-    SamplesTaken,
-)
 from mothtrap.core.steps import StepKey
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout

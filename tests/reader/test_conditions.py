@@ -6,14 +6,14 @@ from tests.reader.runs import closing, info, write_worker
 from tests.store.records import record
 
 from mothtrap.core.config import Config, plain
-from mothtrap.core.data_observations import LoaderBegan
-from mothtrap.core.ledger import Fact, Ledger, Source
-from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.ledger import Ledger, LedgerValue, Source
 from mothtrap.reader.conditions import differing_conditions
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout
 
-FACTS: dict[str, dict[str, Fact]] = {
+FACTS: dict[str, dict[str, LedgerValue]] = {
     "random": {"seed.torch": 1, "digest.torch": "aa"},
     "versions": {"torch": "2.13.0", "numpy": "2.4"},
     "sources": {"train.py": "11"},
@@ -24,7 +24,7 @@ def stored(
     folder: Path,
     name: str,
     *,
-    facts: dict[str, dict[str, Fact]] | None = None,
+    facts: dict[str, dict[str, LedgerValue]] | None = None,
     workers: int = 0,
     rate: float = 0.1,
     source: Source | None = None,
@@ -57,7 +57,7 @@ def test_equal_conditions_are_not_told(tmp_path: Path) -> None:
 def test_facts_of_the_ledger_go_by_section_and_states_of_generators_are_left_out(
     tmp_path: Path,
 ) -> None:
-    other: dict[str, dict[str, Fact]] = {
+    other: dict[str, dict[str, LedgerValue]] = {
         "random": {"seed.torch": 2, "digest.torch": "bb"},
         "versions": {"torch": "2.13.0", "scipy": "1.0"},
         "sources": {"train.py": "22"},

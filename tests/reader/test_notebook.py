@@ -7,8 +7,8 @@ from tests.core.test_display import HOSTILE, PLAIN_TAGS, seen
 from tests.reader.runs import info, write_worker
 from tests.store.records import record
 
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import Dropped
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import open_run
 from mothtrap.store import layout

@@ -14,8 +14,8 @@ from tests.reader.runs import DEAD_PID, closing, info, started, write_worker
 from tests.store.records import plain, record
 
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
+from mothtrap.core.facts.captures import Blind, Dropped, Thinned, ToolError
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import Blind, Dropped, Thinned, ToolError
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RuleStatus, RunEnd
 from mothtrap.core.steps import Mode, StepKey

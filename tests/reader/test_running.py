@@ -13,7 +13,7 @@ from tests.reader.test_steps import a_run, member, steps
 from tests.store.records import record
 
 from mothtrap.core.errors import RunExistsError
-from mothtrap.core.observations import WorkerStarted
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RunEnd
 from mothtrap.reader import attempts

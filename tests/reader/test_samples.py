@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.reader.sampled_run import batch, store
 
+from mothtrap.core.facts.samples import SampleBatch
 from mothtrap.core.packed import pack, unpack
-from mothtrap.core.sample_observations import SampleBatch
 from mothtrap.reader.run import open_run
 from mothtrap.reader.samples import Sample
 

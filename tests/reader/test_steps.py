@@ -11,7 +11,8 @@ from tests.reader.runs import DEAD_PID, closing, evaluation, info, key, started,
 from tests.store.records import record
 
 from mothtrap.core.errors import StepUnavailableError, UnknownNameError
-from mothtrap.core.observations import Blind, WorkerStarted
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.steps import Mode

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from mothtrap.core.facts.samples import SampleBatch
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.sample_observations import SampleBatch
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.reader.samples import BatchOfSamples, Sample, StepSamples

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from tests.reader.runs import closing
 from tests.store.records import record
 
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.losses import LossCall, LossSeries
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Blind, LossCall, LossSeries
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo

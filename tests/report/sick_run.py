@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import AnyObservation, Blind, Observation, ToolError
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 
-ObservationT = TypeVar("ObservationT", bound=Observation)
+FactT = TypeVar("FactT", bound=Fact)
 COST = Overhead(ratio=0.013, seconds=0.52)
 
 
@@ -33,10 +34,10 @@ class HandMadeRun:
     dropped: int = 0
     overhead: Overhead = COST
     damage: tuple[str, ...] = ()
-    observed: tuple[AnyObservation, ...] = ()
+    observed: tuple[Fact, ...] = ()
     stopped_at: int | None = None
 
-    def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
+    def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """The observations of one type."""
         return tuple(o for o in self.observed if isinstance(o, kind))
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 from tests.report.sick_run import HandMadeRun
 
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.runs import RunEnd
 from mothtrap.report.ending import ending_word, how_it_ended
 

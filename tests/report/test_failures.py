@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.report.sick_run import HandMadeRun
 
-from mothtrap.core.observations import ScriptFailed, SnapshotKept
+from mothtrap.core.facts.failures import ScriptFailed
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.runs import RunEnd
 from mothtrap.report import text
 from mothtrap.report.failures import failures

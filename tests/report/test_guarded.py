@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import Mock
 
-from mothtrap.core.observations import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.report.guarded import guarded, guarded_lines
 from mothtrap.report.style import Style
 

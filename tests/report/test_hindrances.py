@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mothtrap.core.data_observations import LoaderBegan
-from mothtrap.core.ledger import Fact, Ledger, Source, Start
-from mothtrap.core.sample_observations import DataSeen
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.samples import DataSeen
+from mothtrap.core.ledger import Ledger, LedgerValue, Source, Start
 from mothtrap.report.hindrances import (
     Hindrance,
     changed_sources,
@@ -14,12 +14,14 @@ from mothtrap.report.hindrances import (
     verdict,
 )
 
-SEEDED: dict[str, Fact] = {f"start.{name}": Start.SEEDED for name in ("torch", "python", "numpy")}
+SEEDED: dict[str, LedgerValue] = {
+    f"start.{name}": Start.SEEDED for name in ("torch", "python", "numpy")
+}
 CLEAN = Source(commit="0123456789abcdef", branch="main")
 
 
-def ledger(**facts: dict[str, Fact]) -> Ledger:
-    whole: dict[str, dict[str, Fact]] = {
+def ledger(**facts: dict[str, LedgerValue]) -> Ledger:
+    whole: dict[str, dict[str, LedgerValue]] = {
         "random": SEEDED,
         "determinism": {"python.hash_randomization": False},
         "hardware": {"processor": "X", "usable_cores": 4},
@@ -60,13 +62,13 @@ def test_a_generator_that_nobody_used_is_no_matter() -> None:
 
 
 def test_switches_of_accelerators_count_only_where_there_are_some() -> None:
-    switches: dict[str, Fact] = {"cudnn.benchmark": True, "deterministic_algorithms": False}
+    switches: dict[str, LedgerValue] = {"cudnn.benchmark": True, "deterministic_algorithms": False}
     assert judge(ledger(determinism=switches)) == []
-    device: dict[str, Fact] = {"cuda.0": "H100, 80 GiB"}
+    device: dict[str, LedgerValue] = {"cuda.0": "H100, 80 GiB"}
     found = judge(ledger(determinism=switches, hardware=device))
     assert [state for state, _ in found] == ["may"] * 3
-    sound: dict[str, Fact] = {"cudnn.benchmark": False, "deterministic_algorithms": True}
-    variables: dict[str, Fact] = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    sound: dict[str, LedgerValue] = {"cudnn.benchmark": False, "deterministic_algorithms": True}
+    variables: dict[str, LedgerValue] = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
     assert judge(ledger(determinism=sound, hardware=device, environment=variables)) == []
     sound["deterministic_warn_only"] = True
     assert len(judge(ledger(determinism=sound, hardware=device, environment=variables))) == 1
@@ -148,7 +150,7 @@ def test_files_out_of_order_and_generators_of_the_data_are_said() -> None:
 
 def test_other_versions_and_another_processor_here_are_said() -> None:
     known = ledger(versions={"torch": "2.12", "numpy": "2.0", "PIL": "12.0", "gone": "1"})
-    here: dict[str, Fact] = {"torch": "2.13", "numpy": "2.0", "gone": None}
+    here: dict[str, LedgerValue] = {"torch": "2.13", "numpy": "2.0", "gone": None}
     found = list(differences_here(known, here, {"processor": "Y", "usable_cores": 4}))
     assert [each.what for each in found] == [
         "other versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",

@@ -11,8 +11,9 @@ import pytest
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
 from mothtrap.core import jsonable
+from mothtrap.core.facts.captures import Blind, ToolError
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import RuleState, Severity
-from mothtrap.core.observations import Blind, ToolError, WorkerEnded
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.report.summary import RunSummary, summarize
 

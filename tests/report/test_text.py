@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
+from mothtrap.core.facts.captures import Blind, Dropped, ToolError
 from mothtrap.core.findings import RuleState, Severity
-from mothtrap.core.observations import Blind, Dropped, ToolError
 from mothtrap.report import text
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, summarize

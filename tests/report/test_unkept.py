@@ -8,7 +8,9 @@ import pytest
 from tests.report.sick_run import HandMadeRun
 from tests.store.test_layout import info
 
-from mothtrap.core.observations import ScriptFailed, SnapshotKept, WorkerEnded
+from mothtrap.core.facts.failures import ScriptFailed
+from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.report.unkept import why_unkept
 
 ENDED = WorkerEnded(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tests.rules.windows import LOSS
 
-from mothtrap.core.observations import LossCall, TargetSample
+from mothtrap.core.facts.losses import LossCall, TargetSample
 
 
 def classified(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
 
 SERIES = "train.py:10 Adam"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import (
+from mothtrap.core.facts.layers import (
     AttentionLook,
     DataTaken,
     ForwardScales,

@@ -7,8 +7,8 @@ import pytest
 from tests.rules.windows import LOSS, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.rules.accumulation_not_averaged import AccumulationNotAveraged
 
 N = 30

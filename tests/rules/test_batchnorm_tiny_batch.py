@@ -5,9 +5,9 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.evaluation_observations import NormBatches, TrainingMode
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import AnyObservation
 from mothtrap.core.window import Series
 from mothtrap.rules.batchnorm_tiny_batch import BatchnormTinyBatch
 
@@ -24,7 +24,7 @@ def batches(*, forwards: int = 16, single: int = 0, few: int = 0, samples: int =
     )
 
 
-def check(*parts: AnyObservation | Series) -> list[Finding]:
+def check(*parts: Fact | Series) -> list[Finding]:
     return BatchnormTinyBatch().check(window(*parts))
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall, TargetSample
 from mothtrap.rules.causal_leak import CausalLeak
 
 STEPS = (0, 8, 16)

@@ -7,8 +7,8 @@ from tests.rules.classified import classified
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall, TargetSample
 from mothtrap.rules.class_imbalance import ClassImbalance
 
 RARE = [[98, 0], [2, 0]]

@@ -5,8 +5,8 @@ import pytest
 from tests.rules.windows import loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.rules.clipping_every_step import ClippingEveryStep
 
 N = 120

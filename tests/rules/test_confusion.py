@@ -7,8 +7,8 @@ from tests.rules.classified import classified
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.rules.confusion import Confusion
 
 PAIR = [[30, 0, 0], [0, 30, 0], [0, 16, 4]]

@@ -5,8 +5,9 @@ from tests.rules.test_ranks_diverge import joined, started
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import Observation, ReplicaDigests, WrapperBypassed
 from mothtrap.rules.ddp_bypassed import DdpBypassed
 
 
@@ -21,7 +22,7 @@ def bypassed(step: int, steps: int, called: str = "Sequential") -> WrapperBypass
     )
 
 
-def check(*workers: tuple[Observation, ...]) -> list[Finding]:
+def check(*workers: tuple[Fact, ...]) -> list[Finding]:
     windows = [
         window(started(2), *seen, worker=rank, steps=20)  # type: ignore[arg-type]
         for rank, seen in enumerate(workers)

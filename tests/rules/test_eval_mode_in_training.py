@@ -5,9 +5,9 @@ from tests.rules.evaluations import evaluations
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.evaluation_observations import TrainingMode
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import TrainingMode
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import AnyObservation
 from mothtrap.rules.eval_mode_in_training import EvalModeInTraining
 
 
@@ -32,7 +32,7 @@ def mode(
     )
 
 
-def check(*facts: AnyObservation, steps: int = 100) -> list[Finding]:
+def check(*facts: Fact, steps: int = 100) -> list[Finding]:
     return EvalModeInTraining().check(window(*facts, steps=steps))
 
 

@@ -6,8 +6,8 @@ from tests.rules.test_vanishing_gradient import layers
 from tests.rules.windows import gradients, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import ClippedLate
 from mothtrap.core.window import Matrix, Series
 from mothtrap.rules.exploding_gradient import ExplodingGradient
 

@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.modules import FrozenParameters as Frozen
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import FrozenParameters as Frozen
 from mothtrap.rules.frozen_parameters import FrozenParameters
 
 

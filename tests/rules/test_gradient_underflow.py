@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import HalfPrecision
 from mothtrap.rules.gradient_underflow import GradientUnderflow
 
 

@@ -6,8 +6,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import FailedLoss, LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import FailedLoss, LossCall, TargetSample
 from mothtrap.rules.label_out_of_range import LabelOutOfRange
 
 

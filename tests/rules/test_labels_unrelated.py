@@ -8,7 +8,7 @@ from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.labels_unrelated import LabelsUnrelated
 

@@ -6,8 +6,8 @@ from tests.rules.weights import MADE, facts, tensors
 from tests.rules.windows import loss, noise, series, window
 
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import OptimizerFacts
 from mothtrap.core.window import Matrix, Series
 from mothtrap.rules.learning_rate_too_high import LearningRateTooHigh
 

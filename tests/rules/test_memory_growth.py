@@ -5,8 +5,8 @@ import pytest
 from tests.rules.windows import noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.memory import LossesKept
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossesKept
 from mothtrap.core.window import Window
 from mothtrap.rules.memory_growth import MIB, MemoryGrowth
 

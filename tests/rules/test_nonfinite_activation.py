@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import NonfiniteModule
 from mothtrap.rules.nonfinite_activation import NonfiniteActivation
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 from tests.rules.windows import loss, window
 
-from mothtrap.core.data_observations import InputDistribution, LoaderBegan
-from mothtrap.core.data_observations import NonfiniteInput as Seen
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import InputDistribution, LoaderBegan
+from mothtrap.core.facts.data import NonfiniteInput as Seen
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.nonfinite_input import NonfiniteInput

@@ -6,8 +6,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.steps import Mode
 from mothtrap.rules.nonfinite_loss import NonfiniteLoss
 

@@ -5,8 +5,8 @@ from tests.rules.weights import tensors
 from tests.rules.windows import gradients, loss, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import NonfiniteModule
 from mothtrap.core.window import Matrix, Series
 from mothtrap.rules.nonfinite_weight import NonfiniteWeight
 

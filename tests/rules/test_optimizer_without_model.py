@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import IdleOptimizer
 from mothtrap.rules.optimizer_without_model import OptimizerWithoutModel
 
 

@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import HalfPrecision
 from mothtrap.rules.overflow_risk import OverflowRisk
 
 

@@ -6,7 +6,7 @@ from tests.rules.evaluations import evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.overtraining import Overtraining
 

@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import gradients, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import UnownedParameter
 from mothtrap.rules.parameter_without_optimizer import ParameterWithoutOptimizer
 
 

@@ -7,8 +7,9 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import ReplicaDigests, WorkerStarted
 from mothtrap.core.window import Window
 from mothtrap.rules.ranks_diverge import RanksDiverge
 

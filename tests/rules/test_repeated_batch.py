@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.rules.windows import window
 
-from mothtrap.core.data_observations import BatchesLoaded
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import BatchesLoaded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.repeated_batch import RepeatedBatch
 

@@ -7,8 +7,8 @@ from tests.rules.test_ranks_diverge import joined, started
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import ReplicaBatch
 from mothtrap.core.window import Window
 from mothtrap.rules.same_batches_on_ranks import SameBatchesOnRanks
 

@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.rules.softmax_before_cross_entropy import SoftmaxBeforeCrossEntropy
 

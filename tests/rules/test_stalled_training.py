@@ -6,8 +6,8 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import WorkerEnded
 from mothtrap.core.window import Window
 from mothtrap.rules.stalled_training import StalledTraining
 

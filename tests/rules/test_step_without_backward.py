@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Severity
-from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.rules.step_without_backward import StepWithoutBackward
 

@@ -7,8 +7,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import WorkerPace, WorkerStarted
 from mothtrap.core.window import Window
 from mothtrap.rules.straggler import Straggler
 

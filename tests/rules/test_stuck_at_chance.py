@@ -8,8 +8,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.rules.stuck_at_chance import StuckAtChance
 
 N = 260

@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall, TokenShares
 from mothtrap.rules.token_ratio import TokenRatio
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.rules.windows import gradients, loss, window
 
-from mothtrap.core.data_observations import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.rules.windows import window
 
-from mothtrap.core.data_observations import IndicesShared, RowsShared
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import IndicesShared, RowsShared
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.train_eval_overlap import TrainEvalOverlap

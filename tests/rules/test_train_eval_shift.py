@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from tests.rules.windows import window
 
-from mothtrap.core.data_observations import InputDistribution
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.train_eval_shift import TrainEvalShift

@@ -5,9 +5,10 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.evaluation_observations import EvaluationPhase
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import AnyObservation, LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.rules.train_mode_in_evaluation import TrainModeInEvaluation
@@ -46,7 +47,7 @@ def phases(
     ]
 
 
-def check(*parts: AnyObservation | Series) -> list[Finding]:
+def check(*parts: Fact | Series) -> list[Finding]:
     return TrainModeInEvaluation().check(window(*parts))
 
 
@@ -80,7 +81,7 @@ def test_an_accuracy_is_taken_of_what_the_training_loss_is_computed_on() -> None
         pytest.param([CLASS_LOSS, *phases(labelled=0, output_shape=(8, 64))], id="other outputs"),
     ],
 )
-def test_forwards_whose_purpose_is_unknown_are_a_note(parts: list[AnyObservation]) -> None:
+def test_forwards_whose_purpose_is_unknown_are_a_note(parts: list[Fact]) -> None:
     [finding] = check(*parts)
     assert finding.severity is Severity.INFO
 
@@ -104,7 +105,7 @@ def test_samples_of_a_generator_are_a_note() -> None:
         pytest.param(phases(forwards=20, repeated=True), id="dropout sampled on purpose"),
     ],
 )
-def test_stays_quiet(found: list[AnyObservation]) -> None:
+def test_stays_quiet(found: list[Fact]) -> None:
     assert check(*found) == []
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.rules.windows import window
 
-from mothtrap.core.data_observations import TargetOrder
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.unshuffled_batches import UnshuffledBatches
 

@@ -6,8 +6,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.modules import HiddenParameters, UnreachedModule
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import HiddenParameters, UnreachedModule
 from mothtrap.rules.unused_module import UnusedModule
 
 

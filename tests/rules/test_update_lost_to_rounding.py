@@ -5,8 +5,8 @@ from tests.rules.weights import MADE, facts
 from tests.rules.windows import OPTIMIZER, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import OptimizerFacts, RoundedUpdates
 from mothtrap.rules.update_lost_to_rounding import UpdateLostToRounding
 
 BF16 = facts(weights=("bfloat16",), rate=1e-4)

@@ -6,8 +6,8 @@ from tests.rules.weights import MADE, facts, tensors
 from tests.rules.windows import gradients, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import OptimizerFacts
 from mothtrap.core.window import Matrix
 from mothtrap.rules.weight_decay_dominates import WeightDecayDominates
 

@@ -7,8 +7,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.rules.wrong_initial_loss import WrongInitialLoss
 
 

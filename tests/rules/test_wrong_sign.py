@@ -5,8 +5,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.rules.wrong_sign import WrongSign
 
 

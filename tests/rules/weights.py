@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tests.rules.windows import OPTIMIZER
 
-from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.core.window import Matrix
 

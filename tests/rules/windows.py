@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Role, TensorInfo
 from mothtrap.core.window import Matrix, Series, Window
@@ -131,7 +131,7 @@ def inactive(
 
 
 def window(
-    *parts: Series | Matrix | AnyObservation,
+    *parts: Series | Matrix | Fact,
     skipped: Sequence[int] = (),
     steps: int | None = None,
     worker: int = 0,

@@ -20,7 +20,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import given
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
-from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.facts.captures import CaptureChanged
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
 from mothtrap.session.asking import ask, in_force, when

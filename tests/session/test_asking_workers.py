@@ -12,7 +12,7 @@ from tests.store.records import record
 
 from mothtrap.core.control import CaptureRequest
 from mothtrap.core.errors import ControlError
-from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.facts.captures import CaptureChanged
 from mothtrap.reader.run import open_run
 from mothtrap.session import asking
 from mothtrap.session.asking import ask, common_step

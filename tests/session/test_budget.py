@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import mothtrap
-from mothtrap.core.observations import Thinned
+from mothtrap.core.facts.captures import Thinned
 from mothtrap.reader.run import Run
 from mothtrap.report.cost import cost_in_words
 

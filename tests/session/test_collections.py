@@ -18,7 +18,7 @@ import mothtrap
 from mothtrap import Collection, Schedule
 from mothtrap.capture.plan import Plan
 from mothtrap.core.errors import ConfigError, StepUnavailableError
-from mothtrap.core.observations import Blind, ToolError
+from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
 from mothtrap.session.asking import in_force

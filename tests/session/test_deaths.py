@@ -9,7 +9,7 @@ import threading
 import pytest
 from tests.session.children import reading_children, wait_until
 
-from mothtrap.core.observations import WorkerStarted
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.session.deaths import Deaths
 
 pytestmark = pytest.mark.skipif(

@@ -8,7 +8,7 @@ import pytest
 from tests.harness.programs import FOLDER
 from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
-from mothtrap.core.observations import Resumed
+from mothtrap.core.facts.workers import Resumed
 from mothtrap.reader.run import Run, open_run
 
 PROGRAM = str(FOLDER / "restarted.py")

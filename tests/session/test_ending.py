@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import mothtrap
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.session.ending import told
 
 

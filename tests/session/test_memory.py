@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.harness.running import environment, run
 
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.reader.run import open_run
 
 SCRIPT = Path(__file__).parent / "hung_writer.py"

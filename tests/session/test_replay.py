@@ -10,7 +10,7 @@ import pytest
 from tests.report.sick_run import HandMadeRun, exploding
 
 from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavailableError
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.snapshots import RecordedStep, Snapshot
 from mothtrap.session import replay as replays
 from mothtrap.session.replay import Wish, choose, replay

@@ -10,7 +10,7 @@ from tests.harness.running import observed, run, show
 
 import mothtrap
 from mothtrap.capture.rests import FIRST_STEPS, TOGETHER
-from mothtrap.core.capture_observations import Unwatched
+from mothtrap.core.facts.captures import Unwatched
 from mothtrap.reader.run import Run
 
 STEPS, BAD = FIRST_STEPS + 2000, FIRST_STEPS + 1755

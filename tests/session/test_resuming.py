@@ -8,7 +8,8 @@ from tests.reader.runs import DEAD_PID, info
 from tests.store.records import record
 
 from mothtrap.core.errors import RunExistsError
-from mothtrap.core.observations import AnyObservation, Resumed, WeightsSaved
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.session.resuming import (
@@ -26,7 +27,7 @@ from mothtrap.store.worker_log import WorkerLog
 def attempt(
     folder: Path,
     number: int,
-    *seen: AnyObservation,
+    *seen: Fact,
     rank: int = 0,
     pid: int = DEAD_PID,
     before: Sequence[StepRecord] = (),

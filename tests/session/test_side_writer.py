@@ -24,7 +24,7 @@ from tests.store.test_raw_log import block
 from mothtrap.capture.ring import ReaderState, Ring
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.core.config import Config
-from mothtrap.core.observations import WorkerEnded, WorkerLost
+from mothtrap.core.facts.workers import WorkerEnded, WorkerLost
 from mothtrap.reader.run import open_run
 from mothtrap.session import side_writer
 from mothtrap.session.worker import Worker

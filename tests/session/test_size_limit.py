@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import mothtrap
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 
 
 @pytest.mark.parametrize("writer", ["thread", "process"])

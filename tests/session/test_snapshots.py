@@ -18,8 +18,8 @@ from tests.snapshot import samples
 from tests.store.test_layout import info
 
 from mothtrap.core.config import Config
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import KeptStep
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.session.snapshots import Snapshots, SnapshotWriter, onset_needs

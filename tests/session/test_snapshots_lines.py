@@ -10,7 +10,7 @@ from tests.session.test_snapshots import taken
 from tests.store.test_layout import info
 
 from mothtrap.core.config import Config
-from mothtrap.core.snapshot_observations import SnapshotKept
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.session.snapshots import SnapshotWriter
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.places import line_digests

@@ -10,7 +10,8 @@ from tests.session.children import reading_children, wait_until
 from tests.store.records import record
 
 from mothtrap.core.config import Config
-from mothtrap.core.observations import ReplicaDigests, WorkerStarted
+from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.reader.run import open_run
 from mothtrap.session import supervision
 from mothtrap.session.supervision import MONITOR, Supervision, _Attempt

@@ -17,7 +17,8 @@ from torch import nn
 
 import mothtrap
 from mothtrap.core.errors import ConfigError
-from mothtrap.core.observations import ToolError, WorkerEnded
+from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.session.watching import Watch
 
 Setup = tuple[nn.Module, torch.optim.Optimizer]

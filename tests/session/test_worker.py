@@ -14,8 +14,9 @@ from tests.harness.running import observed, run
 import mothtrap
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import RuleState
-from mothtrap.core.observations import ToolError, WorkerEnded, WorkerStarted
 from mothtrap.session import launch
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout

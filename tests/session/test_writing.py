@@ -19,7 +19,7 @@ from mothtrap.capture.ring import Ring
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.capture.succession import Succession
 from mothtrap.core.config import Config
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.session import launch, side_writer
 from mothtrap.session.worker import Worker

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from mothtrap.core.observations import Blind, LossSeries, WorkerEnded
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from tests.store.records import WIDTH, record
 
-from mothtrap.core.observations import Dropped, WorkerEnded
+from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import RawBlock, StepRecord
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.store.retention import measure

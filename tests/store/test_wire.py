@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.store.records import plain, record, records
 from tests.store.test_raw_log import block
 
-from mothtrap.core.observations import Blind
+from mothtrap.core.facts.captures import Blind
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.wire import decode, encode, size_of

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.records import plain, record, records
 
-from mothtrap.core.observations import Blind
+from mothtrap.core.facts.captures import Blind
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.layout import segments

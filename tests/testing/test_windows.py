@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from mothtrap.core.observations import Resumed
+from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.steps import Mode
 from mothtrap.testing.windows import loss, series, statistic, window
 

@@ -9,7 +9,7 @@ from mothtrap.capture.plan import Plan, in_force
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import given
 from mothtrap.core.control import CaptureRequest, objection
-from mothtrap.core.observations import CaptureChanged
+from mothtrap.core.facts.captures import CaptureChanged
 
 
 class Changes:

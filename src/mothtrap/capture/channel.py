@@ -12,7 +12,7 @@ from typing import Literal
 from mothtrap.capture.footprint import footprint, held_bytes
 from mothtrap.capture.pending import completed
 from mothtrap.capture.shedding import BLOCK_S, Shedding
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import StepRecord
 
 _URGENT_RECORDS = 16

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from mothtrap.core.observations import ToolError
+from mothtrap.core.facts.captures import ToolError
 
 
 class Containment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 
 OPEN_FORWARDS = 256
 """Training forwards of one step whose outputs are kept: more are no accumulation but

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import MEASURED, logged_name
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic

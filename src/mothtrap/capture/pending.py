@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mothtrap.capture.raw import Copier
 from mothtrap.capture.rows import Rows, join, with_fields
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import Scalar, StepRecord
 
 ArrayT = TypeVar("ArrayT", contravariant=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mothtrap.capture.arena import MIN_BYTES, Arenas, Bytes
 from mothtrap.capture.footprint import held_bytes
 from mothtrap.capture.selection import RAW
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)

@@ -23,9 +23,10 @@ from mothtrap.capture.sinks import Sink, put_into
 from mothtrap.capture.step_rows import Collected, StepRows
 from mothtrap.capture.step_times import StepTimes
 from mothtrap.capture.tensors import Tensors
-from mothtrap.core.capture_observations import Unwatched
 from mothtrap.core.collections import Reduction
-from mothtrap.core.observations import AnyObservation, Blind, WorkerEnded
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import Blind, Unwatched
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import MEASURED, RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -74,7 +75,7 @@ class Recorder(Generic[ArrayT]):
     ) -> None:
         self.own_s = self.capture_s = 0.0
         self.sinks: list[Sink] = []
-        self.unstepped: list[AnyObservation] = []
+        self.unstepped: list[Fact] = []
         self.containment = containment
         self.reducer = reducer
         self._clock, self._on_first_step = clock, on_first_step
@@ -84,7 +85,7 @@ class Recorder(Generic[ArrayT]):
         self.logs: Callable[[], int] = lambda: self.step
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
-        self._observations: list[AnyObservation] = []
+        self._observations: list[Fact] = []
         self.rows, self._arenas = StepRows(reducer), Arenas(raw_bytes)
         self._copies = StepCopies(reducer, self._arenas, wait_s=raw_wait_s)
         self._exponents, self._times = StepExponents(self.tensors, clock), StepTimes(clock)
@@ -236,7 +237,7 @@ class Recorder(Generic[ArrayT]):
         """Add a number of each of some owners."""
         self._scalars += [Scalar(name, o, value) for o, value in zip(of, values, strict=True)]
 
-    def observe(self, observation: AnyObservation) -> None:
+    def observe(self, observation: Fact) -> None:
         """Add a fact to the step in progress."""
         self._observations.append(observation)
 
@@ -251,7 +252,7 @@ class Recorder(Generic[ArrayT]):
             self.observe(Blind(step=step, what=what, reason=reason))
 
     def evaluation(
-        self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[AnyObservation] = ()
+        self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[Fact] = ()
     ) -> None:
         """Hand on what is known outside of a train step (before the first one: nothing yet)."""
         if self._opened:
@@ -314,7 +315,7 @@ class Recorder(Generic[ArrayT]):
         self._emit(key, Collected(), scalars, (), raw=self._copies.take())
 
     def hand_on_facts(
-        self, *more: AnyObservation, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
+        self, *more: Fact, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
     ) -> None:
         """Hand on what was observed since the last step, for rules that judge a last time."""
         if self.rows.device is not None:  # no consumer waits in vain where it has failed
@@ -349,7 +350,7 @@ class Recorder(Generic[ArrayT]):
         key: StepKey,
         collected: Collected,
         scalars: Sequence[Scalar],
-        observations: Sequence[AnyObservation],
+        observations: Sequence[Fact],
         *,
         raw: Sequence[RawBlock] = (),
         closed: ClosedStep | None = None,

@@ -13,7 +13,7 @@ from mothtrap.capture.containment import Containment
 from mothtrap.capture.selection import RAW
 from mothtrap.capture.tensors import Tensors
 from mothtrap.core.collections import Reduction
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core.fact import Fact
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.statistics.distribution import DISTRIBUTIONS
 from mothtrap.statistics.dtypes import array_of
@@ -53,7 +53,7 @@ class Reductions:
 
     def _work_out(self, record: StepRecord) -> StepRecord:
         scalars: list[Scalar] = []
-        observations: list[AnyObservation] = []
+        observations: list[Fact] = []
         kept: list[RawBlock] = []
         found: list[_Copy] = []
         for block in record.raw:
@@ -95,7 +95,7 @@ class Reductions:
         array: Array,
         step: int,
         scalars: list[Scalar],
-        observations: list[AnyObservation],
+        observations: list[Fact],
     ) -> None:
         found, part = self._functions().get(name), f"reduction {name}"
         if found is None or self._containment.is_off(part):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mothtrap.core.observations import Dropped
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import StepRecord
 from mothtrap.statistics.summary import FIELDS
 

@@ -6,7 +6,7 @@ import math
 from typing import Protocol
 
 from mothtrap.capture.containment import Containment
-from mothtrap.core.observations import ToolError
+from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.records import StepRecord
 
 

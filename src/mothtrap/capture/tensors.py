@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mothtrap.core.observations import ShapeChanged
+from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.records import RawBlock
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import SHAPES

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.capture.selection import Stream
-from mothtrap.core.capture_observations import Thinned
+from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
 TOLD_STEPS = 100

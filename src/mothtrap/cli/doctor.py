@@ -61,8 +61,8 @@ def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None
 
 def _hindrances(argument: str, runs_dir: str | None) -> tuple[list[Hindrance], str]:
     from mothtrap.core.config import load_config
-    from mothtrap.core.data_observations import LoaderBegan
     from mothtrap.core.errors import DamagedDataError
+    from mothtrap.core.facts.data import LoaderBegan
     from mothtrap.reader.run import open_run
     from mothtrap.report import hindrances as report
     from mothtrap.session import surroundings

@@ -14,7 +14,7 @@ from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option, runs_folder
 
 if TYPE_CHECKING:
-    from mothtrap.core.observations import WorkerStarted
+    from mothtrap.core.facts.workers import WorkerStarted
     from mothtrap.store.retention import StoredRun
 
 SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -82,7 +82,7 @@ def command(
 def _stored(path: Path) -> StoredRun:
     """The run with the reason for which it must stay, if there is one."""
     from mothtrap.core.errors import MothtrapError
-    from mothtrap.core.observations import WorkerStarted
+    from mothtrap.core.facts.workers import WorkerStarted
     from mothtrap.reader.run import open_run
     from mothtrap.store.retention import StoredRun, measure
 

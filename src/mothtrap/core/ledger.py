@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-Fact = str | int | float | bool | None
+LedgerValue = str | int | float | bool | None
 
 SECTIONS = ("random", "determinism", "versions", "hardware", "environment", "sources")
 """Of a ledger, in the order in which they are shown."""
@@ -35,7 +35,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     framework: str
     arguments: tuple[str, ...]
     cwd: str
-    facts: dict[str, dict[str, Fact]] = {}
+    facts: dict[str, dict[str, LedgerValue]] = {}
     missing: dict[str, str] = {}
 
 
@@ -75,8 +75,8 @@ DIFF_CHARACTERS = 200_000
 
 
 def differences(
-    first: Mapping[str, Mapping[str, Fact]], second: Mapping[str, Mapping[str, Fact]]
-) -> Iterator[tuple[str, str, Fact, Fact]]:
+    first: Mapping[str, Mapping[str, LedgerValue]], second: Mapping[str, Mapping[str, LedgerValue]]
+) -> Iterator[tuple[str, str, LedgerValue, LedgerValue]]:
     """Yield the facts in which two ledgers differ: section, name, and both values.
 
     A value is None where only the other one has the fact.

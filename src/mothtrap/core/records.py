@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.digests import NAMES as DIGESTS
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core.fact import Fact
 from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
 
@@ -130,6 +130,6 @@ class StepRecord:
     tensor_T: npt.NDArray[np.uint32]
     summary_TF: npt.NDArray[np.float64]
     scalars: tuple[Scalar, ...] = ()
-    observations: tuple[AnyObservation, ...] = ()
+    observations: tuple[Fact, ...] = ()
     raw: tuple[RawBlock, ...] = ()
     pending: Completion | None = None

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.observations import AnyObservation, Observation
+from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-ObservationT = TypeVar("ObservationT", bound=Observation)
+FactT = TypeVar("FactT", bound=Fact)
 T = TypeVar("T")
 
 EARLY_VALUES = 10
@@ -107,7 +107,7 @@ class Window:
     skipped_S: Bools
     series: tuple[Series, ...] = ()
     matrices: tuple[Matrix, ...] = ()
-    observations: tuple[AnyObservation, ...] = ()
+    observations: tuple[Fact, ...] = ()
     worker: int = 0
     reference: Window | None = None
     peers: tuple[Window, ...] = ()
@@ -128,7 +128,7 @@ class Window:
         wanted = (kind, statistic, mode)
         return next((m for m in self.matrices if (m.kind, m.statistic, m.mode) == wanted), None)
 
-    def seen(self, kind: type[ObservationT]) -> Iterator[ObservationT]:
+    def seen(self, kind: type[FactT]) -> Iterator[FactT]:
         """The observations of one type, oldest first."""
         by_type = self.once(_by_type)
         types = [own for own in by_type if issubclass(own, kind)]

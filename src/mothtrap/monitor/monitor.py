@@ -12,9 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.facts.captures import Thinned, ToolError
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import NonfiniteModule, Thinned, ToolError
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.rule import Rule

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import UnknownNameError, nearest
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Bools, Floats, Ints
 from mothtrap.reader.columns import Column

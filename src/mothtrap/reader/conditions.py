@@ -10,10 +10,11 @@ import msgspec
 import xxhash
 
 from mothtrap.core.config import Config, plain
-from mothtrap.core.data_observations import LoaderBegan
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.ledger import SECTIONS
-from mothtrap.core.observations import OptimizerFacts, WorkerStarted
 from mothtrap.reader.run import Run
 
 _LOADER = ("sampler", "workers", "samples", "batch_size", "batches")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from mothtrap.core.facts.captures import Blind, Thinned
 from mothtrap.core.findings import Finding, RuleState
-from mothtrap.core.observations import Blind, Thinned
 from mothtrap.core.runs import RuleStatus
 
 # The worst, or else the most telling, first.

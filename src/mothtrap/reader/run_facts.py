@@ -7,18 +7,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from mothtrap.core.capture_observations import CaptureChanged, Unwatched
 from mothtrap.core.collections import Collection
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.ledger import Ledger, Source
-from mothtrap.core.observations import (
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import (
     Blind,
+    CaptureChanged,
     Dropped,
-    Observation,
-    StepGuarded,
     Thinned,
     ToolError,
+    Unwatched,
 )
+from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
 from mothtrap.reader.choosing import collection_of
@@ -28,7 +29,7 @@ from mothtrap.reader.numbers import scalar_series
 from mothtrap.reader.parts import EVERYTHING, Span
 from mothtrap.store.layout import read_ledger, read_source
 
-ObservationT = TypeVar("ObservationT", bound=Observation)
+FactT = TypeVar("FactT", bound=Fact)
 
 
 class RunFacts:
@@ -197,7 +198,7 @@ class RunFacts:
         found = [text for attempt in self._span.attempts.values() for text in attempt.damage()]
         return tuple(dict.fromkeys(found))
 
-    def observations(self, kind: type[ObservationT]) -> tuple[ObservationT, ...]:
+    def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """Return the observations of one type, of all workers, by attempt and rank."""
         attempts = self._span.attempts.values()
         views = [view for a in attempts for _, view in sorted(a.workers.items())]

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from mothtrap.core.observations import DataSeen, SamplesNamed
+from mothtrap.core.facts.samples import DataSeen, SampleBatch, SamplesNamed
 from mothtrap.core.packed import unpack
-from mothtrap.core.sample_observations import SampleBatch
 from mothtrap.reader.parts import Part, Span
 
 HEX_DIGITS = 16

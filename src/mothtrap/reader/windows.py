@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.digests import NAMES as DIGESTS
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.samples import SamplesNamed, SamplesTaken
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import (
-    AnyObservation,
-    LossSeries,
-    SamplesNamed,
-    SamplesTaken,
-    WorkerEnded,
-)
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import EARLY_VALUES, Matrix, Series, Window
@@ -56,7 +53,7 @@ class WindowBuilder:
         self._loss_series: dict[str, LossSeries] = {}
         self._observations: dict[type, _Latest] = {}
         self._seen = 0
-        self._observed: tuple[AnyObservation, ...] | None = ()
+        self._observed: tuple[Fact, ...] | None = ()
         self._steps = Column(self._keep, np.int64)
         self._skipped = Column(self._keep, np.bool_)
         self._total_steps = 0
@@ -134,7 +131,7 @@ class WindowBuilder:
                 group.select(tensor_T)
             group.append(record.key.step, record.skipped, record.summary_TF)
 
-    def _observe(self, observation: AnyObservation) -> None:
+    def _observe(self, observation: Fact) -> None:
         if isinstance(observation, SamplesTaken | SamplesNamed):
             return  # one or more a step, and of no rule's interest
         if isinstance(observation, LossSeries):
@@ -146,7 +143,7 @@ class WindowBuilder:
         self._seen += 1
         self._observed = None
 
-    def _show_observations(self) -> tuple[AnyObservation, ...]:
+    def _show_observations(self) -> tuple[Fact, ...]:
         if self._observed is None:
             rows = [row for kept in self._observations.values() for row in kept.rows()]
             rows.sort(key=lambda row: row[0])
@@ -172,9 +169,7 @@ class WindowBuilder:
         return [matrix for group in self._groups for matrix in group.show()]
 
 
-def is_step(
-    key: StepKey, optimizers: Sequence[str], observations: Sequence[AnyObservation]
-) -> bool:
+def is_step(key: StepKey, optimizers: Sequence[str], observations: Sequence[Fact]) -> bool:
     """Whether a record is of a train step, not of an evaluation or of a worker's end.
 
     The record that only brings `WorkerEnded` bears the step after the last one.
@@ -213,14 +208,14 @@ class _Latest:
     __slots__ = ("_first", "_latest")
 
     def __init__(self) -> None:
-        self._first: list[tuple[int, AnyObservation]] = []
-        self._latest: deque[tuple[int, AnyObservation]] = deque(maxlen=LATEST_OBSERVATIONS)
+        self._first: list[tuple[int, Fact]] = []
+        self._latest: deque[tuple[int, Fact]] = deque(maxlen=LATEST_OBSERVATIONS)
 
-    def append(self, place: int, observation: AnyObservation) -> None:
+    def append(self, place: int, observation: Fact) -> None:
         if len(self._first) < FIRST_OBSERVATIONS:
             self._first.append((place, observation))
         else:
             self._latest.append((place, observation))
 
-    def rows(self) -> list[tuple[int, AnyObservation]]:
+    def rows(self) -> list[tuple[int, Fact]]:
         return [*self._first, *self._latest]

@@ -15,15 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core import jsonable
-from mothtrap.core.capture_observations import Unwatched
-from mothtrap.core.observations import (
-    AnyObservation,
-    LossSeries,
-    SamplesNamed,
-    SamplesTaken,
-    WorkerEnded,
-    WorkerStarted,
-)
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import Unwatched
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.samples import SamplesNamed, SamplesTaken
+from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints
@@ -68,7 +64,7 @@ class WorkerView:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.observations: list[AnyObservation] = []
+        self.observations: list[Fact] = []
         self.commits = Commits()
         self.tensors: dict[int, TensorInfo] = {}
         self.loss_series: dict[str, LossSeries] = {}
@@ -181,7 +177,7 @@ class WorkerView:
             self._ids.setdefault(info.identity, []).append(number)
         self.tensors[number] = info
 
-    def _note(self, observation: AnyObservation) -> None:
+    def _note(self, observation: Fact) -> None:
         if isinstance(observation, WorkerStarted):
             self.started = observation
         elif isinstance(observation, WorkerEnded):

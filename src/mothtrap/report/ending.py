@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.workers import WorkerEnded
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run

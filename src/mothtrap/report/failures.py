@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import ScriptFailed
 from mothtrap.core.snapshots import BUILD
 from mothtrap.report.style import SEVERITY_COLOURS, Style
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.observations import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.report.style import Style, count_of, ranges
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from mothtrap.core.data_observations import LoaderBegan
-from mothtrap.core.ledger import Fact, Ledger, Source, Start
-from mothtrap.core.sample_observations import DataSeen
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.samples import DataSeen
+from mothtrap.core.ledger import Ledger, LedgerValue, Source, Start
 from mothtrap.report.style import Style, count_of
 
 State = Literal["will", "may", "cannot tell"]
@@ -73,7 +73,7 @@ def hindrances(
 
 
 def differences_here(
-    ledger: Ledger, versions: Mapping[str, Fact], hardware: Mapping[str, Fact]
+    ledger: Ledger, versions: Mapping[str, LedgerValue], hardware: Mapping[str, LedgerValue]
 ) -> Iterator[Hindrance]:
     """Yield what is different on this machine.
 
@@ -106,7 +106,9 @@ def differences_here(
             )
 
 
-def changed_sources(then: Mapping[str, Fact], now: Mapping[str, Fact]) -> Iterator[Hindrance]:
+def changed_sources(
+    then: Mapping[str, LedgerValue], now: Mapping[str, LedgerValue]
+) -> Iterator[Hindrance]:
     """Yield which files of the script are not what they were.
 
     Args:
@@ -155,7 +157,7 @@ def verdict(found: Sequence[Hindrance]) -> str:
     return "nothing that is known keeps it from giving the same numbers again"
 
 
-def _seeds(random: Mapping[str, Fact]) -> Iterator[Hindrance]:
+def _seeds(random: Mapping[str, LedgerValue]) -> Iterator[Hindrance]:
     for name, (called, fix) in _GENERATORS.items():
         start = random.get(f"start.{name}")
         more = _CONSEQUENCE.get(name, "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.observations import SnapshotKept
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.runs import has_script
 from mothtrap.core.snapshots import BASE, BUILD
 from mothtrap.report.style import Style

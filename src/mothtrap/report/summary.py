@@ -10,8 +10,9 @@ import msgspec
 
 from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
 from mothtrap.core.diagnosis import verdict as sick_verdict
+from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.observations import Dropped, ScriptFailed
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures

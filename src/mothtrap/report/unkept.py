@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mothtrap.core.observations import SnapshotKept, WorkerEnded
+from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import failures
 

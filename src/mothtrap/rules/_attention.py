@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.observations import AttentionLook
+from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.window import Window
 
 

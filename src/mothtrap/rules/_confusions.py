@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import LossCall
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Floats
 
 

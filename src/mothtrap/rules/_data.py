@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mothtrap.core.observations import DataTaken
+from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.window import Floats, Window
 
 MOSTLY_ONE_VALUE = 0.9

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints, Window
 

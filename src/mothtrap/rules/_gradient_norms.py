@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mothtrap.core.reach_observations import ClippedLate
+from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.window import Floats, Ints, Window
 from mothtrap.rules import _patterns
 

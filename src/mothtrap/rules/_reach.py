@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mothtrap.core.reach_observations import UnreachedModule
+from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.window import Window
 
 

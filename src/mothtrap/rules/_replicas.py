@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mothtrap.core.observations import ReplicaDigests
+from mothtrap.core.facts.replicas import ReplicaDigests
 from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]

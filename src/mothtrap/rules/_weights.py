@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import OptimizerFacts
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Bools, Floats, Ints, Window

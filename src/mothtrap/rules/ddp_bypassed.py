@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import WrapperBypassed
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import WorkerStarted, WrapperBypassed
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import differences, digests_of

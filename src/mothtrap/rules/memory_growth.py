@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.memory import LossesKept
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossesKept
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import FailedLoss, LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import FailedLoss, LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

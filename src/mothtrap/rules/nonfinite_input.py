@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.data_observations import InputDistribution, LoaderBegan
-from mothtrap.core.data_observations import NonfiniteInput as Seen
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import InputDistribution, LoaderBegan
+from mothtrap.core.facts.data import NonfiniteInput as Seen
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import FiniteOutputs
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window

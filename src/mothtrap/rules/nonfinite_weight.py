@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import NonfiniteModule
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Window

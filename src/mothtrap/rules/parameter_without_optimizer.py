@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import UnownedParameter
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import WorkerStarted
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import Difference, differences, digests_of

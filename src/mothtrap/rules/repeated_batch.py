@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.core.data_observations import BatchesLoaded
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import BatchesLoaded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold

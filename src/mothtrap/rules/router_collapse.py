@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import RouterLoad
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import RouterLoad
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import ReplicaBatch
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import ReplicaBatch, WorkerStarted
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

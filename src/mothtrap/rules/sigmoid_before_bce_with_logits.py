@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.reach_observations import GradientsCleared
 from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import IdenticalUnits, InitialWeights
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.observations import LossCall, TokenShares
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

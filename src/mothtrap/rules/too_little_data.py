@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.data_observations import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule

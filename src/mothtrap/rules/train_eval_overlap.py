@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.core.data_observations import IndicesShared, RowsShared
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import IndicesShared, RowsShared
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode

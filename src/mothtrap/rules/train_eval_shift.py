@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mothtrap.core.data_observations import InputDistribution
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode

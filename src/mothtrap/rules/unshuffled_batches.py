@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.data_observations import TargetOrder
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold

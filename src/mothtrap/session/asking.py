@@ -12,7 +12,8 @@ from typing import TypeVar
 from mothtrap.core.collections import Collection, kinds
 from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
 from mothtrap.core.errors import ControlError
-from mothtrap.core.observations import CaptureChanged, SnapshotKept
+from mothtrap.core.facts.captures import CaptureChanged
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import control as store

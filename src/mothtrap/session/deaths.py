@@ -8,7 +8,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from mothtrap.core.observations import WorkerStarted
+from mothtrap.core.facts.workers import WorkerStarted
 
 
 class Deaths:

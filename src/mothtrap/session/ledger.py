@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from mothtrap.core.ledger import Fact, Ledger
+from mothtrap.core.ledger import Ledger, LedgerValue
 from mothtrap.session.surroundings import python_facts, without_secrets
 from mothtrap.store.layout import write_ledger
 
 TIMEOUT_S = 10.0
 """How long the end of a process waits for its ledger; chosen by hand: it takes 0.2 s."""
 
-Facts = dict[str, dict[str, Fact]]
+Facts = dict[str, dict[str, LedgerValue]]
 
 
 class Surroundings(Protocol):

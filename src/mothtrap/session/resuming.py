@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError, RunExistsError
-from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.core.steps import Mode
 from mothtrap.store import layout
 from mothtrap.store.processes import start_ticks

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 
 from mothtrap.capture.ring import Bytes, ReaderState, Ring
-from mothtrap.core.observations import WorkerEnded, WorkerLost
+from mothtrap.core.facts.workers import WorkerEnded, WorkerLost
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import WIDTH

@@ -20,10 +20,10 @@ import numpy as np
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo, has_script
-from mothtrap.core.snapshot_observations import SnapshotKept
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files

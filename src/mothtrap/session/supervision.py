@@ -11,7 +11,7 @@ import numpy as np
 
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
-from mothtrap.core.observations import WorkerEnded, WorkerStarted
+from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import load_rules

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import xxhash
 
-from mothtrap.core.ledger import Fact
+from mothtrap.core.ledger import LedgerValue
 
 VARIABLES = (
     *("PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_DYNAMIC"),
@@ -33,7 +33,7 @@ _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 MASKED = "***"
 
 
-def python_facts() -> dict[str, dict[str, Fact]]:
+def python_facts() -> dict[str, dict[str, LedgerValue]]:
     """Return what is known of this process; takes some 10 ms, may run in any thread."""
     return {
         "determinism": {"python.hash_randomization": bool(sys.flags.hash_randomization)},
@@ -44,7 +44,7 @@ def python_facts() -> dict[str, dict[str, Fact]]:
     }
 
 
-def versions(modules: Mapping[str, object]) -> dict[str, Fact]:
+def versions(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
     """Return the versions of the distributions that modules were imported from.
 
     By the names of the folders that installers leave beside them, else by the module's own
@@ -54,7 +54,7 @@ def versions(modules: Mapping[str, object]) -> dict[str, Fact]:
         modules: by name, as in `sys.modules`.
     """
     installed = _installed()
-    found: dict[str, Fact] = {}
+    found: dict[str, LedgerValue] = {}
     for name, module in modules.items():
         held = _held(module) if "." not in name else {}
         path, own = held.get("__file__"), held.get("__version__")
@@ -66,7 +66,7 @@ def versions(modules: Mapping[str, object]) -> dict[str, Fact]:
     return dict(sorted(found.items()))
 
 
-def hardware() -> dict[str, Fact]:
+def hardware() -> dict[str, LedgerValue]:
     """Return processor, memory and system of this machine."""
     try:
         usable = len(os.sched_getaffinity(0))
@@ -82,14 +82,14 @@ def hardware() -> dict[str, Fact]:
     }
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, Fact]:
+def environment(environ: Mapping[str, str]) -> dict[str, LedgerValue]:
     """Return the variables of `VARIABLES` that are set."""
     return {name: environ[name][:MAX_VALUE] for name in VARIABLES if name in environ}
 
 
-def sources(modules: Mapping[str, object]) -> dict[str, Fact]:
+def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
     """Return digests of the files of modules that are nobody's distribution, by path."""
-    found: dict[str, Fact] = {}
+    found: dict[str, LedgerValue] = {}
     for module in modules.values():
         path = _held(module).get("__file__")
         if not isinstance(path, str) or not path.endswith(".py"):
@@ -103,7 +103,7 @@ def sources(modules: Mapping[str, object]) -> dict[str, Fact]:
     return dict(sorted(found.items()))
 
 
-def installed_versions(wanted: Iterable[str]) -> dict[str, Fact]:
+def installed_versions(wanted: Iterable[str]) -> dict[str, LedgerValue]:
     """Return the versions that are installed here, of what a ledger names; imports nothing.
 
     Args:
@@ -114,7 +114,7 @@ def installed_versions(wanted: Iterable[str]) -> dict[str, Fact]:
         than its distribution, is left out: its version is not known.
     """
     installed = _installed()
-    found: dict[str, Fact] = {"python": platform.python_version()}
+    found: dict[str, LedgerValue] = {"python": platform.python_version()}
     for name in wanted:
         if _normal(name) in installed:
             found[name] = installed[_normal(name)]
@@ -123,9 +123,9 @@ def installed_versions(wanted: Iterable[str]) -> dict[str, Fact]:
     return found
 
 
-def digests_of(paths: Iterable[str], folder: Path) -> dict[str, Fact]:
+def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
     """Return digests of files as `sources` does, of those that can be read."""
-    found: dict[str, Fact] = {}
+    found: dict[str, LedgerValue] = {}
     for path in paths:
         digest = _digest(folder / path)
         if digest is not None:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from mothtrap.core.observations import AnyObservation, ToolError, WorkerEnded
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import WIDTH
 
 
 def store_reasons(
-    attempt: Path, rank: int | None, reasons: Sequence[AnyObservation], ending: WorkerEnded
+    attempt: Path, rank: int | None, reasons: Sequence[Fact], ending: WorkerEnded
 ) -> None:
     """Write a record without steps, so that the verdict can say why there are none.
 

@@ -18,7 +18,7 @@ import msgspec
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import DamagedDataError
-from mothtrap.core.observations import Resumed
+from mothtrap.core.facts.workers import Resumed
 from mothtrap.reader.attempts import AttemptView
 from mothtrap.session import launch, uploading
 from mothtrap.session.resuming import Resumption, earlier_attempt

@@ -21,8 +21,9 @@ from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding
-from mothtrap.core.observations import Dropped, WorkerEnded, WorkerStarted
 from mothtrap.core.protocols import Handle
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mothtrap.core.observations import Dropped, WorkerEnded
+from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.statistics.summary import COLUMN, WIDTH
 from mothtrap.store.retention import measure

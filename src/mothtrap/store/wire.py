@@ -8,13 +8,13 @@ Both sides are the same version of mothtrap on the same machine: nothing of this
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core import fact
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -32,7 +32,7 @@ class _RawHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """All of a record but its arrays, and how large those are."""
+    """All of a record but its arrays, and how large those are; decoded facts are plain values."""
 
     key: StepKey
     wall_s: float
@@ -40,7 +40,7 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     skipped: bool
     defined: tuple[tuple[int, TensorInfo], ...]
     scalars: tuple[Scalar, ...]
-    observations: tuple[AnyObservation, ...]
+    observations: tuple[Any, ...]
     tensors: int
     width: int
     raw: tuple[_RawHead, ...]
@@ -118,7 +118,7 @@ def decode(message: Bytes) -> StepRecord:
         tensor_T=tensor_T,
         summary_TF=summary.reshape(head.tensors, head.width),
         scalars=head.scalars,
-        observations=head.observations,
+        observations=tuple(fact.restored(values) for values in head.observations),
         raw=tuple(blocks),
     )
 

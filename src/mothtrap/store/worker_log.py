@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mothtrap.core import jsonable
+from mothtrap.core import fact, jsonable
 from mothtrap.core.records import StepRecord
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.texts import storable
@@ -274,7 +274,7 @@ def _events(record: StepRecord) -> list[tuple[str, str]]:
         (DEFINED, jsonable.text(Defined(id=int(number), tensor=tensor)))
         for number, tensor in record.defined
     ]
-    rows += [(type(o).__name__, jsonable.text(o)) for o in record.observations]
+    rows += [(fact.tag_of(o), fact.to_json(o)) for o in record.observations]
     commit = Commit(
         wall_s=record.wall_s,
         optimizers=record.optimizers,

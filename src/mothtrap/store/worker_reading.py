@@ -6,18 +6,19 @@ scalars of a record are damaged, the record comes back without them, and that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mothtrap.core import jsonable
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core import fact, jsonable
+from mothtrap.core.fact import Fact
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -29,9 +30,10 @@ from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
 ColumnsT = TypeVar("ColumnsT")
 RowsT = TypeVar("RowsT")
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
-_OBSERVATION = cast("type[AnyObservation]", AnyObservation)
 _Stats = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float64]]
 _Event = tuple[StepKey, str, str]
+_COMMIT = functools.partial(jsonable.decode, kind=Commit)
+_DEFINED = functools.partial(jsonable.decode, kind=Defined)
 _MODES = {mode.value: mode for mode in Mode}
 
 
@@ -46,7 +48,7 @@ class StepEvents:
     key: StepKey
     commit: Commit
     defined: tuple[tuple[int, TensorInfo], ...]
-    observations: tuple[AnyObservation, ...]
+    observations: tuple[Fact, ...]
     unread: tuple[str, ...] = ()
 
 
@@ -155,7 +157,7 @@ class EventReader:
         while found := self._rows.pull():
             for record, events in found:
                 key, kind, text = events[-1]
-                commit = self._decode(text, Commit) if kind == STEP else None
+                commit = self._decode(text, _COMMIT) if kind == STEP else None
                 if commit is not None:
                     yield self._step(record, key, commit, events[:-1])
 
@@ -166,17 +168,17 @@ class EventReader:
 
     def _step(self, record: int, key: StepKey, commit: Commit, events: list[_Event]) -> StepEvents:
         defined: list[tuple[int, TensorInfo]] = []
-        observations: list[AnyObservation] = []
+        observations: list[Fact] = []
         unread = []
         for _, kind, text in events:
             if kind in self._unread:
                 unread.append(text)
             elif kind == DEFINED:
-                row = self._decode(text, Defined)
+                row = self._decode(text, _DEFINED)
                 if row is not None:
                     defined.append((row.id, row.tensor))
             else:
-                observation = self._decode(text, _OBSERVATION)
+                observation = self._decode(text, functools.partial(fact.decode, kind))
                 if observation is not None:
                     observations.append(observation)
         return StepEvents(
@@ -188,9 +190,9 @@ class EventReader:
             unread=tuple(unread),
         )
 
-    def _decode(self, text: str, kind: type[RowsT]) -> RowsT | None:
+    def _decode(self, text: str, decoder: Callable[[str], RowsT]) -> RowsT | None:
         try:
-            return jsonable.decode(text, kind)
+            return decoder(text)
         except (msgspec.DecodeError, UnicodeError) as err:
             self._damage.append(f"{self._folder.name}: an event cannot be understood: {err}")
             return None

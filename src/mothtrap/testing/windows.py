@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mothtrap.core.observations import AnyObservation
+from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.core.window import Floats, Matrix, Series, Window
@@ -100,7 +100,7 @@ def statistic(
 
 
 def window(
-    *parts: Series | Matrix | AnyObservation,
+    *parts: Series | Matrix | Fact,
     steps: int | None = None,
     skipped: Sequence[int] = (),
     now_s: float = 0.0,

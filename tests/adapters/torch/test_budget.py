@@ -22,8 +22,8 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.needs import Need
-from mothtrap.core.observations import Thinned
 from mothtrap.statistics import torch as arithmetic
 
 STEPS = 300

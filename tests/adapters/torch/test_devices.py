@@ -14,7 +14,7 @@ from torch import nn
 
 from mothtrap.capture.pending import completed
 from mothtrap.core.config import Config
-from mothtrap.core.observations import NonfiniteModule
+from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.statistics.torch.accelerator import Accelerator
 
 NOTHING_KEPT = Config(snapshots=0)

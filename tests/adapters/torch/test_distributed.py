@@ -25,7 +25,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from mothtrap.adapters.torch.distributed import local_shape, own_value, scope_of
 from mothtrap.adapters.torch.naming import class_name
-from mothtrap.core.observations import ReplicaBatch, ReplicaDigests, WrapperBypassed
+from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import parse_scope
 
 

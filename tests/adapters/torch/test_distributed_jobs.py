@@ -11,8 +11,9 @@ import pytest
 from tests.harness.programs import FOLDER
 from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
+from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.workers import WorkerPace
 from mothtrap.core.findings import Severity
-from mothtrap.core.observations import ReplicaDigests, WorkerPace
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.run import Run, open_run
 

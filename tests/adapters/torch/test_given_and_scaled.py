@@ -9,7 +9,7 @@ import torch
 from tests.adapters.torch.watched import watched
 from torch import nn
 
-from mothtrap.core.observations import Blind
+from mothtrap.core.facts.captures import Blind
 
 
 def _parts() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:

@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import Seen, batch, classifier, sgd, watched
 from torch import nn
 
 from mothtrap.adapters.torch import memory
-from mothtrap.core.observations import LossesKept
+from mothtrap.core.facts.memory import LossesKept
 
 Tensor = torch.Tensor
 

@@ -16,7 +16,7 @@ from torch.nn.modules import module as nn_module
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 
-from mothtrap.core.observations import UnownedParameter
+from mothtrap.core.facts.optimizers import UnownedParameter
 
 Tensor = torch.Tensor
 

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.resting import ALIKE_STEPS, MOST_LONG
 from mothtrap.capture.rests import Rests
-from mothtrap.core.capture_observations import Unwatched
 from mothtrap.core.config import Config
-from mothtrap.core.observations import SamplesTaken
+from mothtrap.core.facts.captures import Unwatched
+from mothtrap.core.facts.samples import SamplesTaken
 from mothtrap.core.records import GradientState
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode

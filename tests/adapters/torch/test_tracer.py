@@ -7,7 +7,7 @@ from torch import nn
 
 from mothtrap.adapters.torch import tracer as tracer_module
 from mothtrap.adapters.torch.losses import lossvalues
-from mothtrap.core.observations import Blind, ToolError
+from mothtrap.core.facts.captures import Blind, ToolError
 
 
 class Planted(Exception):

@@ -17,7 +17,8 @@ from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import RAW, Stream, streams
 from mothtrap.core.config import Config
-from mothtrap.core.observations import Blind, Observation
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import Blind
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
@@ -80,7 +81,7 @@ class Seen:
         assert len(self.said) == len(failures)
         return [failure.part for failure in failures]
 
-    def observed(self, kind: type[Observation]) -> list[Observation]:
+    def observed(self, kind: type[Fact]) -> list[Fact]:
         return [o for record in self.records for o in record.observations if isinstance(o, kind)]
 
     def blind(self) -> list[str]:

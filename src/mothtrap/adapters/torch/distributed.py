@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.replica_batches import ReplicaBatchWatch
-from mothtrap.core.observations import ReplicaDigests, WrapperBypassed
+from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mothtrap.core.observations import LossesKept
+from mothtrap.core.facts.memory import LossesKept
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed
 
-from mothtrap.core.observations import WorkerPace
+from mothtrap.core.facts.workers import WorkerPace
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.nested import parts_of, tensors_in
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.worker_observations import ReplicaBatch
+from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:

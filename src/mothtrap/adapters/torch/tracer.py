@@ -50,7 +50,7 @@ from mothtrap.capture.grouper import (
 )
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
-from mothtrap.core.observations import FiniteOutputs
+from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.torch.reducers import DigestingReducer
 

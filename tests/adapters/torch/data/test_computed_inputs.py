@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.data import loaders
-from mothtrap.core.data_observations import NonfiniteInput
+from mothtrap.core.facts.data import NonfiniteInput
 
 ROWS, BAD = 64, 37
 

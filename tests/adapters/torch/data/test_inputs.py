@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import Seen, batch, classifier, sgd, watched
 from torch import nn
 
 from mothtrap.adapters.torch.data import inputs
-from mothtrap.core.data_observations import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 
 Tensor = torch.Tensor

@@ -11,12 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, get_worker_info
 
 from mothtrap.adapters.torch.data import loaders
-from mothtrap.core.data_observations import (
-    BatchesLoaded,
-    IndicesShared,
-    LoaderBegan,
-    NonfiniteInput,
-)
+from mothtrap.core.facts.data import BatchesLoaded, IndicesShared, LoaderBegan, NonfiniteInput
 from mothtrap.core.steps import Mode
 
 

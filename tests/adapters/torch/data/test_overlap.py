@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.data import overlap
-from mothtrap.core.data_observations import RowsShared
+from mothtrap.core.facts.data import RowsShared
 
 Tensor = torch.Tensor
 

@@ -21,13 +21,8 @@ from torch.utils.data import (
 )
 
 from mothtrap.adapters.torch.data import loaders, provenance
+from mothtrap.core.facts.samples import DataSeen, SampleBatch, SamplesNamed, SamplesTaken
 from mothtrap.core.packed import unpack
-from mothtrap.core.sample_observations import (
-    DataSeen,
-    SampleBatch,
-    SamplesNamed,
-    SamplesTaken,
-)
 from mothtrap.statistics.torch.row_digests import sample_digests
 
 

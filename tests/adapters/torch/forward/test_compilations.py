@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import Seen, batch, classifier, sgd, train, wa
 from torch import nn
 
 from mothtrap.adapters.torch.forward.compilations import MAX_NAMED, unseen_parts
-from mothtrap.core.observations import Blind
+from mothtrap.core.facts.captures import Blind
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo's own, where it reads PyTorch's code
 

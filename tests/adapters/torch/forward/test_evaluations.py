@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import evaluations
 from mothtrap.adapters.torch.losses import evaluatedlosses
-from mothtrap.core.evaluation_observations import Evaluation, EvaluationPhase
-from mothtrap.core.observations import WorkerEnded
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.steps import Mode
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.core.observations import LossSeries
+from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.steps import Mode, StepKey
 
 Tensor = torch.Tensor

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import modes
-from mothtrap.core.evaluation_observations import NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 
 
 def told(seen: Seen) -> list[TrainingMode]:

@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import batch, sgd, watched
 from torch import nn
 
 from mothtrap.adapters.torch.forward import held
-from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
+from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 
 Tensor = torch.Tensor
 

@@ -17,7 +17,7 @@ from mothtrap.adapters.torch.forward.compilations import SEEN_THROUGH_TAPS
 from mothtrap.adapters.torch.forward.taps import TOKEN, is_tapped, tap
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
-from mothtrap.core.observations import Blind
+from mothtrap.core.facts.captures import Blind
 from mothtrap.core.steps import Mode
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo's own, where it reads PyTorch's code

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.core.observations import AttentionLook
+from mothtrap.core.facts.layers import AttentionLook
 
 LENGTH, HEADS, WIDTH = 24, 2, 8
 

@@ -7,7 +7,8 @@ import torch
 from tests.adapters.torch.watched import Seen, sgd, watched
 from torch import nn
 
-from mothtrap.core.observations import IdenticalUnits, InitialWeights, Observation
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 
 
 def train(model: nn.Module, steps: int = 8, *, rate: float = 0.1, features: int = 6) -> Seen:
@@ -23,7 +24,7 @@ def train(model: nn.Module, steps: int = 8, *, rate: float = 0.1, features: int 
     return seen
 
 
-def told(seen: Seen, kind: type[Observation]) -> list:
+def told(seen: Seen, kind: type[Fact]) -> list:
     return [o for record in seen.records for o in record.observations if isinstance(o, kind)]
 
 

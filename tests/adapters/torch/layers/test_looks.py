@@ -7,10 +7,10 @@ import torch
 from tests.adapters.torch.watched import Seen, sgd, watched
 from torch import nn
 
-from mothtrap.core.observations import (
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
-    Observation,
     OutputSpread,
     RouterLoad,
     UnitInputs,
@@ -30,7 +30,7 @@ def train(model: nn.Module, *batches: torch.Tensor, rate: float = 0.0) -> Seen:
     return seen
 
 
-def told(seen: Seen, kind: type[Observation]) -> list:
+def told(seen: Seen, kind: type[Fact]) -> list:
     return [o for record in seen.records for o in record.observations if isinstance(o, kind)]
 
 

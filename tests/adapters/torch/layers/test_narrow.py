@@ -6,7 +6,7 @@ from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.reach_observations import HalfPrecision
+from mothtrap.core.facts.modules import HalfPrecision
 
 
 def autocast(model: nn.Module, dtype: torch.dtype, factor: float = 1.0, steps: int = 4) -> None:

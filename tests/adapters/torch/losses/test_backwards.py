@@ -12,7 +12,7 @@ from torch.nn import functional
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses import backwards
 from mothtrap.adapters.torch.losses.backwards import GRAPH_FIRST, VALUES_EVERY
-from mothtrap.core.observations import LossCall, LossSeries
+from mothtrap.core.facts.losses import LossCall, LossSeries
 
 Tensor = torch.Tensor
 

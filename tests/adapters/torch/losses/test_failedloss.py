@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.losses.failedloss import failed_loss, told
-from mothtrap.core.observations import FailedLoss
+from mothtrap.core.facts.losses import FailedLoss
 
 Tensor = torch.Tensor
 

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.losses.graph import (
     operations_above,
     output_shape,
 )
-from mothtrap.core.observations import LossCall
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.rules.loss_broadcast import _is_broadcast
 
 Tensor = torch.Tensor

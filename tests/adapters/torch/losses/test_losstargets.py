@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mothtrap.adapters.torch.losses.graph import loss_terms
 from mothtrap.adapters.torch.losses.losstargets import Forward, sample
-from mothtrap.core.observations import TargetSample
+from mothtrap.core.facts.losses import TargetSample
 
 Tensor = torch.Tensor
 NOTHING = Forward((), None)

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mothtrap.adapters.torch.losses.graph import loss_terms
 from mothtrap.adapters.torch.losses.lossvalues import label_counts, prediction_spread
-from mothtrap.core.observations import LossCall
+from mothtrap.core.facts.losses import LossCall
 
 
 def term_of(loss: torch.Tensor):

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.losses import target_order
-from mothtrap.core.data_observations import NonfiniteInput, TargetOrder
+from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
 
 Tensor = torch.Tensor
 

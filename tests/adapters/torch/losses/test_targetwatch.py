@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import DEFAULT, classifier, sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.observations import LossCall, TokenShares
+from mothtrap.core.facts.losses import LossCall, TokenShares
 
 TOKENS = torch.arange(48).reshape(4, 12) % 7
 

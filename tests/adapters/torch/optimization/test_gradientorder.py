@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.reach_observations import ClippedLate, GradientsCleared
+from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
 
 Tensor = torch.Tensor
 HERE = "test_gradientorder.py"

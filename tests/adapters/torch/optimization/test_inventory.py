@@ -8,7 +8,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from mothtrap.adapters.torch.optimization.inventory import TOLD_AT
-from mothtrap.core.reach_observations import FrozenParameters, HiddenParameters
+from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
 
 STEPS = TOLD_AT[0]
 

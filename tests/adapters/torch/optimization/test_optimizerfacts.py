@@ -7,7 +7,7 @@ import torch
 from tests.adapters.torch.watched import Seen, batch, classifier, sgd, train, watched
 from torch import nn
 
-from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts
 
 
 def facts(seen: Seen) -> list[OptimizerFacts]:

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.ownership import TOLD_AT, TOLD_EVERY
-from mothtrap.core.observations import UnownedParameter
+from mothtrap.core.facts.optimizers import UnownedParameter
 
 
 class Net(nn.Module):

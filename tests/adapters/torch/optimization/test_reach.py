@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.optimization.reach import TOLD_AT
-from mothtrap.core.reach_observations import IdleOptimizer, UnreachedModule
+from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.core.facts.optimizers import IdleOptimizer
 
 STEPS = TOLD_AT[1]
 

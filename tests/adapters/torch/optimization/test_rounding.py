@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
 from torch import nn
 
 from mothtrap.adapters.torch.optimization import rounding
-from mothtrap.core.observations import RoundedUpdates
+from mothtrap.core.facts.optimizers import RoundedUpdates
 
 
 def looks(seen: Seen) -> list[RoundedUpdates]:

@@ -7,7 +7,7 @@ from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
 from torch import nn
 
 from mothtrap.adapters.torch.optimization import saved_weights
-from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.statistics.torch import fingerprint
 
 

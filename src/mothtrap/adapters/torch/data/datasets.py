@@ -12,8 +12,8 @@ import torch
 
 from mothtrap.adapters.torch.data.filenames import FileNames, file_names
 from mothtrap.adapters.torch.data.origins import Origins
+from mothtrap.core.facts.samples import DataSeen, SamplesNamed
 from mothtrap.core.packed import pack
-from mothtrap.core.sample_observations import DataSeen, SamplesNamed
 from mothtrap.statistics.torch.fingerprint import fingerprint
 
 if TYPE_CHECKING:

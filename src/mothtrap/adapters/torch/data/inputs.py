@@ -26,7 +26,7 @@ from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
-from mothtrap.core.data_observations import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, derive

@@ -26,11 +26,7 @@ from mothtrap.adapters.torch.data.shared_indices import SharedIndices
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.data_observations import (
-    BatchesLoaded,
-    LoaderBegan,
-    NonfiniteInput,
-)
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import row_digests
 

@@ -14,7 +14,7 @@ from torch import nn
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.loaders import Source
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.core.data_observations import RowsShared
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
 from mothtrap.statistics.torch.row_digests import row_digests

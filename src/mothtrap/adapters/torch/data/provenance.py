@@ -23,8 +23,8 @@ from mothtrap.adapters.torch.data.datasets import DataBook
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite
 from mothtrap.adapters.torch.data.origins import indices_of, origins
 from mothtrap.adapters.torch.data.rownames import names_in
+from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
-from mothtrap.core.sample_observations import SampleBatch, SamplesTaken
 from mothtrap.statistics.torch.row_digests import sample_digests
 
 if TYPE_CHECKING:

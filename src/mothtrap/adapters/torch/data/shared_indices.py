@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mothtrap.adapters.torch.data.samplers import Indices, data_of
-from mothtrap.core.data_observations import IndicesShared
+from mothtrap.core.facts.data import IndicesShared
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.data.loaders import Source

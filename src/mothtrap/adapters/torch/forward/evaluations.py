@@ -24,7 +24,7 @@ from mothtrap.adapters.torch.losses.evaluatedlosses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.losscalls import LossInputs, inputs_of, mean_of
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.evaluation_observations import EvaluationPhase
+from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.steps import Mode
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name
-from mothtrap.core.evaluation_observations import NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.held import HeldOutputs

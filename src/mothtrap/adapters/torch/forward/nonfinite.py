@@ -8,7 +8,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.forward.held import Held
 from mothtrap.adapters.torch.naming import NameBook
-from mothtrap.core.observations import FiniteOutputs, NonfiniteModule
+from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
 
 PASSING_ON = (

@@ -16,7 +16,7 @@ import torch
 
 from mothtrap.adapters.torch.losses.graph import Node, operation
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.observations import AttentionLook
+from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.schedule import Schedule
 from mothtrap.statistics.torch.plain import to_host
 

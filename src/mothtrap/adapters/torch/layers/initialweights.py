@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.observations import IdenticalUnits, InitialWeights
+from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.layers.weighted import (
     weight_of,
 )
 from mothtrap.adapters.torch.naming import NameBook, class_name
-from mothtrap.core.observations import (
+from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     LayerScale,

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.reach_observations import HalfPrecision
+from mothtrap.core.facts.modules import HalfPrecision
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

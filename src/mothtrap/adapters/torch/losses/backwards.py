@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.optimization.gradientmarks import ClosureGradients
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
-from mothtrap.core.observations import LossCall, LossSeries
+from mothtrap.core.facts.losses import LossCall, LossSeries
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardWatch

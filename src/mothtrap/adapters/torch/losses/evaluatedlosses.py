@@ -11,7 +11,7 @@ import torch
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses.guessing import Guess
 from mothtrap.adapters.torch.losses.losscalls import LossInputs
-from mothtrap.core.evaluation_observations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
 
 GUESSED = 3

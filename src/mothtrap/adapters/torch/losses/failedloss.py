@@ -9,7 +9,7 @@ from torch import nn
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.observations import FailedLoss
+from mothtrap.core.facts.losses import FailedLoss
 from mothtrap.statistics.torch.dtypes import type_name
 
 _FUNCTIONS = {

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.losses import lossvalues
 from mothtrap.adapters.torch.losses.graph import LossTerm, Node, operation
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.observations import TargetSample
+from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_TARGETS = 65536

@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.losses import graph, lossvalues
 from mothtrap.adapters.torch.losses.graph import LossTerm
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.data_observations import NonfiniteInput, TargetOrder
+from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -17,7 +17,7 @@ from mothtrap.adapters.torch.losses.losstargets import (
     sample,
     sequences,
 )
-from mothtrap.core.observations import LossCall, TargetSample, TokenShares
+from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:

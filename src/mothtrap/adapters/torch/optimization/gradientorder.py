@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.adapters.torch import frames
-from mothtrap.core.reach_observations import ClippedLate, GradientsCleared
+from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.naming import Root, class_name, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.reach import values_digest
-from mothtrap.core.reach_observations import FrozenParameters, HiddenParameters
+from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
 from mothtrap.statistics.torch.plain import local
 
 if TYPE_CHECKING:

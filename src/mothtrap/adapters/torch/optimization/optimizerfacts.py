@@ -13,7 +13,7 @@ from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
-from mothtrap.core.observations import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:

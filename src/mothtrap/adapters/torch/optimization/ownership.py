@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
-from mothtrap.core.observations import UnownedParameter
+from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
 

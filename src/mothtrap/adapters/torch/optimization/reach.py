@@ -19,7 +19,8 @@ from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.reach_observations import IdleOptimizer, UnreachedModule
+from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
 

@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.core.observations import RoundedUpdates
+from mothtrap.core.facts.optimizers import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.core.observations import Resumed, WeightsSaved
+from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import explain, is_clock, read_states
-from mothtrap.core.ledger import Fact, Start
+from mothtrap.core.ledger import LedgerValue, Start
 
 NOW_S = 1_700_000_000.0
 
@@ -28,7 +28,7 @@ def _noise() -> Iterator[None]:
     torch.set_rng_state(before[2])
 
 
-def told(act: Callable[[], object], *, early: bool = True) -> dict[str, Fact]:
+def told(act: Callable[[], object], *, early: bool = True) -> dict[str, LedgerValue]:
     start = read_states()
     act()
     return explain(start, read_states(), NOW_S, (2718,), early=early)

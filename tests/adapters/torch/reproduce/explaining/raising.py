@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tests.adapters.torch.watched import watched
 
 from mothtrap.adapters.torch.reproduce.explaining.failures import explain
-from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.facts.failures import ScriptFailed
 
 
 def raised(act: Callable[[], object]) -> Exception:

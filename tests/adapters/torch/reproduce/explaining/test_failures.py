@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.reproduce.explaining.failures import explain
-from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.steps import Mode
 
 

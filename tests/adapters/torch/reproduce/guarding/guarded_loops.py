@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import Seen
 from torch import nn, optim
 from torch.optim import Optimizer
 
-from mothtrap.core.observations import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded
 
 BAD = (2, 5)
 STEPS = 8

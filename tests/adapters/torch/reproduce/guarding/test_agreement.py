@@ -17,7 +17,8 @@ from torch import nn
 
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.core.config import Config
-from mothtrap.core.observations import Blind, StepGuarded
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.reader.run import Run, open_run
 
 

@@ -23,7 +23,8 @@ from torch import nn, optim
 from mothtrap.capture.selection import streams
 from mothtrap.core.config import Config
 from mothtrap.core.errors import NonFiniteStepError
-from mothtrap.core.observations import Blind, StepGuarded
+from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.session.snapshots import onset_needs
 
 SKIP = Config(on_nonfinite="skip")

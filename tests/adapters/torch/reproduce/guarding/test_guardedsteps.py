@@ -24,7 +24,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn, optim
 
 from mothtrap.core.config import Config
-from mothtrap.core.observations import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded
 
 SKIP = Config(on_nonfinite="skip")
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mothtrap.core.ledger import Fact, Start
+from mothtrap.core.ledger import LedgerValue, Start
 
 WORDS = 624
 """Of the state of a Mersenne twister; so many are made anew together."""
@@ -81,7 +81,7 @@ def read_states() -> States:
 
 def explain(
     start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
-) -> dict[str, Fact]:
+) -> dict[str, LedgerValue]:
     """Say how generators were set up between two moments; takes up to 0.1 s.
 
     Args:
@@ -94,7 +94,7 @@ def explain(
     Returns:
         `start.NAME` (see `Start`), and `seed.NAME` where the seed is known.
     """
-    facts: dict[str, Fact] = {}
+    facts: dict[str, LedgerValue] = {}
     given = end.torch_seed
     facts["start.torch"] = _of_torch(start.torch_seed, given, now_s, early=early)
     if facts["start.torch"] in (Start.SEEDED, Start.CLOCK):
@@ -122,7 +122,7 @@ def _of_twister(
     now_s: float,
     *,
     early: bool,
-) -> dict[str, Fact]:
+) -> dict[str, LedgerValue]:
     """Say how one generator was set up."""
     seed = _seed_of(after, tried[:1], twister)  # most scripts give all the same seed
     same = seed is None and _leads(twister(before), after, TURNS)

@@ -16,10 +16,10 @@ from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import (
     explain,
     read_states,
 )
-from mothtrap.core.ledger import Fact
+from mothtrap.core.ledger import LedgerValue
 from mothtrap.statistics.torch.dtypes import type_name
 
-Facts = dict[str, dict[str, Fact]]
+Facts = dict[str, dict[str, LedgerValue]]
 
 _BACKENDS: Any = torch.backends
 _CUDA: Any = torch.cuda

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.reproduce.explaining import (
 from mothtrap.adapters.torch.reproduce.explaining.explanation import Explanation
 from mothtrap.adapters.torch.reproduce.explaining.scene import Scene, scene_of
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments
-from mothtrap.core.observations import ScriptFailed
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.steps import Mode
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
 )
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments, first_tensor
-from mothtrap.core.observations import FailedLoss
+from mothtrap.core.facts.losses import FailedLoss
 
 _LABELS = re.compile(
     r"Target -?\d+ is out of bounds|all elements of (target|input) should be between 0 and 1"

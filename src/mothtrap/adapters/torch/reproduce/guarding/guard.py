@@ -21,7 +21,7 @@ from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, no
 from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler
 from mothtrap.capture.gradientlook import NONE_SEEN, GradientLook
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.observations import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer

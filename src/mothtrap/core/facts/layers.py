@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class DataTaken(Observation, frozen=True, kw_only=True, tag=True):
+class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     """A weighted layer was given data: a float tensor that no trained layer had made.
 
     `gain` is the root mean square of the weights times the square root of the fan-in: what
@@ -73,7 +73,7 @@ class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     location: str | None = None
 
 
-class ForwardScales(Observation, frozen=True, kw_only=True, tag=True):
+class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
     """The sizes of what the weighted layers of a root put out, in order of execution.
 
     `normalizes`: a normalising module ran anywhere in the root.
@@ -84,7 +84,7 @@ class ForwardScales(Observation, frozen=True, kw_only=True, tag=True):
     normalizes: bool = False
 
 
-class OutputSpread(Observation, frozen=True, kw_only=True, tag=True):
+class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
     """How much an output of a trained root differs between the rows of a batch.
 
     `place` says which of several outputs. `spread` is the standard deviation over rows,
@@ -103,7 +103,7 @@ class OutputSpread(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class UnitInputs(Observation, frozen=True, kw_only=True, tag=True):
+class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
     """What the units of a saturating module (sigmoid, tanh) were given.
 
     `function` is `sigmoid` or `tanh`. `counts` holds for each of the sampled `units` how
@@ -121,7 +121,7 @@ class UnitInputs(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class RouterLoad(Observation, frozen=True, kw_only=True, tag=True):
+class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
     """How the router of a mixture of experts spread the rows of a batch.
 
     `shares` goes by expert: of the rows, those whose highest score was its. `experts` is
@@ -135,7 +135,7 @@ class RouterLoad(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class AttentionLook(Observation, frozen=True, kw_only=True, tag=True):
+class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     """The attention of one operation, recomputed for some rows of a batch.
 
     `number` counts the `of` attention operations of the graph in order of execution.
@@ -154,7 +154,7 @@ class AttentionLook(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class InitialWeights(Observation, frozen=True, kw_only=True, tag=True):
+class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 
     `rms` and `std` are of the weights, `gradient_range` is the distance between the 5th and
@@ -172,7 +172,7 @@ class InitialWeights(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class IdenticalUnits(Observation, frozen=True, kw_only=True, tag=True):
+class IdenticalUnits(Fact, frozen=True, kw_only=True, tag=True):
     """The units of a layer have the same weights, and get the same gradient.
 
     Said when a weight was found so before the first step and still is, `looks` times by

@@ -1,13 +1,13 @@
-"""What the guard tells of steps that were not sound."""
+"""Facts about steps that the guard found unsound."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class StepGuarded(Observation, frozen=True, kw_only=True, tag=True):
+class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
     """A step that was not sound, and what the guard did with it.
 
     `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not).

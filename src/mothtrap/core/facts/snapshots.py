@@ -1,11 +1,11 @@
-"""What became of snapshots."""
+"""Facts about snapshots that were written."""
 
 from __future__ import annotations
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class SnapshotKept(Observation, frozen=True, kw_only=True, tag=True):
+class SnapshotKept(Fact, frozen=True, kw_only=True, tag=True):
     """A snapshot of `step` was written, or could not be: then `error` says why.
 
     `state_step`, `reason` and `note` are those of `core.snapshots.Snapshot`, `folder` is below

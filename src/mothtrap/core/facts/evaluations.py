@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class Evaluation(Observation, frozen=True, kw_only=True, tag=True):
+class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     """The losses that one call site computed in one evaluation.
 
     An evaluation is what a model under training runs without a graph between two optimizer
@@ -32,7 +32,7 @@ class Evaluation(Observation, frozen=True, kw_only=True, tag=True):
     train_losses: dict[str, float] = {}
 
 
-class EvaluationPhase(Observation, frozen=True, kw_only=True, tag=True):
+class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     """How a module of a model under training ran in one evaluation.
 
     `forwards`: how often. `trains`: it was set to training. `dropouts` and `norms` are
@@ -57,7 +57,7 @@ class EvaluationPhase(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class TrainingMode(Observation, frozen=True, kw_only=True, tag=True):
+class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on: at the first step
     and after each change that lasts.
 
@@ -75,7 +75,7 @@ class TrainingMode(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class NormBatches(Observation, frozen=True, kw_only=True, tag=True):
+class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
     """How many samples the batch norms of a model got in training forwards looked at.
 
     `forwards` were looked at so far, evenly over those of the run; in `single` of them a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
 class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,7 +39,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sure: bool = True
 
 
-class SamplesTaken(Observation, frozen=True, kw_only=True, tag=True):
+class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
     """Which samples a step trained on, a batch for each micro-batch; one a step.
 
     `left_out` batches were too many to be told.
@@ -49,7 +49,7 @@ class SamplesTaken(Observation, frozen=True, kw_only=True, tag=True):
     left_out: int = 0
 
 
-class DataSeen(Observation, frozen=True, kw_only=True, tag=True):
+class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
     """A data set that a loader draws from, below all subsets and concatenations.
 
     `data` is its number, `kind` its class, `length` None where nobody knows. `names_in` is
@@ -71,7 +71,7 @@ class DataSeen(Observation, frozen=True, kw_only=True, tag=True):
     generators: tuple[str, ...] = ()
 
 
-class SamplesNamed(Observation, frozen=True, kw_only=True, tag=True):
+class SamplesNamed(Fact, frozen=True, kw_only=True, tag=True):
     """Names of samples of a data set, told when they are first trained on.
 
     `indices` are packed (`core.packed`), one for each of `names`.

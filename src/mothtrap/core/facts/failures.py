@@ -1,11 +1,11 @@
-"""What ended a script, where its framework did."""
+"""Facts about the exception that ended a script."""
 
 from __future__ import annotations
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class ScriptFailed(Observation, frozen=True, kw_only=True, tag=True):
+class ScriptFailed(Fact, frozen=True, kw_only=True, tag=True):
     """The exception of the framework that ended the script, in words.
 
     `kind`: `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`, or

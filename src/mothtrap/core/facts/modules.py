@@ -1,11 +1,11 @@
-"""Facts about what gradients reach and what they do not."""
+"""Facts about modules and parameters: what gradients reach, what is frozen, their numeric range."""
 
 from __future__ import annotations
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class UnreachedModule(Observation, frozen=True, kw_only=True, tag=True):
+class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     """A module with parameters of an optimizer that no backward has reached so far.
 
     `parameters` are their names, `elements` their size; `share` is that size relative to
@@ -36,49 +36,7 @@ class UnreachedModule(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class IdleOptimizer(Observation, frozen=True, kw_only=True, tag=True):
-    """None of an optimizer's parameters has had a gradient for steps running.
-
-    `own_steps` are so many of its steps. `parameters` counts those that it holds, `twins`
-    those of them for which a parameter of the same shape, in a model that is used and in no
-    optimizer, has a gradient; `twin` names one, `location` is where its module was built.
-    """
-
-    optimizer: str
-    own_steps: int
-    parameters: int
-    twins: int
-    twin: str = ""
-    location: str | None = None
-
-
-class GradientsCleared(Observation, frozen=True, kw_only=True, tag=True):
-    """An optimizer stepped without gradients: they were cleared after the backward.
-
-    Told of the first of such steps running. `location` is the line that cleared them.
-    """
-
-    optimizer: str
-    location: str | None = None
-
-
-class ClippedLate(Observation, frozen=True, kw_only=True, tag=True):
-    """An optimizer's gradients were clipped when its step had applied them, then cleared.
-
-    So the clipping had no effect. `late_steps` counts its steps so far before which that
-    was the only clipping, `timely_steps` those whose gradients were clipped before they were
-    applied. `since` is the first step whose gradients were clipped late. `location` is the
-    line that clips.
-    """
-
-    optimizer: str
-    since: int
-    late_steps: int
-    timely_steps: int = 0
-    location: str | None = None
-
-
-class HiddenParameters(Observation, frozen=True, kw_only=True, tag=True):
+class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
     """Parameters in a plain attribute of a module, where `parameters()` does not see them.
 
     `holder` is the attribute (`body.layers`), `what` what it holds (`list of 3 Linear`).
@@ -95,7 +53,7 @@ class HiddenParameters(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class FrozenParameters(Observation, frozen=True, kw_only=True, tag=True):
+class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
     """What of a trained model does not require a gradient, in elements.
 
     `untouched` are those frozen ones that look as the framework initialises them, `judged`
@@ -111,7 +69,7 @@ class FrozenParameters(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class HalfPrecision(Observation, frozen=True, kw_only=True, tag=True):
+class HalfPrecision(Fact, frozen=True, kw_only=True, tag=True):
     """Values of a tensor in a type with a narrow range, looked at now and then.
 
     `tensor` is `kind:name`. `largest` is the largest finite absolute value, `limit` the
@@ -128,3 +86,10 @@ class HalfPrecision(Observation, frozen=True, kw_only=True, tag=True):
     small: float
     zero: float
     location: str | None = None
+
+
+class ShapeChanged(Fact, frozen=True, kw_only=True, tag=True):
+    """A tensor (`kind:name`) whose shape is followed has another one than before, or is new."""
+
+    tensor: str
+    shape: tuple[int, ...]

@@ -1,13 +1,13 @@
-"""Facts about what is captured: changes while a job runs, captures that were due and not made."""
+"""Facts about the capture itself: changes, failures, and data that are missing."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
+class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
     """What is captured changed while the job ran: a request was answered, or nobody asked.
 
     It counts from `from_step` on. `collections` are those in force since then, by name;
@@ -23,7 +23,7 @@ class CaptureChanged(Observation, frozen=True, kw_only=True, tag=True):
     error: str = ""
 
 
-class Thinned(Observation, frozen=True, kw_only=True, tag=True):
+class Thinned(Fact, frozen=True, kw_only=True, tag=True):
     """Captures that were skipped to stay within the budget `overhead`.
 
     What is not there was not looked at: it says nothing about the training. `step` is the
@@ -41,7 +41,7 @@ class Thinned(Observation, frozen=True, kw_only=True, tag=True):
     due: int
 
 
-class Unwatched(Observation, frozen=True, kw_only=True, tag=True):
+class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
     """Steps that were not watched at all: they are too short for the budget `overhead`.
 
     Those from `step` to `last_step` took `seconds`. Of the first 2,000 steps of a process
@@ -57,4 +57,24 @@ class Unwatched(Observation, frozen=True, kw_only=True, tag=True):
         return self.last_step + 1 - self.step
 
 
-Captures = CaptureChanged | Thinned | Unwatched
+class Blind(Fact, frozen=True, kw_only=True, tag=True):
+    """Something that was not observed, and why."""
+
+    what: str
+    reason: str
+
+
+class ToolError(Fact, frozen=True, kw_only=True, tag=True):
+    """A part of mothtrap failed and was switched off; training went on."""
+
+    part: str
+    error: str
+    traceback: str = ""
+
+
+class Dropped(Fact, frozen=True, kw_only=True, tag=True):
+    """Captured data that was given up: a queue was full, or the run at its size limit."""
+
+    what: str
+    count: int
+    reason: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mothtrap.core.observation import Observation
+from mothtrap.core.fact import Fact
 
 
-class LoaderBegan(Observation, frozen=True, kw_only=True, tag=True):
+class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     """A loader of batches began its first pass over its data.
 
     `loader` is a label, `location` the line that iterates over it. `sampler`: `sequential`,
@@ -25,7 +25,7 @@ class LoaderBegan(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class BatchesLoaded(Observation, frozen=True, kw_only=True, tag=True):
+class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     """Batches that a loader gave in one pass so far.
 
     `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
@@ -44,7 +44,7 @@ class BatchesLoaded(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
+class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
     """A tensor that came from the data holds NaN or Inf; masks are left out.
 
     `tensor` is its place in the loader's batch, or the argument of the model. `source` is
@@ -66,7 +66,7 @@ class NonfiniteInput(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class InputDistribution(Observation, frozen=True, kw_only=True, tag=True):
+class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
     `module` is the path of the module that user code called.
@@ -80,7 +80,7 @@ class InputDistribution(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class RowsShared(Observation, frozen=True, kw_only=True, tag=True):
+class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     """How many rows of an evaluation's inputs were trained on, bit by bit, so far as seen.
 
     `source` is the loader's label, or says which calls of the model are meant. `train_rows`
@@ -99,7 +99,7 @@ class RowsShared(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class IndicesShared(Observation, frozen=True, kw_only=True, tag=True):
+class IndicesShared(Fact, frozen=True, kw_only=True, tag=True):
     """A loader that is trained on and one that is evaluated on draw from the same data.
 
     The numbers are of distinct indices into that data; `shared` are in both.
@@ -113,7 +113,7 @@ class IndicesShared(Observation, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
-class TargetOrder(Observation, frozen=True, kw_only=True, tag=True):
+class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
     """The targets of the batches that one loss call site was given, in order.
 
     One entry per optimizer step in `steps`: for a class loss the number of targets per

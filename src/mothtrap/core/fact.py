@@ -1,0 +1,125 @@
+"""The base of all facts, and how a stored one finds its class.
+
+A fact is something that an adapter reports once in a while; rules judge it. Words are those
+of no framework: an adapter translates its operations into `softmax`, `log_softmax`,
+`sigmoid`, `linear`, `view`, `cast`, `expand` ... A class is found by its tag among those of
+`mothtrap.core.facts` and of the entry points of that name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mothtrap.core import jsonable, registry
+from mothtrap.core.errors import PluginError
+from mothtrap.core.steps import Mode
+
+PACKAGE = "mothtrap.core.facts"
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all facts.
+
+    `step` is the one in which it was made (see `StepKey`), `mode` that of the step.
+    """
+
+    step: int
+    mode: Mode = Mode.TRAIN
+
+
+class UnknownFact(Fact, frozen=True, kw_only=True, tag=True):
+    """A stored fact whose class is not installed here; `fields` are as they were written.
+
+    `tag` is the name under which the class would be found.
+    """
+
+    tag: str
+    fields: dict[str, Any] = {}
+
+
+def tag_of(fact: Fact | type[Fact]) -> str:
+    """Return the name under which a fact is stored: the tag of its class."""
+    return fact.tag if isinstance(fact, UnknownFact) else str(fact.__struct_config__.tag)
+
+
+def fact_types() -> dict[str, type[Fact]]:
+    """Return the classes of all facts that are installed, by tag."""
+    return _installed()[0]
+
+
+def unusable() -> tuple[PluginError, ...]:
+    """Return why modules of facts that other distributions brought cannot be used."""
+    return _installed()[1]
+
+
+def decode(tag: str, text: str | bytes) -> Fact:
+    """Return a fact from its JSON; an `UnknownFact` where no class has the tag.
+
+    Raises:
+        msgspec.DecodeError: the text is not JSON, or does not fit the class of the tag.
+    """
+    kind = fact_types().get(tag)
+    if kind is not None:
+        return jsonable.decode(text, kind)
+    return _unknown(tag, jsonable.decode(text, dict[str, Any]))
+
+
+def restored(values: dict[str, Any]) -> Fact:
+    """Return a fact from its plain values, its tag (`type`) among them.
+
+    Raises:
+        msgspec.ValidationError: the values do not fit the class of the tag.
+    """
+    tag = str(values.get("type", ""))
+    kind = fact_types().get(tag)
+    if kind is not None:
+        return msgspec.convert(values, kind, strict=False)
+    return _unknown(tag, values)
+
+
+def to_json(fact: Fact) -> str:
+    """Return the JSON of a fact, as `decode` reads it."""
+    if isinstance(fact, UnknownFact):
+        key = {"type": fact.tag, "step": fact.step, "mode": fact.mode.value}
+        return jsonable.text({**key, **fact.fields})
+    return jsonable.text(fact)
+
+
+def _unknown(tag: str, values: dict[str, Any]) -> UnknownFact:
+    key: dict[str, Any] = {name: values[name] for name in ("step", "mode") if name in values}
+    fields = {name: value for name, value in values.items() if name not in (*key, "type")}
+    plain: dict[str, Any] = {**key, "type": UnknownFact.__name__, "tag": tag, "fields": fields}
+    return msgspec.convert(plain, UnknownFact)
+
+
+@functools.cache
+def _installed() -> tuple[dict[str, type[Fact]], tuple[PluginError, ...]]:
+    """Facts by tag, and the modules of other distributions that cannot be used."""
+    found: dict[str, type[Fact]] = {}
+    errors: list[PluginError] = []
+    for part in registry.parts(PACKAGE):
+        try:
+            kinds = dict(_facts_in(part))
+            if twice := sorted(found.keys() & kinds.keys()):
+                raise part.fault(f"the fact {twice[0]} is installed already")
+        except PluginError as err:
+            errors.append(err)
+        else:
+            found |= kinds
+    return found, tuple(errors)
+
+
+def _facts_in(part: registry.Part) -> Iterator[tuple[str, type[Fact]]]:
+    """The facts that a module defines, by tag."""
+    module = part.load()
+    for value in vars(module).values():
+        if (
+            isinstance(value, type)
+            and issubclass(value, Fact)
+            and value.__module__ == module.__name__
+        ):
+            yield tag_of(value), value

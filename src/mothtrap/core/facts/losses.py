@@ -1,0 +1,125 @@
+"""Facts about losses: their series, how they are computed, what they are given."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.fact import Fact
+
+
+class LossSeries(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss series began: one backward call site with the optimizers stepped next.
+
+    `series` is the label that the `loss` scalars of the series bear in `of`.
+    `location` is the line of the loss call where known, else of the backward call.
+    """
+
+    series: str
+    location: str | None = None
+    optimizers: tuple[str, ...] = ()
+
+
+class LossCall(Fact, frozen=True, kw_only=True, tag=True):
+    """How one loss value was computed, from the graph or from a loss call.
+
+    `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
+    `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...).
+    `chain`: the operations between the loss and the model, nearest first, ending
+    where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
+    Shapes are of the prediction, the target and the unreduced result; None = unknown.
+    `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
+    `none`. `above`: operations from the root of the backward down to the loss, the root's
+    first, without a gradient scaler's; None = not read.
+    `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own and
+    others directly under it, nearest first. `alone`: nothing else that is trained was found
+    to take part in the loss; None when not seen.
+    Fields below `location` need values and are sampled; None = not looked at.
+    `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
+    `label_counts`: hard targets per class in this call, ascending class.
+    `prediction_spread`: standard deviation over rows of the class probabilities (for
+    binary losses of the probability), averaged over classes: 0 = the same for all rows.
+    `model_inputs`: types of the tensors that the model was called with.
+    `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
+    `recurrent`; `causal` where none does; `""` where that cannot be said.
+    """
+
+    operation: str
+    series: str | None = None
+    chain: tuple[str, ...] = ()
+    prediction_shape: tuple[int, ...] | None = None
+    target_shape: tuple[int, ...] | None = None
+    result_shape: tuple[int, ...] | None = None
+    classes: int | None = None
+    location: str | None = None
+    rows_are_probabilities: bool | None = None
+    label_counts: tuple[int, ...] | None = None
+    prediction_spread: float | None = None
+    reduction: str | None = None
+    above: tuple[str, ...] | None = None
+    softmax_sizes: tuple[int, ...] = ()
+    model_inputs: tuple[str, ...] = ()
+    targets: TargetSample | None = None
+    looks_ahead: str | None = None
+    alone: bool | None = None
+
+
+class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
+    """What the targets of one loss call are like; None = not looked at or not to be had.
+
+    `count` targets were looked at, of type `dtype`; `least` and `greatest` of those that
+    are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
+    out. `outside_share`: of targets that the last operation before the loss cannot give,
+    such as negative ones after a rectifier. `weighted`: the loss weighs classes.
+    `input_offsets`: every k for which the targets are the integer inputs of the model k
+    positions later wherever that can be said; None where targets do not lie along inputs.
+    `telling_columns`: columns of the model's input that give the target away, each alone.
+    `columns`: how many the input has.
+    `by_position`: an example has several labels: the model put out more axes than the loss
+    was given.
+    `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
+    not of tokens.
+    `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
+    """
+
+    dtype: str
+    count: int
+    least: float | None = None
+    greatest: float | None = None
+    ignored_share: float | None = None
+    outside_share: float | None = None
+    weighted: bool = False
+    input_offsets: tuple[int, ...] | None = None
+    telling_columns: tuple[int, ...] | None = None
+    columns: int | None = None
+    by_position: bool = False
+    confusion: tuple[int, ...] | None = None
+    normalized: bool | None = None
+
+
+class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss call whose exception ended the script: what it was given.
+
+    `operation` as in `LossCall`; `least` and `greatest` of the targets, `predicted_least`
+    and `predicted_greatest` of the predictions; None where they cannot be read any more.
+    """
+
+    operation: str
+    error: str
+    classes: int | None = None
+    target_dtype: str | None = None
+    least: float | None = None
+    greatest: float | None = None
+    predicted_least: float | None = None
+    predicted_greatest: float | None = None
+    location: str | None = None
+
+
+class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
+    """How often the most frequent integers stand in an integer input of a model.
+
+    `shares` goes by value, the most frequent first; `count` elements were looked at.
+    """
+
+    argument: str
+    count: int
+    shares: dict[int, float]

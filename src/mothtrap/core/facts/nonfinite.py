@@ -1,0 +1,33 @@
+"""Facts about where NaN and Inf appear first."""
+
+from __future__ import annotations
+
+from mothtrap.core.fact import Fact
+
+
+class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
+    """In a step whose loss or applied gradient was not finite, the first module in
+    execution order whose output was not finite while its inputs were.
+
+    `nan` and `inf` count elements of the output. `inputs_known` is False when an
+    earlier output was gone by the time of looking, so an earlier module may be the origin.
+    `given`: it is of a kind that makes no NaN of its own, so what it was given held it:
+    computed by an operation between modules.
+    """
+
+    module: str
+    module_type: str
+    nan: int
+    inf: int
+    inputs_known: bool = True
+    parameters_finite: bool = True
+    given: bool = False
+    location: str | None = None
+
+
+class FiniteOutputs(Fact, frozen=True, kw_only=True, tag=True):
+    """In a step whose loss or applied gradient was not finite: the outputs of all modules,
+    so far as they were watched, were finite. `modules` are so many.
+    """
+
+    modules: int

@@ -1,0 +1,78 @@
+"""Facts about worker processes: beginning, pace, resumption and end."""
+
+from __future__ import annotations
+
+from mothtrap.core.fact import Fact
+
+
+class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
+    """How long the last `steps` steps took on a worker, as medians, in seconds.
+
+    `own_s` is what of a step lies outside of backward, where workers wait for each other.
+    """
+
+    steps: int
+    step_s: float
+    own_s: float
+
+
+class WorkerStarted(Fact, frozen=True, kw_only=True, tag=True):
+    """A process became a worker at its first optimizer step.
+
+    `pid_ticks` tells the process from a later one with its pid; see `core.runs`.
+    """
+
+    rank: int
+    world_size: int
+    pid: int
+    pid_ticks: int = 0
+    host: str
+    framework: str
+    versions: dict[str, str]
+
+
+class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
+    """A worker closed its run; `exception` is the uncaught one that ended the script, and
+    `location` the line of the user's own code where it arose.
+
+    `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
+    went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
+    step to the end.
+    """
+
+    steps: int
+    own_s: float
+    capture_s: float = 0.0
+    wall_s: float
+    exception: str | None = None
+    location: str | None = None
+
+
+class WorkerLost(Fact, frozen=True, kw_only=True, tag=True):
+    """The process of a worker was gone before it had closed: killed, crashed, or left by
+    `os._exit`. Said by the process that writes for it; all that it handed over is stored.
+    """
+
+    pid: int
+
+
+class WeightsSaved(Fact, frozen=True, kw_only=True, tag=True):
+    """The state of a model was asked for, as for a checkpoint.
+
+    `step` counts the steps that the weights have taken, `digest` is that of the weights;
+    `evaluations` are the forwards of evaluations so far.
+    """
+
+    root: str
+    digest: str
+    evaluations: int = 0
+
+
+class Resumed(Fact, frozen=True, kw_only=True, tag=True):
+    """A restarted job goes on at `step`; `evidence` says how that is known.
+
+    `evaluations` are the forwards of evaluations that came before that step.
+    """
+
+    evidence: str
+    evaluations: int = 0
