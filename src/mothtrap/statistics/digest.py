@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,10 @@ import xxhash
 from mothtrap.statistics import built
 
 Digests = npt.NDArray[np.uint64]
+
+COLUMNS = 256
+"""Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
+table, a line of text or a small image, and of a photograph enough to tell it apart."""
 
 ROW_BYTES, BLOCKS = 4096, 8
 """Bytes of a row that are looked at, at most, and in how many pieces of a longer one. Chosen
@@ -77,6 +82,32 @@ def _each(data: npt.NDArray[np.uint8], size: int, seed: int) -> Digests:
     for row in range(len(found_R)):
         found_R[row] = hashed(held[row * size : (row + 1) * size], seed)
     return found_R
+
+
+def row_bits(array: npt.NDArray[Any], columns: int = COLUMNS) -> npt.NDArray[Any]:
+    """Return the bits of some elements of every row, as integers, shape (rows, columns).
+
+    Args:
+        array: of any real type, shape (rows, ...).
+        columns: elements of a row, at most, evenly spread.
+    """
+    rows = array.shape[0] if array.ndim else 1
+    whole_RC = array.reshape(rows, array.size // max(1, rows))
+    few_RC = np.ascontiguousarray(whole_RC[:, :: max(1, -(-whole_RC.shape[1] // columns))])
+    return few_RC.view(f"{'u' if array.itemsize == 1 else 'i'}{min(array.itemsize, 8)}")
+
+
+def digest_bits(bits_RC: npt.NDArray[Any]) -> Digests:
+    """Return 64 bits for every row of integers: a sum of products with odd numbers, modulo 2^64."""
+    digest_R: Digests = (bits_RC.astype(np.uint64) * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
+    return digest_R
+
+
+@functools.cache
+def _odd_numbers(count: int) -> Digests:
+    drawn: Digests = np.random.default_rng(20240101).integers(0, 2**64, count, dtype=np.uint64)
+    odd: Digests = drawn | np.uint64(1)
+    return odd
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,10 +1,11 @@
-"""Statistics of numpy arrays, in float64.
+"""Statistics of numpy arrays: by the compiled part where they lie plainly, else in float64.
 
 Shape suffixes: N = elements or rows, T = tensors, F = fields.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -13,17 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.statistics import built
-from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics import compiled as in_memory
+from mothtrap.statistics.digest import COLUMNS, Digests, digest_bits, digest_bytes, row_bits
 from mothtrap.statistics.dtypes import dtype_of, name_of
 from mothtrap.statistics.exponents import BINS, Counts, count_exponents
-from mothtrap.statistics.summary import (
-    COLUMN,
-    WIDTH,
-    Floats,
-    columns_for,
-    merge_segments,
-    segment_norms,
-)
+from mothtrap.statistics.segments import constant_row, summarize_segments
+from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, columns_for, merge_segments
 
 Array = npt.NDArray[Any]
 
@@ -33,6 +29,12 @@ _KNOWN_TO_PYTHON: Final = "biufc"
 _MOVED_AT_ONCE: Final = 1 << 18
 """Bytes, of which a copy takes some 30 us."""
 _BLOCK: Final = 1 << 18  # elements at a time: temporaries of 2 MB stay in a CPU's cache
+_VALUES: Final = {"nan", "zero"}
+"""One of these columns is needed wherever values are read."""
+_NORM: Final = frozenset({"l2", "nan", "inf"})
+_LOOKED_AT: Final = [COLUMN[name] for name in ("count", "nan", "inf", "l2")]
+
+_columns = functools.cache(columns_for)
 
 
 def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
@@ -44,31 +46,101 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
         statistics: ids out of `summary.STATISTICS`; columns that none needs may be NaN.
 
     Returns:
-        float64, shape (T, F), rows as described in `summary`.
+        float64, shape (T, F), rows as described in `summary`; as accurate as those of
+        `statistics.torch.summarize`.
 
     Raises:
         UnknownNameError: there is no such statistic; names the nearest.
         TypeError, ValueError: an array whose elements are not numbers.
     """
-    columns = columns_for(statistics)
+    columns = _columns(frozenset(statistics))
     rows_TF = np.empty((len(arrays), WIDTH))
-    first = np.zeros(1, dtype=np.intp)
-    for index, array in enumerate(arrays):
-        flat_N = _real(array).reshape(-1)
-        blocks = [flat_N[at : at + _BLOCK] for at in range(0, len(flat_N), _BLOCK)]
-        if not blocks:
-            rows_TF[index] = constant_row(0, columns)
-            continue
-        with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
-            rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
-        rows_TF[index] = merge_segments(np.concatenate(rows), first)[0]
+    left_T = np.ones(len(arrays), np.bool_)
+    if columns & _VALUES:
+        reals, places_T3 = _places(arrays, in_memory.SUMMARIZED)
+        direct = np.flatnonzero(places_T3[:, 2] >= 0)
+        if len(direct):
+            rows_TF[direct], right_T = in_memory.summaries(places_T3[direct])
+            left_T[direct] = ~right_T
+        del reals
+    for index in np.flatnonzero(left_T).tolist():
+        rows_TF[index] = _exact_row(arrays[index], columns)
+    return rows_TF
+
+
+def norms(arrays: Sequence[Array]) -> Floats:
+    """Return `count`, `nan`, `inf` and `l2` of each array: the cheapest look at values.
+
+    Args:
+        arrays: as for `summarize`.
+
+    Returns:
+        float64, shape (T, F); the other columns are NaN.
+    """
+    rows_TF = np.full((len(arrays), WIDTH), np.nan)
+    reals, places_T3 = _places(arrays, in_memory.SUMMARIZED)
+    direct = np.flatnonzero(places_T3[:, 2] >= 0)
+    left_T = np.ones(len(arrays), np.bool_)
+    if len(direct):
+        l2_T = in_memory.norms(places_T3[direct])
+        rows_TF[direct, COLUMN["count"]] = places_T3[direct, 1]
+        rows_TF[direct, COLUMN["nan"]] = rows_TF[direct, COLUMN["inf"]] = 0.0
+        rows_TF[direct, COLUMN["l2"]] = l2_T
+        left_T[direct] = ~np.isfinite(l2_T)
+    del reals
+    for index in np.flatnonzero(left_T).tolist():
+        row_F = _exact_row(arrays[index], _columns(_NORM))
+        rows_TF[index, _LOOKED_AT] = row_F[_LOOKED_AT]
     return rows_TF
 
 
 def count_exponents_of(arrays: Sequence[Array]) -> Counts:
     """Return, int64, shape (T, 2, 64), what `exponents.count_exponents` counts of each array."""
-    found = [count_exponents(array) for array in arrays]
-    return np.array(found, np.int64).reshape(len(arrays), 2, BINS)
+    found = np.zeros((len(arrays), 2, BINS), np.int64)
+    reals, places_T3 = _places(arrays, in_memory.SUMMARIZED)
+    direct_T = places_T3[:, 2] >= 0
+    if direct_T.any():
+        counts = in_memory.tallies(places_T3[direct_T])[:, : 2 * BINS]
+        found[direct_T] = counts.reshape(-1, 2, BINS)
+    del reals
+    for index in np.flatnonzero(~direct_T).tolist():
+        found[index] = count_exponents(arrays[index])
+    return found
+
+
+def _places(
+    arrays: Sequence[Array], names: tuple[str, ...]
+) -> tuple[list[Array], in_memory.Integers]:
+    """Where the elements of arrays lie, in any order; and the views that keep them alive."""
+    views = [_in_memory_order(_real(array)) for array in arrays]
+    kinds = [_kind(view.dtype, names) if view.flags.c_contiguous else -1 for view in views]
+    return views, in_memory.places(views, kinds, [view.itemsize for view in views])
+
+
+def _in_memory_order(array: Array) -> Array:
+    return array.T if array.flags.f_contiguous else array
+
+
+@functools.cache
+def _kind(dtype: np.dtype[Any], names: tuple[str, ...]) -> int:
+    return names.index(dtype.name) if dtype.name in names and _is_plain(dtype) else -1
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    return _LITTLE and dtype.isnative
+
+
+def _exact_row(array: Array, columns: frozenset[str]) -> Floats:
+    """Return the row, shape (F,), of an array, taken block by block in float64."""
+    first = np.zeros(1, dtype=np.intp)
+    flat_N = _real(array).reshape(-1)
+    blocks = [flat_N[at : at + _BLOCK] for at in range(0, len(flat_N), _BLOCK)]
+    if not blocks:
+        return constant_row(0, columns)
+    with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
+        rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
+    row_F: Floats = merge_segments(np.concatenate(rows), first)[0]
+    return row_F
 
 
 def describe(array: Array) -> tuple[str, tuple[int, ...], int]:
@@ -85,9 +157,9 @@ def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
     dtype = array.dtype
     if not (array.flags.c_contiguous and dtype.isnative and _LITTLE):
         np.copyto(out_N.view(dtype_of(name_of(dtype))).reshape(array.shape), array)
-    elif built.arrays is not None and dtype.kind in _KNOWN_TO_PYTHON:
+    elif built.arrays is not None and _is_known_to_python(dtype):
         built.arrays.copy(array, out_N)
-    elif 0 < array.nbytes <= _MOVED_AT_ONCE and dtype.kind in _KNOWN_TO_PYTHON:
+    elif 0 < array.nbytes <= _MOVED_AT_ONCE and _is_known_to_python(dtype):
         out_N.data[:] = array.data.cast("B")  # a view as bytes takes longer to make
     else:
         move_bytes(array.reshape(-1).view(np.uint8), out_N)
@@ -114,12 +186,15 @@ def gather_bytes(
         copy_bytes(array, out_N[begin : begin + array.nbytes])
 
 
+def _is_known_to_python(dtype: np.dtype[Any]) -> bool:
+    # Types of ml_dtypes are of the kind of floats, or of none.
+    return dtype.isbuiltin == 1 and dtype.kind in _KNOWN_TO_PYTHON
+
+
 def _lies_in_order(array: Array) -> bool:
     """Whether the bytes of an array are as they are stored, and Python knows their type."""
     dtype = array.dtype
-    return (
-        _LITTLE and array.flags.c_contiguous and dtype.isnative and dtype.kind in _KNOWN_TO_PYTHON
-    )
+    return _LITTLE and array.flags.c_contiguous and dtype.isnative and _is_known_to_python(dtype)
 
 
 def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> None:
@@ -134,78 +209,35 @@ def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> N
         np.copyto(out_N, data_N)
 
 
-def digest(array: Array) -> int:
-    """Return the xxh3_64 of the elements in C order, seeded by type and shape."""
-    return digest_bytes(
-        np.ascontiguousarray(array).reshape(-1).view(np.uint8), array.dtype.name, array.shape
-    )
+def to_numpy(array: Array) -> Array:
+    """Return the array: it is one of numpy's."""
+    return array
 
 
-def summarize_segments(
-    values_N: Floats, starts_T: npt.NDArray[np.intp], columns: Collection[str]
-) -> Floats:
-    """Reduce each run of consecutive values to one row.
+def digests(arrays: Sequence[Array]) -> Digests:
+    """Return the digest of each array, uint64, shape (T,): `digest` of many."""
+    return np.array([digest(array) for array in arrays], np.uint64)
+
+
+def row_digests(array: Array, columns: int = COLUMNS) -> Digests:
+    """Return 64 bits for every row, equal for rows of equal bits, of whatever library.
 
     Args:
-        values_N: float64, shape (N,), N > 0; NaN and Inf may occur; not modified.
-        starts_T: shape (T,), strictly ascending, the first value of each run; 0 first.
-        columns: the columns to fill, out of `summary.FIELDS`.
+        array: of any real type, shape (rows, ...).
+        columns: elements of a row that are looked at, at most, evenly spread.
 
     Returns:
-        float64, shape (T, F); other columns are NaN. Numpy may warn of overflow: the caller
-        sets `numpy.errstate`.
+        uint64, shape (rows,). Two rows that differ in what is looked at get different
+        numbers except for one pair in 2^63.
     """
-    lengths_T = np.diff(starts_T, append=len(values_N))
-    rows_TF = np.full((len(starts_T), WIDTH), np.nan)
-    rows_TF[:, COLUMN["count"]] = lengths_T
-    if "zero" in columns:
-        rows_TF[:, COLUMN["zero"]] = _counts(values_N == 0, starts_T)
-    if "nan" not in columns:
-        return rows_TF
-    finite_N = np.isfinite(values_N)
-    clean = bool(finite_N.all())
-    nan_T = np.zeros(len(starts_T)) if clean else _counts(np.isnan(values_N), starts_T)
-    bad_T = np.zeros(len(starts_T)) if clean else _counts(~finite_N, starts_T)
-    rows_TF[:, COLUMN["nan"]] = nan_T
-    rows_TF[:, COLUMN["inf"]] = bad_T - nan_T
-    hollow_T = bad_T == lengths_T
-    if "min" in columns:
-        low_N = values_N if clean else np.where(finite_N, values_N, np.inf)
-        low_T = np.minimum.reduceat(low_N, starts_T)
-        rows_TF[:, COLUMN["min"]] = np.where(hollow_T, np.nan, low_T)
-    if "max" in columns:
-        high_N = values_N if clean else np.where(finite_N, values_N, -np.inf)
-        high_T = np.maximum.reduceat(high_N, starts_T)
-        rows_TF[:, COLUMN["max"]] = np.where(hollow_T, np.nan, high_T)
-    masked_N = values_N if clean else np.where(finite_N, values_N, 0.0)
-    if "abs_sum" in columns:
-        rows_TF[:, COLUMN["abs_sum"]] = np.add.reduceat(np.abs(masked_N), starts_T)
-    if "l2" in columns:
-        rows_TF[:, COLUMN["l2"]] = segment_norms(masked_N, starts_T)
-    if "mean" in columns:
-        mean_T = _means(masked_N, starts_T, lengths_T - bad_T)
-        rows_TF[:, COLUMN["mean"]] = np.where(hollow_T, np.nan, mean_T)
-        if "deviation_l2" in columns:
-            apart_N = masked_N - np.repeat(mean_T, lengths_T)
-            if not clean:
-                apart_N[~finite_N] = 0.0
-            rows_TF[:, COLUMN["deviation_l2"]] = segment_norms(apart_N, starts_T)
-    return rows_TF
+    return digest_bits(row_bits(array, columns))
 
 
-def constant_row(count: int, columns: Collection[str]) -> Floats:
-    """Return the row, shape (F,), of `count` zeros; of an empty array when `count` is 0."""
-    row_F = np.full(WIDTH, np.nan)
-    for name in ("nan", "inf", "deviation_l2", "abs_sum", "l2"):
-        if name in columns:
-            row_F[COLUMN[name]] = 0.0
-    row_F[COLUMN["count"]] = count
-    if "zero" in columns:
-        row_F[COLUMN["zero"]] = count
-    for name in ("min", "max", "mean"):
-        if name in columns and count:
-            row_F[COLUMN[name]] = 0.0
-    return row_F
+def digest(array: Array) -> int:
+    """Return the xxh3_64 of the elements in C order, seeded by type and shape."""
+    name = name_of(array.dtype)
+    data = np.ascontiguousarray(array, array.dtype if _is_plain(array.dtype) else dtype_of(name))
+    return digest_bytes(data.reshape(-1).view(np.uint8), name, array.shape)
 
 
 def _real(array: Array) -> Array:
@@ -213,17 +245,3 @@ def _real(array: Array) -> Array:
         flat = np.ascontiguousarray(array).reshape(-1)
         return flat.view(flat.real.dtype)
     return array
-
-
-def _counts(flags_N: npt.NDArray[np.bool_], starts_T: npt.NDArray[np.intp]) -> Floats:
-    count_T: Floats = np.add.reduceat(flags_N, starts_T, dtype=np.float64)
-    return count_T
-
-
-def _means(values_N: Floats, starts_T: npt.NDArray[np.intp], finite_T: Floats) -> Floats:
-    divisor_T = np.maximum(finite_T, 1.0)
-    mean_T: Floats = np.add.reduceat(values_N, starts_T) / divisor_T
-    if not np.isfinite(mean_T).all():  # the sum left float64: divide first
-        lengths_T = np.diff(starts_T, append=len(values_N))
-        mean_T = np.add.reduceat(values_N / np.repeat(divisor_T, lengths_T), starts_T)
-    return mean_T

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.statistics.numpy import constant_row
+from mothtrap.statistics.segments import constant_row
 from mothtrap.statistics.summary import EMPTY, Floats, columns_for, merge
 from mothtrap.statistics.torch.lanes import CudaLane, DeviceFailed, Lane, Load, pinned
 from mothtrap.statistics.torch.pieces import (

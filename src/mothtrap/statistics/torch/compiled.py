@@ -1,9 +1,7 @@
-"""Plain tensors on the host, reduced by the compiled part of the package where it was built.
+"""Plain tensors on the host, reduced where they lie (`statistics.compiled`).
 
-It reads where a tensor lies, once, without the calls and temporaries of torch operations: 4 to
-10 times as fast. Large ones are shared out among the threads that torch computes with
-(`team.py`). An installation without a C compiler does not have it, and takes the operations of
-torch for everything.
+Large ones are shared out among the threads that torch computes with (`team.py`). An installation
+without a C compiler takes the operations of torch for everything.
 
 Shape suffixes: T = tensors, F = fields.
 """
@@ -12,21 +10,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mothtrap.statistics import built
-from mothtrap.statistics.digest import seed_of
-from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
+from mothtrap.statistics import compiled as in_memory
+from mothtrap.statistics.compiled import Flags as Flags
+from mothtrap.statistics.compiled import Integers as Integers
+from mothtrap.statistics.compiled import whole_rows
+from mothtrap.statistics.digest import Digests, seed_of
+from mothtrap.statistics.summary import Floats
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import PLAIN
 from mothtrap.statistics.torch.team import TEAM
-
-Integers = npt.NDArray[np.int64]
-Digests = npt.NDArray[np.uint64]
 
 SUMMARIZED: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 TALLIED: Final = (*SUMMARIZED, torch.uint8)
@@ -38,9 +37,6 @@ DIGESTED: Final = (
 )
 """Element types whose tensors are digested where they lie."""
 _ITEM_BYTES: Final = np.array([dtype.itemsize for dtype in DIGESTED])
-_TALLIES: Final = 256
-_COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
-"""Zero, min, max, mean, deviation_l2, abs_sum, l2: a test pins them."""
 
 
 def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
@@ -63,7 +59,7 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
     Raises:
         ValueError: one does not fit into `out_N`.
     """
-    built.arrays.gather(pieces_T3, out_N, TEAM.region())
+    in_memory.gather(pieces_T3, out_N, TEAM.region())
 
 
 def places(
@@ -89,12 +85,10 @@ def norms(places_T3: Integers) -> Floats:
     Args:
         places_T3: what `places` says of tensors that are alive; no kind is -1.
     """
-    l2_T = np.empty(len(places_T3))
-    built.arrays.norms(places_T3, l2_T, TEAM.region())
-    return l2_T
+    return in_memory.norms(places_T3, TEAM.region())
 
 
-def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def summaries(places_T3: Integers) -> tuple[Floats, Flags]:
     """Return all columns of values, float64, shape (T, F), and which rows hold, shape (T,).
 
     Args:
@@ -104,9 +98,7 @@ def summaries(places_T3: Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
         Rows as described in `summary`. One does not hold where an element is not finite, or
         where float32 and float64 did not do.
     """
-    rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
-    built.arrays.summaries(places_T3, rows, TEAM.region())
-    return _whole_rows(places_T3[:, 1], rows)
+    return in_memory.summaries(places_T3, TEAM.region())
 
 
 def row_reader() -> Callable[[torch.Tensor], bytes | None] | None:
@@ -119,15 +111,15 @@ def row_reader() -> Callable[[torch.Tensor], bytes | None] | None:
     return functools.partial(built.arrays.row, *kinds) if built.arrays is not None else None
 
 
-def rows_of(found: Sequence[bytes]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def rows_of(found: Sequence[bytes]) -> tuple[Floats, Flags]:
     """Return what `summaries` would have of tensors, from what `row_reader` returned of each."""
     read_TC = np.frombuffer(b"".join(found)).reshape(len(found), -1)
-    return _whole_rows(read_TC[:, 0], read_TC[:, 1:])
+    return whole_rows(read_TC[:, 0], read_TC[:, 1:])
 
 
 def digested_summaries(
     tensors: Sequence[torch.Tensor], places_T3: Integers
-) -> tuple[Floats, npt.NDArray[np.bool_], Digests]:
+) -> tuple[Floats, Flags, Digests]:
     """Return what `summaries` does, and the digest of each tensor (`raw.digest`), in one read.
 
     Args:
@@ -137,13 +129,10 @@ def digested_summaries(
     Raises:
         ValueError: a tensor has no shape.
     """
-    rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
-    digest_T = _seeds(tensors, places_T3)
-    built.arrays.digested_summaries(places_T3, rows, digest_T, TEAM.region())
-    return *_whole_rows(places_T3[:, 1], rows), digest_T
+    return in_memory.digested_summaries(places_T3, _seeds(tensors, places_T3), TEAM.region())
 
 
-def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, npt.NDArray[np.bool_]]:
+def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, Flags]:
     """Return the digest of each tensor (`raw.digest`) that lies plainly on the host.
 
     Returns:
@@ -157,9 +146,7 @@ def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, npt.NDArray[np.bo
         places_T3[:, 1] *= _ITEM_BYTES[places_T3[:, 2]]
         taken_T = places_T3[:, 2] >= 0
         pieces_T3 = np.column_stack([places_T3[taken_T, :2], found_T[taken_T].view(np.int64)])
-        digest_T = np.empty(len(pieces_T3), np.uint64)
-        built.arrays.digests(np.ascontiguousarray(pieces_T3), digest_T, TEAM.region())
-        found_T[taken_T] = digest_T
+        found_T[taken_T] = in_memory.digests(pieces_T3, TEAM.region())
     return found_T, places_T3[:, 2] >= 0
 
 
@@ -174,17 +161,6 @@ def _seed_of(dtype: torch.dtype, shape: torch.Size) -> int:
     return seed_of(type_name(dtype), tuple(shape))
 
 
-def _whole_rows(
-    count_T: npt.NDArray[Any], rows: npt.NDArray[np.float64]
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    rows_TF = np.full((len(rows), WIDTH), np.nan)
-    rows_TF[:, _COLUMNS] = rows
-    rows_TF[:, COLUMN["count"]] = count_T
-    rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
-    right_T: npt.NDArray[np.bool_] = np.all(np.isfinite(rows), axis=1)
-    return rows_TF, right_T
-
-
 def tallies(places_T3: Integers) -> Integers:
     """Count the elements of each tensor, int64, shape (T, 256).
 
@@ -196,6 +172,4 @@ def tallies(places_T3: Integers) -> Integers:
         Of types of one byte how many elements are which byte. Of the others bins of powers of
         two as `statistics.exponents` has them, negative values first, and then those in no bin.
     """
-    found = np.zeros((len(places_T3), _TALLIES), np.int64)
-    built.arrays.tallies(places_T3, found, TEAM.region())
-    return found
+    return in_memory.tallies(places_T3, TEAM.region())

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from mothtrap.statistics.numpy import constant_row, summarize_segments
+from mothtrap.statistics.segments import constant_row, summarize_segments
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge
 from mothtrap.statistics.torch.plain import SERIAL_SIZE, to_host
 

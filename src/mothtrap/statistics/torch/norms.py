@@ -26,6 +26,8 @@ on constant tensors, the worst case)."""
 
 _LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
+_IS_LOOKED_AT: Final = np.isin(np.arange(WIDTH), [COLUMN["count"], *_LOOKED_AT])
+
 _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -53,7 +55,8 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
         quick = [i for i in others if _is_plain(tensors[i])]
         rows_TF[quick] = _quick_rows([tensors[i] for i in quick])
         if slow := sorted({*others} - {*quick}):
-            rows_TF[slow] = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
+            slow_TF = summarize([tensors[i] for i in slow], ("l2", "nan", "inf"))
+            rows_TF[slow] = np.where(_IS_LOOKED_AT, slow_TF, np.nan)
         return rows_TF
 
 

@@ -17,7 +17,7 @@ from itertools import compress
 import numpy as np
 import torch
 
-from mothtrap.statistics.numpy import summarize_segments
+from mothtrap.statistics.segments import summarize_segments
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
 from mothtrap.statistics.torch import compiled, one_byte
 from mothtrap.statistics.torch.chunks import (

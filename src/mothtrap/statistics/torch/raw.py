@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from mothtrap.statistics import built
-from mothtrap.statistics.digest import digest_bytes
+from mothtrap.statistics.digest import Digests, digest_bytes
+from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.numpy import move_bytes
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.dtypes import type_name
@@ -85,3 +87,22 @@ def digest(tensor: torch.Tensor) -> int:
     with torch.no_grad():
         dtype, shape, _ = describe(tensor)
         return digest_bytes(bytes_of(tensor), dtype, shape)
+
+
+def digests(tensors: Sequence[torch.Tensor]) -> Digests:
+    """Return the digest of each tensor, uint64, shape (T,): `digest` of many."""
+    digest_T, known_T = compiled.digests(tensors)
+    for index in np.flatnonzero(~known_T).tolist():
+        digest_T[index] = digest(tensors[index])
+    return digest_T
+
+
+def to_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """Return the values as a numpy array, a view where memory allows, dense.
+
+    Args:
+        tensor: as in `describe`; an accelerator's is waited for.
+    """
+    with torch.no_grad():
+        dtype, shape, _ = describe(tensor)
+        return array_of(bytes_of(tensor), dtype).reshape(shape)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.statistics.digest import Digests, digest_rows
+from mothtrap.statistics.digest import COLUMNS, Digests, digest_bits, digest_rows
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
-
-COLUMNS: Final = 256
-"""Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
-table, a line of text or a small image, and of a photograph enough to tell it apart."""
 
 MAX_ROWS: Final = 512
 """Rows of a batch that have a digest of their own bytes; chosen by hand: 2 MB at most."""
@@ -38,10 +33,7 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
         uint64, shape (rows,). Two rows that differ in what is looked at get different
         numbers but for one pair in 2^63.
     """
-    bits_RC = _bits(tensor, columns)
-    # A sum of products with odd numbers, modulo 2^64.
-    digest_R: Digests = (bits_RC.astype(np.uint64) * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
-    return digest_R
+    return digest_bits(_bits(tensor, columns))
 
 
 def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:
@@ -96,10 +88,3 @@ def _moved(tensor: torch.Tensor) -> list[int]:
             return []
         dtype, shape, _ = describe(few)
         return _signed(digest_rows(bytes_of(few), len(few), dtype, shape[1:]))
-
-
-@cache
-def _odd_numbers(count: int) -> Digests:
-    drawn: Digests = np.random.default_rng(20240101).integers(0, 2**64, count, dtype=np.uint64)
-    odd: Digests = drawn | np.uint64(1)
-    return odd

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.statistics.numpy import constant_row
+from mothtrap.statistics.segments import constant_row
 from mothtrap.statistics.summary import COLUMN, EMPTY, Floats, columns_for, merge
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.passes import reduce_all
