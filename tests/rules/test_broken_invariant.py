@@ -66,8 +66,9 @@ def test_says_why_it_cannot_judge() -> None:
 
 def test_needs_what_the_invariants_are_about() -> None:
     assert BrokenInvariant().needs == ()
-    gradient, weight = rule(RATE, NORMS, Range(of="nan of weight", at_most=0.0)).needs
-    assert gradient == Need(kinds=("gradient",), statistics=("l2",))
+    rates, gradient, weight = rule(RATE, NORMS, Range(of="nan of weight", at_most=0.0)).needs
+    assert rates == Need(scalars=("lr",), optional=True)
+    assert gradient == Need(kinds=("gradient",), statistics=("l2",), optional=True)
     assert (weight.kinds, weight.statistics) == (("weight",), ("nan",))
     assert weight.schedule is not None
     assert not weight.schedule.is_due(100)

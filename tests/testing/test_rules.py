@@ -6,6 +6,7 @@ import pytest
 
 import mothtrap
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Window
 from mothtrap.rules.exploding_gradient import ExplodingGradient
 from mothtrap.testing import RuleTests
@@ -76,6 +77,19 @@ def curious(window: Window):
     return [mothtrap.Found(step=step, message="x")] if norms is not None and step > 0 else []
 
 
+@mothtrap.rule("ZZZ906")
+def gossip(window: Window):
+    """It reads facts that it does not need."""
+    list(window.seen(LossCall))
+    return mothtrap.Found(step=0, message="x")
+
+
+@mothtrap.rule("ZZZ907")
+def loser(window: Window):
+    """It reads scalars that it does not need."""
+    return [mothtrap.Found(step=0, message="x") for _ in window.scalars("loss")]
+
+
 @mothtrap.rule("ZZZ903")
 def hasty(window: Window):
     """It always finds something."""
@@ -115,7 +129,17 @@ def unknown(window: Window):
             "is_deterministic_and_leaves_the_window_as_it_was",
             "message='2'",
         ),
-        (suite_of(curious), "reads_nothing_beyond_its_needs", "ZZZ902"),
+        (suite_of(curious), "reads_nothing_beyond_its_needs", "the rule reads l2 of weight"),
+        (
+            suite_of(gossip, sick=(window(loss([1.0, 2.0])),)),
+            "reads_nothing_beyond_its_needs",
+            "declare Need(facts=(LossCall,))",
+        ),
+        (
+            suite_of(loser, sick=(window(loss([1.0, 2.0])),)),
+            "reads_nothing_beyond_its_needs",
+            'declare Need(scalars=("loss",))',
+        ),
         (suite_of(curious), "is_documented", "the first line is no sentence"),
         (suite_of(hasty), "is_documented", "lacks: What to do"),
         (suite_of(unknown), "is_made_as_rules_are", "no statistics: l3"),

@@ -14,6 +14,7 @@ from mothtrap.capture.forward_captures import ForwardCaptures
 from mothtrap.capture.forward_count import ForwardCount
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
+from mothtrap.capture.looks import Looks
 from mothtrap.capture.plan import COPIES, Plan
 from mothtrap.capture.raw import StepCopies
 from mothtrap.capture.rests import Rests
@@ -59,6 +60,7 @@ class Recorder(Generic[ArrayT]):
         gradients: what the gradients reduced in this step were found to be.
         rests: says which steps are to be watched.
         logs: called when users log something; returns the step that it belongs to.
+        looks: the facts that are needed, and the steps in which observers looked for them.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Recorder(Generic[ArrayT]):
         on_first_step: Callable[[], None],
         raw_bytes: int = 64 << 20,
         raw_wait_s: float = 0.0,
+        looks: Looks | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.own_s = self.capture_s = 0.0
@@ -79,7 +82,7 @@ class Recorder(Generic[ArrayT]):
         self.containment = containment
         self.reducer = reducer
         self._clock, self._on_first_step = clock, on_first_step
-        self.tensors = Tensors()
+        self.tensors, self.looks = Tensors(), looks or Looks()
         self.gradients = GradientLooks()
         self._plan, self.rests = Plan(streams, overhead), Rests(overhead)
         self.logs: Callable[[], int] = lambda: self.step
@@ -281,7 +284,7 @@ class Recorder(Generic[ArrayT]):
             Scalar("own_s", "", own_s),
         )
         key = StepKey(step=closed.step, mode=Mode.TRAIN, mode_step=closed.step)
-        self._observations += self._plan.take_told()
+        self._observations += (*self._plan.take_told(), *self.looks.close(closed.step))
         raw: list[RawBlock] = []
         if self._has_raw:
             self._observations += self._copies.take_dropped(closed.step)
@@ -336,6 +339,7 @@ class Recorder(Generic[ArrayT]):
         if self._opened:
             self._tell_forwards(self._steps)
             self._observations += self._plan.take_told(last=True)
+            self._observations += self.looks.end(self._steps)
             self._observations += self.changes.settle(self.step, ended=True)
             own = [s for s in self._scalars if s.name not in MEASURED]
             raw = self.tensors.with_logged(self._copies.take())

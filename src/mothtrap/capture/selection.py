@@ -183,7 +183,7 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
     """Work out the streams of a configuration and the needs of its rules."""
     if config.capture == "off":
         return ()
-    found = [_of_need(need) for need in needs]
+    found = [_of_need(need) for need in needs if need.kinds]
     if config.capture == "everything":
         found.append(
             Stream(

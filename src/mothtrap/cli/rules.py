@@ -52,7 +52,7 @@ def command(form: str, files: tuple[str, ...]) -> None:
     width = max((len(rule.name()) for rule in rules), default=0)
     for rule in rules:
         summary = rule.doc().summary.partition("\n")[0]
-        needs = f"  [{', '.join(_needs(rule))}]" if rule.needs else ""
+        needs = f"  [{', '.join(needed)}]" if (needed := _needs(rule)) else ""
         click.echo(f"{rule.code}  {rule.name():<{width}}  {summary}{needs}")
     click.echo(f"\n{LEGEND}", err=True)
 
@@ -69,5 +69,6 @@ def _needs(rule: type[Rule]) -> list[str]:
             )
         )
         for need in rule.needs
+        if need.kinds
     ]
     return list(dict.fromkeys(said))

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -60,6 +61,10 @@ class AccumulationNotAveraged(Rule):
     """
 
     code = "GRD107"
+    needs = (
+        Need(facts=(LossCall,), scalars=("micro_batches",)),
+        Need(scalars=("lr",), optional=True),
+    )
     explains = (
         "dead_units",
         "learning_rate_too_high",

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import ForwardScales, LayerScale
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -57,6 +58,7 @@ class ActivationGrowth(Rule):
     """
 
     code = "ACT204"
+    needs = (Need(facts=(ForwardScales,)),)
     explains = (
         "dead_units",
         "exploding_gradient",

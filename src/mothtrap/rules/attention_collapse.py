@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -61,6 +62,10 @@ class AttentionCollapse(Rule):
     """
 
     code = "ACT205"
+    needs = (
+        Need(facts=(AttentionLook,)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = ("loss_not_decreasing",)
 
     narrow: float = threshold(0.05, unit="relative entropy", source="chosen by hand")

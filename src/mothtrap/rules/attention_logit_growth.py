@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -54,6 +55,7 @@ class AttentionLogitGrowth(Rule):
     """
 
     code = "ACT206"
+    needs = (Need(facts=(AttentionLook,)),)
     explains = ("attention_collapse", "loss_not_decreasing")
 
     huge: float = threshold(500.0, unit="largest score", source="chosen by hand")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -50,6 +51,10 @@ class BatchnormTinyBatch(Rule):
     """
 
     code = "STR705"
+    needs = (
+        Need(facts=(NormBatches,)),
+        Need(facts=(TrainingMode,), scalars=("loss",), optional=True),
+    )
     explains = (
         "labels_unrelated",
         "loss_not_decreasing",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mothtrap.core.breaches import Breach, judge
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.invariants import Invariant
+from mothtrap.core.invariants import Invariant, Present
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.schedule import Schedule
@@ -101,11 +101,16 @@ class BrokenInvariant(Rule):
 def _needs(invariants: Iterable[Invariant]) -> tuple[Need, ...]:
     rarely = Schedule(every=EVERY_STEPS, steps=FIRST_STEPS)
     about = sorted({i.statistic for i in invariants if i.statistic is not None})
-    return tuple(
+    of = [i.of for i in invariants if i.statistic is None]
+    of += [i.at for i in invariants if isinstance(i, Present) and i.at]
+    names = {one.partition(":")[0] for one in of}
+    scalars = [Need(scalars=tuple(sorted(names)), optional=True)] if names else []
+    return *scalars, *(
         Need(
             kinds=(kind,),
             statistics=(statistic,),
             schedule=None if kind == "gradient" else rarely,
+            optional=True,
         )
         for kind, statistic in about
     )

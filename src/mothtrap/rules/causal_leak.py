@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -65,6 +66,10 @@ class CausalLeak(Rule):
     """
 
     code = "STR712"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = (
         "loss_not_decreasing",
         "too_good_to_be_true",

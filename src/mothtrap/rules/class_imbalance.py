@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -63,6 +64,10 @@ class ClassImbalance(Rule):
     """
 
     code = "DAT503"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = (
         "stuck_at_chance",
         "too_good_to_be_true",

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
@@ -65,6 +66,11 @@ class ClippingEveryStep(Rule):
     """
 
     code = "GRD106"
+    needs = (
+        Need(scalars=("gradient_norm", "clip_limit")),
+        Need(scalars=("loss", "lr"), optional=True),
+        Need(facts=(ClippedLate,), each_step=True, optional=True),
+    )
     explains = ("learning_rate_too_low", "loss_not_decreasing")
     passes = True
 

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -60,6 +61,10 @@ class Confusion(Rule):
     """
 
     code = "DAT504"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = ("class_imbalance",)
     passes = True
 

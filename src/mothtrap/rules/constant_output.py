@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -60,6 +61,7 @@ class ConstantOutput(Rule):
     """
 
     code = "ACT203"
+    needs = (Need(facts=(OutputSpread,)),)
     explains = (
         *UNLEARNED,
         "too_good_to_be_true",

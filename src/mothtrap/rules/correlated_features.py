@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -53,6 +54,7 @@ class CorrelatedFeatures(Rule):
     """
 
     code = "DAT513"
+    needs = (Need(facts=(DataTaken,)),)
 
     correlation: float = threshold(
         0.999, unit="absolute correlation", source="chosen by hand: copies, not relatives"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.replicas import WrapperBypassed
+from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import differences, digests_of
@@ -51,6 +52,7 @@ class DdpBypassed(Rule):
     """
 
     code = "STR711"
+    needs = (Need(facts=(WrapperBypassed, ReplicaDigests, WorkerStarted)),)
     explains = ("ranks_diverge",)
     compares = True
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -60,6 +61,7 @@ class DisconnectedParameter(Rule):
     """
 
     code = "GRD104"
+    needs = (Need(facts=(UnreachedModule,)),)
     explains = (
         *UNLEARNED,
         "constant_output",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -60,6 +61,7 @@ class EpsilonUnderflow(Rule):
     """
 
     code = "OPT609"
+    needs = (Need(facts=(OptimizerFacts,)),)
     explains = (*NOT_FINITE,)
 
     rounds_to_zero: float = threshold(

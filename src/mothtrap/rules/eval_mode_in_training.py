@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +57,10 @@ class EvalModeInTraining(Rule):
     """
 
     code = "STR703"
+    needs = (
+        Need(facts=(TrainingMode,)),
+        Need(facts=(Evaluation, EvaluationPhase), optional=True),
+    )
     explains = (
         *UNLEARNED,
         "dead_units",

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
@@ -93,7 +94,11 @@ class ExplodingGradient(Rule):
     """
 
     code = "GRD101"
-    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    needs = (
+        *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
+        Need(scalars=("loss", "clip_limit"), optional=True),
+        Need(facts=(ClippedLate,), each_step=True, optional=True),
+    )
     explains = (
         *NOT_FINITE,
         *UNLEARNED,

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -55,6 +56,7 @@ class FeatureScaleMismatch(Rule):
     """
 
     code = "DAT502"
+    needs = (Need(facts=(DataTaken,)),)
     explains = (
         "confusion",
         "dead_units",

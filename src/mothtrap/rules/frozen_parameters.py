@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import FrozenParameters as Frozen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -54,6 +55,7 @@ class FrozenParameters(Rule):
     """
 
     code = "OPT606"
+    needs = (Need(facts=(Frozen,)),)
     explains = (
         *UNLEARNED,
         "constant_output",

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
@@ -67,7 +68,11 @@ class GradientSpike(Rule):
     """
 
     code = "GRD103"
-    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    needs = (
+        *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
+        Need(scalars=("loss", "clip_limit"), optional=True),
+        Need(facts=(ClippedLate,), each_step=True, optional=True),
+    )
     explains = ("loss_spike",)
 
     robust_z: float = threshold(

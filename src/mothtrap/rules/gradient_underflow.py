@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -54,6 +55,7 @@ class GradientUnderflow(Rule):
     """
 
     code = "NUM006"
+    needs = (Need(facts=(HalfPrecision,)),)
     explains = (
         "class_imbalance",
         "confusion",

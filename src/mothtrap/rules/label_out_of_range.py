@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import FailedLoss, LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -63,6 +64,10 @@ class LabelOutOfRange(Rule):
     """
 
     code = "DAT505"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(facts=(FailedLoss,), scalars=("loss",), optional=True),
+    )
     explains = (
         *NOT_FINITE,
         "wrong_sign",

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +58,10 @@ class LabelsUnrelated(Rule):
     """
 
     code = "DAT511"
+    needs = (
+        Need(facts=(Evaluation,)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = ("overfit", "overtraining")
     passes = True
 

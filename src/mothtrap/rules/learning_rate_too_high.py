@@ -9,7 +9,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
@@ -80,7 +82,11 @@ class LearningRateTooHigh(Rule):
     """
 
     code = "OPT602"
-    needs = WEIGHTS
+    needs = (
+        *WEIGHTS,
+        Need(scalars=("loss", "lr")),
+        Need(facts=(OptimizerFacts,), optional=True),
+    )
     passes = True
     explains = (
         *NOT_FINITE,

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -59,7 +61,11 @@ class LearningRateTooLow(Rule):
     """
 
     code = "OPT603"
-    needs = WEIGHTS
+    needs = (
+        *WEIGHTS,
+        Need(scalars=("loss", "lr")),
+        Need(facts=(OptimizerFacts,), optional=True),
+    )
     passes = True
     explains = (
         *UNLEARNED,

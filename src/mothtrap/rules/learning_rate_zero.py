@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -58,6 +60,10 @@ class LearningRateZero(Rule):
     """
 
     code = "OPT601"
+    needs = (
+        Need(scalars=("lr",)),
+        Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),
+    )
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 
@@ -45,6 +46,7 @@ class LossBroadcast(Rule):
     """
 
     code = "STR706"
+    needs = (Need(facts=(LossCall,)),)
     explains = (
         "loss_not_decreasing",
         "stuck_at_chance",

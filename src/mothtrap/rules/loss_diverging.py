@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -67,6 +68,7 @@ class LossDiverging(Rule):
     """
 
     code = "LOS402"
+    needs = (Need(scalars=("loss",)),)
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
@@ -68,6 +69,10 @@ class LossNotDecreasing(Rule):
     """
 
     code = "LOS401"
+    needs = (
+        Need(scalars=("loss",)),
+        Need(scalars=("lr",), optional=True),
+    )
     explains = ("overtraining",)
 
     num_steps: int = threshold(

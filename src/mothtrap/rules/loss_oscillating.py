@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Series, Window
@@ -54,6 +55,7 @@ class LossOscillating(Rule):
     """
 
     code = "LOS403"
+    needs = (Need(scalars=("loss",)),)
     explains = ("loss_not_decreasing",)
     passes = True
 

@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -52,6 +53,10 @@ class LossScaleCollapse(Rule):
     """
 
     code = "NUM009"
+    needs = (
+        Need(scalars=("loss_scale",)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = ("loss_not_decreasing", "stuck_at_chance", "step_without_backward")
 
     scale_limit: float = threshold(

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -66,6 +67,10 @@ class LossSpike(Rule):
     """
 
     code = "LOS404"
+    needs = (
+        Need(scalars=("loss",)),
+        Need(scalars=("lr",), optional=True),
+    )
     explains = ("loss_not_decreasing", "loss_diverging")
 
     z: float = threshold(

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.memory import LossesKept
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -57,6 +58,7 @@ class MemoryGrowth(Rule):
     """
 
     code = "RUN903"
+    needs = (*any_of(Need(scalars=("memory_bytes",)), Need(facts=(LossesKept,))),)
 
     increase: float = threshold(20.0, unit="percent", source="chosen by hand")
     window: int = threshold(200, unit="steps", source="chosen by hand")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import FailedLoss, LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -69,6 +70,10 @@ class MissingActivationRange(Rule):
     """
 
     code = "STR710"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(facts=(FailedLoss,), optional=True),
+    )
     explains = (
         "loss_not_decreasing",
         "loss_diverging",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
@@ -52,6 +53,7 @@ class NonfiniteActivation(Rule):
     """
 
     code = "NUM004"
+    needs = (Need(facts=(NonfiniteModule,), each_step=True),)
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import InputDistribution, LoaderBegan
 from mothtrap.core.facts.data import NonfiniteInput as Seen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -60,6 +61,10 @@ class NonfiniteInput(Rule):
     """
 
     code = "NUM005"
+    needs = (
+        Need(facts=(Seen,)),
+        Need(facts=(LoaderBegan, InputDistribution), scalars=("loss",), optional=True),
+    )
     explains = (
         *NOT_FINITE,
         "constant_output",

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window
@@ -50,6 +51,10 @@ class NonfiniteLoss(Rule):
     """
 
     code = "NUM001"
+    needs = (
+        Need(scalars=("loss",)),
+        Need(facts=(FiniteOutputs,), optional=True),
+    )
     explains = (
         "nonfinite_gradient",
         "loss_diverging",

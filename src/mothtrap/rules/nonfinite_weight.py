@@ -59,9 +59,15 @@ class NonfiniteWeight(Rule):
     code = "NUM003"
     needs = (
         *WEIGHTS,
-        Need(kinds=("gradient",), statistics=("nan", "inf")),
+        Need(kinds=("gradient",), statistics=("nan", "inf"), optional=True),
+        Need(facts=(NonfiniteModule,), scalars=("loss",), optional=True),
         *(
-            Need(kinds=("bias",), statistics=("l2", "nan", "inf"), schedule=need.schedule)
+            Need(
+                kinds=("bias",),
+                statistics=("l2", "nan", "inf"),
+                schedule=need.schedule,
+                optional=True,
+            )
             for need in WEIGHTS
         ),
     )

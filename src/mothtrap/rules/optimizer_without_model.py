@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -47,6 +48,7 @@ class OptimizerWithoutModel(Rule):
     """
 
     code = "OPT605"
+    needs = (Need(facts=(IdleOptimizer,)),)
     explains = (
         *UNLEARNED,
         "constant_output",

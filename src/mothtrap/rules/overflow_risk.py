@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -52,6 +53,7 @@ class OverflowRisk(Rule):
     """
 
     code = "NUM007"
+    needs = (Need(facts=(HalfPrecision,)),)
     explains = (
         "nonfinite_activation",
         "nonfinite_gradient",

@@ -52,7 +52,10 @@ class ParameterWithoutOptimizer(Rule):
     """
 
     code = "OPT604"
-    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    needs = (
+        Need(facts=(UnownedParameter,)),
+        Need(kinds=("gradient",), statistics=("l2",), optional=True),
+    )
     explains = (*UNLEARNED,)
 
     reached_steps: int = threshold(

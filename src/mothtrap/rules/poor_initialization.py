@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import ForwardScales, InitialWeights, LayerScale
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -72,6 +73,10 @@ class PoorInitialization(Rule):
     """
 
     code = "WGT301"
+    needs = (
+        Need(facts=(InitialWeights, ForwardScales)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = (
         *NOT_FINITE,
         "activation_growth",

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import ReplicaDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import Difference, differences, digests_of
@@ -50,6 +52,7 @@ class RanksDiverge(Rule):
     """
 
     code = "DST951"
+    needs = (Need(facts=(ReplicaDigests, WorkerStarted)),)
     compares = True
 
     def check(self, window: Window) -> list[Finding]:

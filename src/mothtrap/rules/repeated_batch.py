@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -55,6 +56,7 @@ class RepeatedBatch(Rule):
     """
 
     code = "DAT507"
+    needs = (Need(facts=(BatchesLoaded,)),)
     explains = (
         "overfit",
         "overtraining",

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import RouterLoad
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -52,6 +53,7 @@ class RouterCollapse(Rule):
     """
 
     code = "ACT207"
+    needs = (Need(facts=(RouterLoad,)),)
 
     busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand")
     persisting_looks: int = threshold(

@@ -9,6 +9,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +57,7 @@ class SameBatchesOnRanks(Rule):
     """
 
     code = "DST953"
+    needs = (Need(facts=(ReplicaBatch, WorkerStarted)),)
     compares = True
 
     batches: int = threshold(

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import UnitInputs
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -64,6 +65,7 @@ class SaturatedActivation(Rule):
     """
 
     code = "ACT202"
+    needs = (Need(facts=(UnitInputs,)),)
     explains = ("constant_output", "vanishing_gradient", "loss_not_decreasing", "stuck_at_chance")
 
     threshold_tanh_min: float = threshold(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 
@@ -50,6 +51,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     """
 
     code = "STR702"
+    needs = (Need(facts=(LossCall,)),)
     explains = ("loss_not_decreasing", "stuck_at_chance")
 
     def check(self, window: Window) -> list[Finding]:

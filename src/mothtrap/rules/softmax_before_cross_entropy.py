@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +57,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     """
 
     code = "STR701"
+    needs = (Need(facts=(LossCall,)),)
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
@@ -49,6 +50,7 @@ class SoftmaxWrongDim(Rule):
     """
 
     code = "STR709"
+    needs = (Need(facts=(LossCall,)),)
     explains = (
         *UNLEARNED,
         "constant_output",

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -50,6 +51,10 @@ class StaleGradient(Rule):
     """
 
     code = "GRD105"
+    needs = (
+        Need(scalars=("stale_gradient",)),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = (
         *UNLEARNED,
         "dead_units",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -49,6 +50,7 @@ class StalledTraining(Rule):
     """
 
     code = "RUN901"
+    needs = (Need(facts=(WorkerEnded,), optional=True),)
     passes = True
     waits = True
 

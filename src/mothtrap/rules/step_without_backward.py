@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -58,6 +59,11 @@ class StepWithoutBackward(Rule):
     """
 
     code = "OPT608"
+    needs = (
+        Need(scalars=("gradient_state",)),
+        Need(facts=(GradientsCleared,), each_step=True, optional=True),
+        Need(scalars=("loss",), optional=True),
+    )
     explains = ("loss_not_decreasing", "stuck_at_chance", "loss_diverging")
 
     absent_steps: int = threshold(

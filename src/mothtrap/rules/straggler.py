@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -53,6 +54,7 @@ class Straggler(Rule):
     """
 
     code = "DST952"
+    needs = (Need(facts=(WorkerPace, WorkerStarted)),)
     compares = True
 
     ratio: float = threshold(1.5, unit="times the median of the others", source="chosen by hand")

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -79,6 +80,10 @@ class StuckAtChance(Rule):
     """
 
     code = "LOS407"
+    needs = (
+        Need(facts=(LossCall,), scalars=("loss",)),
+        Need(scalars=("lr",), optional=True),
+    )
     explains = (
         "loss_not_decreasing",
         "overtraining",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -60,6 +61,7 @@ class SymmetricInitialization(Rule):
     """
 
     code = "WGT302"
+    needs = (Need(facts=(IdenticalUnits, InitialWeights)),)
     explains = (
         *UNLEARNED,
         "constant_output",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -49,6 +50,10 @@ class TokenRatio(Rule):
     """
 
     code = "DAT508"
+    needs = (
+        Need(facts=(TokenShares,)),
+        Need(facts=(LossCall,), optional=True),
+    )
 
     token_values: str = threshold("0", unit="tokens, with commas", source="SageMaker Debugger")
     token_thresholds_percent: str = threshold(

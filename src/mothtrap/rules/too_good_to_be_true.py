@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +57,7 @@ class TooGoodToBeTrue(Rule):
     """
 
     code = "LOS409"
+    needs = (Need(facts=(LossCall,), scalars=("loss",)),)
 
     calls: int = threshold(
         2, unit="looks at a batch", source="chosen by hand: one batch may agree by chance"

@@ -10,7 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -58,7 +58,12 @@ class TooLittleData(Rule):
     """
 
     code = "DAT512"
-    needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    needs = (
+        Need(facts=(TargetOrder,)),
+        *any_of(Need(facts=(LoaderBegan,)), Need(facts=(RowsShared,))),
+        Need(kinds=("gradient",), statistics=("l2",), optional=True),
+        Need(scalars=("loss",), optional=True),
+    )
 
     per_class: float = threshold(30.0, unit="samples a class", source="chosen by hand")
     parameters_per_sample: float = threshold(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, RowsShared
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -55,6 +56,7 @@ class TrainEvalOverlap(Rule):
     """
 
     code = "DAT510"
+    needs = (*any_of(Need(facts=(IndicesShared,)), Need(facts=(RowsShared,))),)
     explains = ("too_good_to_be_true",)
 
     samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")

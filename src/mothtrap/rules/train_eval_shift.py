@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -68,6 +69,7 @@ class TrainEvalShift(Rule):
     """
 
     code = "DAT509"
+    needs = (Need(facts=(InputDistribution,)),)
     explains = (
         "constant_output",
         "labels_unrelated",

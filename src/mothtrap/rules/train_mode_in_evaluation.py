@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -62,6 +63,10 @@ class TrainModeInEvaluation(Rule):
     """
 
     code = "STR704"
+    needs = (
+        Need(facts=(EvaluationPhase,)),
+        Need(facts=(LossCall,), scalars=("loss",), optional=True),
+    )
     explains = ("labels_unrelated", "overfit", "overtraining")
 
     forwards: int = threshold(3, unit="forwards", source="chosen by hand: no dry run")

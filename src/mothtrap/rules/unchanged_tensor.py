@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
@@ -75,7 +76,11 @@ class UnchangedTensor(Rule):
     """
 
     code = "WGT303"
-    needs = (*WEIGHTS, GRADIENTS)
+    needs = (
+        *WEIGHTS,
+        GRADIENTS,
+        Need(scalars=("loss", "lr"), optional=True),
+    )
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
@@ -96,7 +101,7 @@ class UnchangedTensor(Rule):
     def __post_init__(self) -> None:
         """Ask for the tensors named, beside the weights."""
         named = needs_of(self.code, self.tensors, COMPARED, self.every_steps)
-        object.__setattr__(self, "needs", (*WEIGHTS, GRADIENTS, *named))
+        object.__setattr__(self, "needs", (*type(self).needs, *named))
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the weights, or at the tensors named."""

@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -69,6 +70,7 @@ class UnnormalizedInput(Rule):
     """
 
     code = "DAT501"
+    needs = (Need(facts=(DataTaken,)),)
     explains = (
         *NOT_FINITE,
         *UNLEARNED,

@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -68,6 +69,7 @@ class UnshuffledBatches(Rule):
     """
 
     code = "DAT506"
+    needs = (Need(facts=(TargetOrder,)),)
     explains = (
         *UNLEARNED,
         "constant_output",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.modules import HiddenParameters, UnreachedModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -55,6 +56,7 @@ class UnusedModule(Rule):
     """
 
     code = "STR708"
+    needs = (Need(facts=(UnreachedModule, HiddenParameters)),)
     explains = (
         "constant_output",
         "learning_rate_too_low",

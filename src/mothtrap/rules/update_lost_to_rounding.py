@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.optimizers import RoundedUpdates
+from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -55,6 +56,10 @@ class UpdateLostToRounding(Rule):
     """
 
     code = "NUM008"
+    needs = (
+        Need(facts=(RoundedUpdates, OptimizerFacts)),
+        Need(scalars=("lr",), optional=True),
+    )
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

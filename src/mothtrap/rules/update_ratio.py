@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -58,7 +59,11 @@ class UpdateRatio(Rule):
     """
 
     code = "WGT304"
-    needs = (*WEIGHTS, GRADIENTS)
+    needs = (
+        *WEIGHTS,
+        GRADIENTS,
+        Need(scalars=("lr",), optional=True),
+    )
 
     large_threshold: float = threshold(
         10.0, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"

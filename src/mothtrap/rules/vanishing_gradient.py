@@ -77,6 +77,7 @@ class VanishingGradient(Rule):
     needs = (
         Need(kinds=("gradient",), statistics=("l2",)),
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
+        Need(scalars=("loss",), optional=True),
     )
     explains = (
         *UNLEARNED,

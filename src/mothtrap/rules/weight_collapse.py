@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -51,7 +52,10 @@ class WeightCollapse(Rule):
     """
 
     code = "WGT305"
-    needs = WEIGHTS
+    needs = (
+        *WEIGHTS,
+        Need(scalars=("loss",)),
+    )
     passes = True
     explains = (
         "constant_output",

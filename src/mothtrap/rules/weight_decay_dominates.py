@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Window
@@ -61,7 +62,12 @@ class WeightDecayDominates(Rule):
     """
 
     code = "OPT607"
-    needs = (*WEIGHTS, GRADIENTS)
+    needs = (
+        *WEIGHTS,
+        GRADIENTS,
+        Need(facts=(OptimizerFacts,), scalars=("lr",)),
+        Need(scalars=("loss",), optional=True),
+    )
     passes = True
     explains = (
         "constant_output",

@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -64,6 +65,7 @@ class WrongSign(Rule):
     """
 
     code = "LOS410"
+    needs = (Need(facts=(LossCall,), scalars=("loss",)),)
     explains = (
         "class_imbalance",
         "confusion",

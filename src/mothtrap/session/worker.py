@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.logged import Logged
+from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
 from mothtrap.capture.selection import LOGGED, streams
@@ -109,6 +110,7 @@ class Worker:
             on_first_step=self._open,
             raw_bytes=int(config.queue_mb * 2**20),
             raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
+            looks=Looks(needs),
         )
         self.logged = Logged(self.recorder, say)
         self._requests: RequestWatch | None = None

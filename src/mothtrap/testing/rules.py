@@ -15,6 +15,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.ruledoc import HEADINGS
 from mothtrap.core.window import Matrix, Series, Window
 from mothtrap.statistics.summary import STATISTICS
+from mothtrap.testing.declared import declared
 from mothtrap.testing.windows import window
 
 
@@ -79,9 +80,10 @@ class RuleTests:
             assert repr(seen) == before, "the window was changed"
 
     def test_reads_nothing_beyond_its_needs(self) -> None:
-        """Statistics that it does not ask for make no difference."""
-        for seen in self.sick():
-            needed, everything = self._judged(self._needed(seen)), self._judged(seen)
+        """It reads only the statistics, scalars and facts that its needs name."""
+        for seen in (*self.sick(), *self.healthy()):
+            needed = self._judged(declared(seen, self.rule().needs))
+            everything = self._judged(seen)
             assert repr(needed) == repr(everything), (
                 f"with what {self.rule.code} needs alone {needed}, else {everything}"
             )
@@ -116,11 +118,6 @@ class RuleTests:
         assert finding.fingerprint, "the finding has no fingerprint; make it with self.finding()"
         assert 0 <= finding.step <= finding.last_step, "it ends before it begins"
         assert finding.step <= finding.detected_step == seen.last_step, "seen before it began"
-
-    def _needed(self, seen: Window) -> Window:
-        asked = {(k, s) for need in self.rule.needs for k in need.kinds for s in need.statistics}
-        kept = tuple(m for m in seen.matrices if (m.kind, m.statistic) in asked)
-        return dataclasses.replace(seen, matrices=kept)
 
 
 def _read_only(seen: Window) -> Window:

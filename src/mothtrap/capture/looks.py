@@ -1,0 +1,141 @@
+"""The facts that are needed, those that can come, and the steps in which they were looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mothtrap.core.fact import Fact, fact_types, tag_of
+from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
+from mothtrap.core.needs import Need, facts_of
+from mothtrap.core.reports import Reports
+from mothtrap.core.standing_needs import STANDING_NEEDS
+from mothtrap.core.steps import Mode
+
+Facts = tuple[type[Fact], ...]
+
+_SETTLED_STEPS = 64
+"""Steps between two searches for intervals that were broken; chosen by hand."""
+
+
+class _Interval:
+    __slots__ = ("first", "how_many", "is_told", "last", "missed", "recorded")
+
+    def __init__(self, step: int, recorded: int) -> None:
+        self.first = self.last = step
+        self.recorded = recorded
+        self.how_many, self.missed = 1, 0
+        self.is_told = False
+
+
+class Looks:
+    """Ledger of the observers of one process; belongs to the training thread.
+
+    Facts that are named together share an interval of steps. It is told when it begins,
+    when it is first broken, and at the end.
+
+    Attributes:
+        needed: facts that a rule in force, or another reader of the run, needs.
+        needed_each_step: those of them that must be looked for at every step.
+
+    Args:
+        needs: of the rules in force; None: every fact is needed.
+    """
+
+    def __init__(self, needs: Iterable[Need] | None = None) -> None:
+        every = (*(needs or ()), *STANDING_NEEDS)
+        installed = frozenset(fact_types().values()) if needs is None else frozenset()
+        self.needed = installed | facts_of(every)
+        self.needed_each_step = installed or facts_of(every, each_step=True)
+        self._intervals: dict[Facts, _Interval] = {}
+        self._recorded = 0
+        self._said: list[Fact] = []
+        self._adapters: set[str] = set()
+        self._began = False
+
+    def reports(self, adapter: str, reports: Reports, step: int) -> None:
+        """Say, when an adapter makes its first step, what can ever come from it."""
+        if adapter in self._adapters:
+            return
+        self._adapters.add(adapter)
+        self._said.append(
+            AdapterReports(
+                step=step,
+                adapter=adapter,
+                kinds=tuple(sorted(reports.kinds)),
+                scalars=tuple(sorted(reports.scalars)),
+                facts=tuple(sorted(map(tag_of, reports.facts))),
+                modes=tuple(mode for mode in Mode if mode in reports.modes),
+            )
+        )
+
+    def cannot(self, adapter: str, why: str, lacking: Reports, step: int) -> None:
+        """Say what cannot come from an adapter in this job.
+
+        Args:
+            adapter: its name.
+            why: completes "not applicable: ...", e.g. `no evals were passed to train()`.
+            lacking: of what it reports else; a mode says that nothing comes from it.
+            step: in progress.
+        """
+        self._said.append(
+            Cannot(
+                step=step,
+                adapter=adapter,
+                why=why,
+                kinds=tuple(sorted(lacking.kinds)),
+                scalars=tuple(sorted(lacking.scalars)),
+                facts=tuple(sorted(map(tag_of, lacking.facts))),
+                modes=tuple(mode for mode in Mode if mode in lacking.modes),
+            )
+        )
+
+    def stood_ready(self, facts: Facts, step: int) -> None:
+        """Say that an observer would have reported some facts in a step.
+
+        Args:
+            facts: the same tuple at each step.
+            step: the one in progress.
+        """
+        interval = self._intervals.get(facts)
+        if interval is None:
+            self._intervals[facts] = _Interval(step, self._recorded)
+            self._began = True
+        elif step > interval.last:
+            interval.last = step
+            interval.how_many += 1
+
+    def close(self, step: int) -> list[Fact]:
+        """Count a step that is recorded; return what there is to say."""
+        self._recorded += 1
+        if not (self._said or self._began or self._recorded % _SETTLED_STEPS == 0):
+            return []
+        self._began = False
+        said, self._said = self._said, []
+        return [*said, *self._told(step, last=False)]
+
+    def end(self, step: int) -> list[Fact]:
+        """Return all intervals as they are at the end, and what was not said yet."""
+        said, self._said = self._said, []
+        return [*said, *self._told(step, last=True)]
+
+    def _told(self, step: int, *, last: bool) -> list[Looked]:
+        """The intervals that began or were broken, or all; those that are equal as one."""
+        joined: dict[tuple[int, int, int, int], set[str]] = {}
+        for facts, own in self._intervals.items():
+            before = own.missed
+            own.missed = max(0, self._recorded - own.recorded - own.how_many)
+            if last or not own.is_told or (own.missed and not before):
+                own.is_told = True
+                key = (own.first, own.last, own.how_many, own.missed)
+                joined.setdefault(key, set()).update(map(tag_of, facts))
+        return [
+            Looked(
+                step=step,
+                facts=tuple(sorted(tags)),
+                first=first,
+                last=until,
+                how_many=how_many,
+                missed=missed,
+            )
+            for (first, until, how_many, missed), tags in joined.items()
+        ]

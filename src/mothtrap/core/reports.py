@@ -1,0 +1,21 @@
+"""Everything that an adapter can ever report."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.fact import Fact
+from mothtrap.core.steps import Mode
+
+
+class Reports(msgspec.Struct, frozen=True, kw_only=True):
+    """The kinds of tensors, scalars, facts and modes that can come from an adapter.
+
+    A rule that requires what no adapter of a job can report does not apply. Scalars that
+    users log are nobody's, and need not be listed.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    scalars: frozenset[str] = frozenset()
+    facts: frozenset[type[Fact]] = frozenset()
+    modes: frozenset[Mode] = frozenset()

@@ -1,0 +1,42 @@
+"""Facts that are needed whatever rules are in force.
+
+The verdict, `show`, `diff`, `samples`, `doctor`, `replay`, resumption and the ledger read
+them; `select` does not switch them off.
+"""
+
+from __future__ import annotations
+
+from mothtrap.core.facts.captures import (
+    Blind,
+    CaptureChanged,
+    Dropped,
+    Thinned,
+    ToolError,
+    Unwatched,
+)
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.failures import ScriptFailed
+from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
+from mothtrap.core.facts.losses import FailedLoss, LossSeries
+from mothtrap.core.facts.modules import ShapeChanged
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
+from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.workers import (
+    Resumed,
+    WeightsSaved,
+    WorkerEnded,
+    WorkerLost,
+    WorkerStarted,
+)
+from mothtrap.core.needs import Need
+
+STANDING_NEEDS = (
+    Need(facts=(LoaderBegan, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
+    Need(facts=(ShapeChanged, Resumed, SnapshotKept)),
+    Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
+    Need(facts=(WorkerStarted, WorkerEnded, WorkerLost)),
+    Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged)),
+    Need(facts=(AdapterReports, Cannot, Looked)),
+)
