@@ -42,6 +42,7 @@ PROGRAMS = {
         Program("accumulation", steps=64),
         Program("autocast_bf16", steps=96),
         Program("autograd_grad_assigned", steps=96),
+        Program("by_hand", steps=37),  # three updates are seen before it is known what they are
         Program("checkpointing", steps=96),
         Program("compile_aot_eager", steps=64),
         Program("data_parallel", steps=64),

@@ -9,8 +9,6 @@ import torch
 from tests.adapters.torch.watched import watched
 from torch import nn
 
-from mothtrap.core.facts.captures import Blind
-
 
 def _parts() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:
     model = nn.Linear(4, 1)
@@ -82,14 +80,3 @@ def test_readings_of_losses_on_which_nobody_steps_do_not_pile_up() -> None:
         for _ in range(3000):
             nn.functional.cross_entropy(model(torch.zeros(2, 4)), torch.zeros(2).long()).backward()
         assert len(seen.tracer.losses._calls) <= 257
-
-
-def test_backwards_that_no_step_follows_are_told() -> None:
-    # Somebody forgot optimizer.step(); "nothing was observed" alone did not help.
-    with watched() as seen:
-        model, _, x = _parts()
-        for _ in range(3):
-            model(x).sum().backward()
-    [reason] = seen.tracer.recorder.unstepped
-    assert isinstance(reason, Blind)
-    assert reason.reason == "backward ran 3 times, but step() of no optimizer was called"

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch.optim import Optimizer
@@ -28,6 +28,9 @@ from mothtrap.capture.grouper import (
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
 
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
+
 T = TypeVar("T")
 
 
@@ -43,7 +46,10 @@ class Job(abc.ABC):
         grouper: turns events into steps.
         random_states: reads those of all generators.
         resting: knows when nobody watches.
+        hand_steps: recognizes updates that no optimizer makes.
     """
+
+    hand_steps: HandSteps
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.ending import Ending
 from mothtrap.adapters.torch.forward.forwards import ForwardWatch
 from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.given import GivenValues
@@ -16,10 +17,10 @@ from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.layers.attention import AttentionWatch
 from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
 from mothtrap.adapters.torch.losses.backwards import LossWatch
-from mothtrap.adapters.torch.losses.failedloss import failed_loss, told
 from mothtrap.adapters.torch.losses.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
 from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
 from mothtrap.adapters.torch.optimization.optimizers import (
@@ -32,7 +33,6 @@ from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
-from mothtrap.adapters.torch.reproduce.explaining.failures import explain
 from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.guardedsteps import GuardedSteps
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
@@ -51,7 +51,6 @@ from mothtrap.capture.grouper import (
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
 from mothtrap.core.facts.nonfinite import FiniteOutputs
-from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.torch.reducers import DigestingReducer
 
 BY_HAND = "by hand"
@@ -75,6 +74,7 @@ class Tracer(Job):
         super().__init__(recorder, book, first_step, config)
         self.optimizers = OptimizerWatch(self)
         self.known = KnownObjects(self.book, self.optimizers)
+        self.hand_steps = HandSteps(self, self.optimizers, self._began_by_hand, self._ended_by_hand)
         self.forwards = ForwardWatch(self, self.optimizers)
         self.recording = self.forwards.recording
         self.digests = self.forwards.inputs.digests
@@ -93,6 +93,7 @@ class Tracer(Job):
         self._memory = MemoryWatch(self)
         self._pace = PaceWatch(self)
         self.snapshots = SnapshotTaking(self)
+        self._ending = Ending(self, self.forwards, self.snapshots)
         self.guard = Guard(self)
         self.guarded = GuardedSteps(self, self.guard)
         self.random_start = RandomStart()
@@ -178,13 +179,11 @@ class Tracer(Job):
         self.contain(self.resting.wake)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
+        self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
         self.contain(lambda: self.feed(Ended()))
-        self.contain(self._tell_failure)
-        untold = not self.grouper.step and not self.recorder.unstepped
-        if untold and self._backwards and self._process == os.getpid():
-            self.recorder.never_stepped(
-                f"backward ran {self._backwards} times, but step() of no optimizer was called"
-            )
+        self.contain(self._ending.report)
+        if self._process == os.getpid():
+            self._ending.report_unstepped(self._backwards)
         self.live = False
 
     # What they do
@@ -193,28 +192,6 @@ class Tracer(Job):
     def in_backward(self) -> bool:
         """Whether a backward is running."""
         return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
-
-    def _tell_failure(self) -> None:
-        error = self.recorder.containment.ended_by
-        self.contain_part("snapshots", self.snapshots.ended, error)
-        if error is not None:
-            self.contain_part("explanation of the exception", self._explain, error)
-            self.contain_part("failed losses", self._tell_failed_loss, error)
-
-    def _tell_failed_loss(self, error: BaseException) -> None:
-        found = failed_loss(error, self.grouper.step)
-        if found is not None:
-            key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
-            self.recorder.evaluation(key, (), (found,))
-            if not self.recorder.unstepped:
-                self.recorder.never_stepped(told(found))
-
-    def _explain(self, error: BaseException) -> None:
-        found = explain(error, self.grouper.step, self.book, self.forwards)
-        if found is not None:
-            key = StepKey(step=self.grouper.step, mode=Mode.PREDICT)
-            self.recorder.evaluation(key, (), (found,))
-            self.recorder.unstepped.append(found)
 
     def _backward_began(self, tensors: Any) -> None:
         self._backward_depth += 1
@@ -225,6 +202,7 @@ class Tracer(Job):
         self.recording.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
         self.contain_part("evaluations", self.forwards.evaluations.backward_began)
+        self.contain_part("steps by hand", self.hand_steps.backward_began, tensors)
         inside_step = self.grouper.inside_step
         event, root = self.losses.began(tensors)
         self.feed(event)
@@ -260,10 +238,15 @@ class Tracer(Job):
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
-                    self.contain_part("gradients", self._read_gradients, optimizer)
-                    self.contain_part("snapshots", self.snapshots.joined, optimizer)
-                    self.contain_part("guard", self.guard.step_begins, optimizer)
-                    self.contain_part("snapshots", self.snapshots.fulfil)
+                    self._gradients_are_final(optimizer)
+        else:
+            self.contain_part("steps by hand", self.hand_steps.backward_ended)
+
+    def _gradients_are_final(self, optimizer: Optimizer) -> None:
+        self.contain_part("gradients", self._read_gradients, optimizer)
+        self.contain_part("snapshots", self.snapshots.joined, optimizer)
+        self.contain_part("guard", self.guard.step_begins, optimizer)
+        self.contain_part("snapshots", self.snapshots.fulfil)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -281,11 +264,20 @@ class Tracer(Job):
         self.contain_part("updates", self._updates.step_began, optimizer)
         self.contain_part("rounding", self._rounding.step_began, optimizer)
         if not closure:
-            self.contain_part("gradients", self._read_gradients, optimizer)
-            self.contain_part("snapshots", self.snapshots.joined, optimizer)
-            self.contain_part("guard", self.guard.step_begins, optimizer)
-            self.contain_part("snapshots", self.snapshots.fulfil)
+            self._gradients_are_final(optimizer)
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+
+    def _began_by_hand(self, optimizer: Optimizer) -> None:
+        self.feed(StepBegan(self.optimizers.add(optimizer).name))
+        self.contain_part("updates", self._updates.step_began, optimizer)
+        self.contain_part("gradients", self._read_gradients, optimizer)
+        self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+        self.contain_part("gradients", self._after_step, optimizer, False)
+
+    def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
+        name = self.optimizers.add(optimizer).name
+        self.feed(StepEnded(name) if changed else StepCancelled(name))
+        self.contain_part("updates", self._updates.step_ended, optimizer)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
         self._given.take(loss, scalars)

@@ -243,6 +243,9 @@ class ForwardWatch:
         self._in_root = True
         self.compilations.root_called()
         self._recorder.begin_forward()
+        self._job.contain_part(
+            "steps by hand", self._job.hand_steps.root_called, root, self._trains
+        )
         owned = self._optimizers.owns_root(root)
         self._job.feed(RootCalled(root.label, owned))
         if self._job.resting.begins(module, self._trains):

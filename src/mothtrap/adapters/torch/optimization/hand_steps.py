@@ -1,0 +1,224 @@
+"""Steps of scripts that update their parameters themselves, without an optimizer.
+
+A backward is such a step if a parameter that it reached, and that no optimizer holds, is another
+one when the next forward of a model (or the next backward) begins: by its version, its memory or
+a glimpse of its bytes, since `p.data` leaves no trace in the version. Three such backwards
+running establish it, so that a model that is loaded, initialized late or clipped once makes no
+step. From then on a stand-in optimizer holds the parameters: its step begins at the end of the
+backward, where the gradients are still there, and ends where the change is looked for. A backward
+after which nothing has changed is a step that was skipped.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.capture.grouper import GradientsZeroed
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+ESTABLISHED = 3
+"""Backwards running after which a parameter has changed. Chosen by hand."""
+FRUITLESS = 32
+"""Backwards running after which none has, before no more are looked at. Chosen by hand."""
+GLIMPSES = 4
+"""Parameters of a backward that are looked at: the first and last ones. Chosen by hand."""
+ELEMENTS = 16
+"""Elements of a parameter whose bytes are compared."""
+MAX_NODES = 2_000
+"""Nodes of a graph that are passed on the way to bare parameters."""
+
+
+class ByHand(Optimizer):
+    """Stands for the script's own update; applies nothing."""
+
+    def __init__(self, parameters: list[torch.Tensor]) -> None:
+        super().__init__(parameters, {})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Leave the parameters to the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Glimpse:
+    """Enough of a parameter to see that it was changed."""
+
+    parameter: weakref.ref[torch.Tensor]
+    version: int
+    pointer: int
+    bytes_N: torch.Tensor
+
+    @classmethod
+    def of(cls, parameter: torch.Tensor) -> _Glimpse:
+        pointer, bytes_N = parameter.data_ptr(), _bytes(parameter)
+        return cls(weakref.ref(parameter), parameter._version, pointer, bytes_N)
+
+    def has_changed(self) -> bool:
+        """Return whether the parameter is not what it was."""
+        now = self.parameter()
+        if now is None:
+            return False
+        if now._version != self.version or now.data_ptr() != self.pointer:
+            return True
+        return not torch.equal(_bytes(now), self.bytes_N)
+
+
+class HandSteps:
+    """Recognizes updates that no optimizer makes, and reports them as steps.
+
+    Args:
+        job: the job to which the steps belong.
+        optimizers: know which parameters have an owner.
+        began: called at the end of a backward with the stand-in whose step it may be.
+        ended: called with the stand-in, and whether a parameter has changed since.
+
+    Attributes:
+        looks: False once nothing more is to be expected; nothing is asked then.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        optimizers: OptimizerWatch,
+        began: Callable[[Optimizer], None],
+        ended: Callable[[Optimizer, bool], None],
+    ) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._began, self._ended = began, ended
+        self.looks = True
+        self._called: dict[int, Root] = {}
+        self._leaves: list[torch.Tensor] = []
+        self._glimpses: list[_Glimpse] = []
+        self._stand_in: ByHand | None = None
+        self._backwards = self._changes = self._fruitless = 0
+        self._each = 1
+
+    def root_called(self, root: Root, trains: bool) -> None:
+        """A model is called: what the last backward was followed by is known now."""
+        if self.looks:
+            self.settle()
+            if trains and self._stand_in is None and not self._optimizers.owns_root(root):
+                self._called[root.index] = root
+
+    def backward_began(self, tensors: Any) -> None:
+        """An outermost backward begins, of nothing that an optimizer is stepping."""
+        if not self.looks:
+            return
+        self.settle()
+        nothing = not self._called and not self._optimizers.alive()
+        if self._stand_in is None and nothing and isinstance(tensors, torch.Tensor):
+            self._leaves = list(_leaves(tensors))
+
+    def backward_ended(self) -> None:
+        """It has returned: its gradients are there, and nothing was changed yet."""
+        if not self.looks:
+            return
+        self._backwards += 1
+        if self._stand_in is None:
+            self._glimpses = [_Glimpse.of(p) for p in _some(self._reached())]
+        elif self._is_taken_over(self._stand_in):
+            self._give_up()
+        elif self._backwards >= self._each:
+            own = self._stand_in.param_groups[0]["params"]
+            reached = [p for p in own if p.grad is not None and is_plain(p)]
+            self._glimpses = [_Glimpse.of(p) for p in _some(reached)]
+            self._began(self._stand_in)
+
+    def settle(self) -> None:
+        """Find out what the last backward was followed by."""
+        glimpses, self._glimpses = self._glimpses, []
+        if not glimpses:
+            return
+        changed = any(glimpse.has_changed() for glimpse in glimpses)
+        if self._stand_in is not None:
+            self._fruitless = 0 if changed else self._fruitless + 1
+            self._backwards = 0
+            self._ended(self._stand_in, changed)
+        elif changed and not self._job.grouper.between_steps:  # else an optimizer has stepped
+            self._fruitless = 0
+            self._changes += 1
+            self._each, self._backwards = self._backwards, 0
+            self._establish()
+        else:
+            self._fruitless += 1
+            self._changes = self._changes if self._backwards < self._each else 0
+        if self._fruitless >= FRUITLESS:
+            self._give_up()
+
+    def _establish(self) -> None:
+        if self._changes < ESTABLISHED:
+            return
+        held = self._reached(also_unreached=True)
+        if held:
+            self._stand_in = ByHand(held)
+            # The losses before belong to steps that were not known to be any.
+            name = self._optimizers.add(self._stand_in).name
+            self._job.feed(GradientsZeroed(name))
+        self._called, self._leaves = {}, []
+
+    def _reached(self, *, also_unreached: bool = False) -> list[torch.Tensor]:
+        """The parameters without an owner of models in training, or of the loss itself."""
+        found: list[torch.Tensor] = []
+        for root in self._called.values():
+            module = root.module()
+            found += module.parameters() if module is not None else ()
+        return [
+            p
+            for p in found or self._leaves
+            if p.requires_grad
+            and (p.grad is not None or also_unreached)
+            and not nn.parameter.is_lazy(p)
+            and is_plain(p)
+            and self._optimizers.owner(p) is None
+        ]
+
+    def _is_taken_over(self, stand_in: ByHand) -> bool:
+        """Return whether an optimizer was given the parameters meanwhile."""
+        first = stand_in.param_groups[0]["params"][0]
+        return self._optimizers.owner(first) is not stand_in
+
+    def _give_up(self) -> None:
+        self.looks, self._stand_in = False, None
+        self._called, self._leaves, self._glimpses = {}, [], []
+
+
+def _some(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    if len(parameters) <= GLIMPSES:
+        return parameters
+    return [*parameters[: GLIMPSES // 2], *parameters[-(GLIMPSES // 2) :]]
+
+
+def _bytes(parameter: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of some elements that are spread over a parameter, as uint8."""
+    values = parameter.detach()
+    if not values.is_contiguous():
+        return torch.empty(0, dtype=torch.uint8)  # version and memory have to do
+    flat = values.view(-1)
+    return flat[:: max(1, flat.numel() // ELEMENTS)].clone().view(torch.uint8)
+
+
+def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the tensors to which a backward from a loss will add a gradient."""
+    waiting, seen = [loss.grad_fn], 0
+    known: set[int] = set()
+    while waiting and seen < MAX_NODES:
+        node = waiting.pop()
+        if node is None or id(node) in known:
+            continue
+        known.add(id(node))
+        seen += 1
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+        waiting += [following for following, _ in node.next_functions]
