@@ -94,7 +94,7 @@ def test_rules_of_now_judge_what_was_stored() -> None:
     done = analyze("--select", "ZZZ901", "--format", "json")
     assert (done.exit_code, told(done)) == (1, [("ZZZ901", 2)])
     record = json.loads(done.stdout)
-    assert record["verdict"].startswith("Low loss from step 2")
+    assert record["verdict"].startswith("Low loss since step 2")
     assert [(rule["code"], rule["state"]) for rule in record["rules"]] == [("ZZZ901", "error")]
     assert "GRD101" in CliRunner().invoke(main, ["show"]).output, "what is stored stays"
 

@@ -72,8 +72,8 @@ def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
 
 def test_a_job_is_followed_to_its_end(job: Job) -> None:
     following = job.followed()
-    so_far = "".join(lines_until(following, "own cost"))
-    assert "; the job is still running" in so_far
+    so_far = "".join(lines_until(following, "overhead"))
+    assert "the job is still running" in " ".join(so_far.split())
     assert "NUM001" not in so_far
     job.go_wrong()
     live = lines_until(following, "NUM001 nonfinite_loss at step ")[-1]
@@ -84,13 +84,13 @@ def test_a_job_is_followed_to_its_end(job: Job) -> None:
     assert rest.returncode == 0, rest.stderr
     assert rest.stdout.count("NUM001 nonfinite_loss at step ") == 0  # each is told once
     verdict = rest.stdout.rpartition("\n\n")[2]
-    assert "own cost" in verdict
+    assert "overhead" in verdict
     assert "still running" not in verdict
 
 
 def test_ctrl_c_ends_the_following_and_not_the_job(job: Job) -> None:
     following = job.followed()
-    lines_until(following, "own cost")
+    lines_until(following, "overhead")
     following.send_signal(signal.SIGINT)
     ended = finish(following)
     assert ended.returncode == 130
@@ -105,7 +105,7 @@ def test_a_run_that_has_ended_is_shown_once(
     done = CliRunner().invoke(main, ["show", "sick", "--follow"])
     assert done.exit_code == 0, done.output
     assert done.stdout.count("Exploding gradient") == 1
-    assert done.stdout.count("own cost") == 1
+    assert done.stdout.count("overhead") == 1
     failing = CliRunner().invoke(main, ["show", "sick", "--follow", "--fail-on", "error"])
     assert failing.exit_code == 1
 

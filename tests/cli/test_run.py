@@ -86,7 +86,7 @@ def test_the_demo_finds_the_mistake_and_then_none(tmp_path: Path) -> None:
     assert "runs/demo-program/digits.py:" in done.stderr
     listed = json.loads(mothtrap("ls", "--format", "json", cwd=tmp_path).stdout)
     assert len(listed) == 2
-    assert listed[0]["verdict"].startswith("Softmax before cross entropy from step 0")
+    assert listed[0]["verdict"].startswith("Softmax before cross entropy since step 0")
     assert listed[1]["verdict"].startswith("Nothing wrong was found")
 
 

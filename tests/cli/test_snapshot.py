@@ -53,7 +53,7 @@ def test_a_running_job_keeps_its_next_step(job: Path) -> None:
     assert loaded.snapshot.truth is not None
     assert loaded.snapshot.steps[-1].events
     shown = mothtrap_says(job.parent, "show", str(job)).stdout
-    assert f"can be done again: step {facts['step']}: mothtrap replay job --step" in shown
+    assert f"can be replayed: step {facts['step']}: mothtrap replay job --step" in shown
 
 
 @pytest.fixture

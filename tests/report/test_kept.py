@@ -37,7 +37,7 @@ def test_the_step_of_the_root_is_offered_if_it_is_kept(
 def test_a_step_that_went_bad_is_offered_before_one_that_was_asked_for() -> None:
     snapshots = (kept(640, "request"), kept(1254, "finding LSS101"), kept(1300, "unsound step: x"))
     [line] = kept_lines("x", snapshots[:2], Style())
-    assert line == "  can be done again: steps 640, 1254: mothtrap replay x --step 1254"
+    assert line == "  can be replayed: steps 640, 1254: mothtrap replay x --step 1254"
     [line] = kept_lines("x", snapshots, Style(), exploding(step=640))
     assert line.endswith(" --step 1300")
 
@@ -45,7 +45,7 @@ def test_a_step_that_went_bad_is_offered_before_one_that_was_asked_for() -> None
 def test_steps_with_nothing_to_compare_with_are_left_out_beside_others() -> None:
     snapshots = (kept(0, "finding LSS501", exact=False), kept(27, "unsound step: x"))
     assert kept_lines("x", snapshots, Style()) == [
-        "  can be done again: step 27: mothtrap replay x --step 27"
+        "  can be replayed: step 27: mothtrap replay x --step 27"
     ]
 
 
@@ -53,10 +53,10 @@ def test_a_finding_whose_state_is_later_is_not_offered() -> None:
     late = kept(0, "finding STR701", exact=False)
     assert kept_lines("x", (late,), Style()) == []
     [line] = kept_lines("x", (late, kept(4, "step", exact=False)), Style())
-    assert line.startswith("  can be done again: step 4: ")
+    assert line.startswith("  can be replayed: step 4: ")
 
 
 def test_without_a_finding_the_first_is_offered() -> None:
     assert kept_lines("x", SNAPSHOTS, Style()) == [
-        "  can be done again: steps 0, 1, 71: mothtrap replay x --step 0"
+        "  can be replayed: steps 0, 1, 71: mothtrap replay x --step 0"
     ]

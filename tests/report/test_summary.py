@@ -15,6 +15,7 @@ from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import RuleState, Severity
 from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.report.baseline import Baseline, Known
 from mothtrap.report.summary import RunSummary, summarize
 
 EXPLAINS = {"GRD101": frozenset({"NUM001"})}
@@ -42,14 +43,14 @@ def test_the_verdict_is_the_worst_root() -> None:
 
 def test_a_clean_run_says_how_much_was_judged() -> None:
     verdict = summary_of(HandMadeRun(rules=JUDGED)).verdict
-    assert (
-        verdict == "Nothing wrong was found in 120 steps (1 of the 2 rules that apply could judge)."
-    )
+    assert verdict == "Nothing wrong was found in 120 steps (1 rule ok, 1 needs more data)."
 
 
 def test_a_note_is_no_illness() -> None:
     note = exploding(severity=Severity.INFO)
-    assert summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict.startswith("Nothing")
+    assert summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict == (
+        "No error or warning in 120 steps, 1 note (GRD101 exploding gradient)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(state="crashed", rules=JUDGED), "stopped without closing its run"),
         (
             HandMadeRun(rules=JUDGED, tool_errors=(ToolError(step=1, part="writer", error="x"),)),
-            "mothtrap itself failed in part",
+            "a part of mothtrap failed",
         ),
         (HandMadeRun(), "no rule was in force"),
         (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
@@ -134,16 +135,22 @@ def test_a_script_that_failed_after_its_training_is_told() -> None:
     assert summary_of(run).verdict.startswith("The job ended with exit code 3; nothing")
 
 
-def test_a_note_is_named_beside_what_was_not_found() -> None:
-    note = exploding(severity=Severity.INFO)
-    verdict = summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict
-    assert "apply could judge), beside 1 note (GRD101 exploding_gradient)." in verdict
+@pytest.mark.parametrize(("count", "told"), [(1, "1 known finding"), (3, "3 known findings")])
+def test_findings_of_a_baseline_are_not_called_nothing_wrong(count: int, told: str) -> None:
+    findings = tuple(exploding(fingerprint=str(number)) for number in range(count))
+    known = [
+        Known(fingerprint=f.fingerprint, severity=f.severity, code=f.code, name=f.name)
+        for f in findings
+    ]
+    run = HandMadeRun(findings=findings, rules=JUDGED)
+    summary = summarize(run, EXPLAINS, baseline=Baseline(findings=tuple(known)))  # type: ignore[arg-type]
+    assert summary.verdict == f"Nothing new was found in 120 steps; {told} left out."
 
 
 def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:
     unseen = Blind(step=0, what="the loss", reason="nobody said what it is")
     verdict = summary_of(HandMadeRun(rules=JUDGED, blind=(unseen,))).verdict
-    assert "no loss was seen: hand it over with dbg.step(loss=loss)" in verdict
+    assert "no loss was seen: pass it with dbg.step(loss=loss)" in verdict
 
 
 def test_an_unknown_signal_is_named_by_its_number() -> None:

@@ -11,8 +11,8 @@ from tests.harness.running import MOTHTRAP, PYTHON, observed, run
 from tests.replay.test_bad_steps import FOLDER
 
 COMMANDS = {
-    "replay": r"can be done again: step 157: mothtrap (replay \S+ --step 157)$",
-    "show": r"more: mothtrap (show \S+)$",
+    "replay": r"next: mothtrap (replay \S+ --step 157)$",
+    "show": r"^  .*mothtrap (show \S+)$",
     "live": r"step 157 kept: mothtrap (replay \S+ --step 157)$",
 }
 

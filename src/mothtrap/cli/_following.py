@@ -37,14 +37,15 @@ def follow(
     Returns:
         The run as it ended.
     """
-    from mothtrap.report import text
     from mothtrap.report.style import Style
     from mothtrap.report.summary import summarize
+    from mothtrap.report.text import live_line
+    from mothtrap.report.verdict import verdict
     from mothtrap.store.naming import name_here
 
     style = Style.of(sys.stdout)
     summary = summarize(run, explains, baseline=baseline, called=name_here(run.path))
-    click.echo(text.verdict(summary, style), color=True)
+    click.echo(verdict(summary, style), color=True)
     if summary.run.state != "running":
         return summary
     told = {finding.fingerprint: finding.severity for finding in run.findings}
@@ -56,9 +57,9 @@ def follow(
         for finding in run.findings:
             if _is_news(finding, told) and not (baseline and baseline.holds(finding)):
                 told[finding.fingerprint] = finding.severity
-                click.echo(text.live_line(finding, style), color=True)
+                click.echo(live_line(finding, style), color=True)
     summary = summarize(run, explains, baseline=baseline, called=name_here(run.path))
-    click.echo(f"\n{text.verdict(summary, style)}", color=True)
+    click.echo(f"\n{verdict(summary, style)}", color=True)
     return summary
 
 

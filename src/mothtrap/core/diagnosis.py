@@ -27,7 +27,8 @@ EXACT_FAMILIES = ("NUM",)
 class Story(msgspec.Struct, frozen=True, kw_only=True):
     """A root cause and what follows from it; both are fingerprints.
 
-    `severity` is the worst of root and effects, `step` the onset of the root.
+    `severity` is the worst of root and effects, `step` the onset of the root, `sentence`
+    names the root.
     """
 
     root: str
@@ -82,21 +83,26 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
 
 
 def verdict(diagnosis: Diagnosis, *, steps: int) -> str:
-    """Say in one sentence what is wrong with the run, or that nothing was found.
+    """Return one sentence: the worst root cause, or that nothing was found.
 
     Args:
         diagnosis: of the run.
         steps: train steps that were judged.
     """
-    told = [story for story in diagnosis.stories if story.severity is not Severity.INFO]
-    counted = f"{steps} step" + ("" if steps == 1 else "s")
-    if told:
-        more = len(told) - 1
-        tail = f" {more} other problem{'s' if more > 1 else ''} beside it." if more else ""
-        return told[0].sentence + tail
+    roots = problems(diagnosis)
+    if roots:
+        more = len(roots) - 1
+        return roots[0].sentence + (f" {more} more problem{'s' * (more > 1)}." if more else "")
+    counted = f"{steps:,} step" + "s" * (steps != 1)
     notes = len(diagnosis.stories)
-    tail = f" ({notes} note{'s' if notes > 1 else ''})" if notes else ""
-    return f"Nothing wrong was found in {counted}{tail}."
+    if notes:
+        return f"No error or warning in {counted}, {notes} note{'s' * (notes > 1)}."
+    return f"Nothing wrong was found in {counted}."
+
+
+def problems(diagnosis: Diagnosis) -> tuple[Story, ...]:
+    """Return the stories that are more than notes, the worst first."""
+    return tuple(story for story in diagnosis.stories if story.severity is not Severity.INFO)
 
 
 def _order(finding: Finding) -> tuple[int, int, str, str]:
@@ -159,30 +165,25 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
     return Story(
         root=root.fingerprint,
         effects=tuple(f.fingerprint for f in followed),
-        sentence=_sentence(root, followed),
+        sentence=sentence_of(root),
         severity=severity,
         step=root.step,
     )
 
 
-def _sentence(root: Finding, effects: Sequence[Finding]) -> str:
-    where = f" in {root.layers[0]}" if root.layers else ""
-    more = f" and {len(root.layers) - 1} more" if len(root.layers) > 1 else ""
-    line = f" ({root.location})" if root.location else ""
-    words = _words(root)
-    text = f"{words[0].upper()}{words[1:]} from step {root.step}{where}{more}{line}"
-    # The onset of a cause may be known late: what was seen before it does not follow it.
-    for joint, told in (
-        (", together with ", [f for f in effects if f.step < root.step]),
-        (", followed by ", [f for f in effects if f.step >= root.step]),
-    ):
-        if told:
-            text += joint + ", ".join(f"{_words(f)} (step {f.step})" for f in told)
-    fix = f" Try: {root.fixes[0].rstrip('.')}." if root.fixes else ""
-    return f"{text}.{fix}"
+def sentence_of(finding: Finding) -> str:
+    """Return one sentence: the fault, its layer, its first step, its numbers, its line."""
+    where = f" in {finding.layers[0]}" if finding.layers else ""
+    more = len(finding.layers) - 1
+    where += f" and {more} more" if more > 0 else ""
+    name = fault_name(finding)
+    text = f"{name[0].upper()}{name[1:]}{where} since step {finding.step}"
+    text += f": {finding.message.rstrip('.')}" if finding.message else ""
+    return text + (f" ({finding.location})." if finding.location else ".")
 
 
-def _words(finding: Finding) -> str:
+def fault_name(finding: Finding) -> str:
+    """Return the name of a finding's rule as words."""
     name = finding.name.replace("nonfinite", "non-finite").replace("_", " ")
     # Elsewhere the mode is part of the illness: overfit, train mode in evaluation.
     apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"

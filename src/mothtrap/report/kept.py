@@ -49,21 +49,35 @@ def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
 def kept_lines(
     called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
 ) -> list[str]:
-    """One line that names them, and the command for the one that tells most.
+    """Return one line that names the steps, with the command for the one that tells most.
 
     Args:
-        called: what finds the run in a command.
+        called: argument that finds the run in a command.
         kept: all that lie there; where some are exact, only these are named, else what was
             asked for.
-        style: what the stream can show.
+        style: abilities of the stream.
         root: the finding with which the diagnosis opens.
     """
-    offered = tuple(each for each in kept if is_offered(each.reason, exact=each.exact))
-    if not offered:
+    command = replay_command(called, kept, style, root)
+    if not command:
         return []
-    kept = tuple(snapshot for snapshot in offered if snapshot.exact) or offered
+    kept = _offered(kept)
     steps = ", ".join(str(snapshot.step) for snapshot in kept[:NAMED])
     steps += ", ..." if len(kept) > NAMED else ""
+    word = "step" if len(kept) == 1 else "steps"
+    return [f"  can be replayed: {word} {steps}: {command}"]
+
+
+def replay_command(
+    called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
+) -> str:
+    """Return the command that replays the kept step that tells most; empty without one.
+
+    Args: as of `kept_lines`.
+    """
+    offered = _offered(kept)
+    if not offered:
+        return ""
 
     def place(snapshot: KeptSnapshot) -> Rank:
         return rank(
@@ -74,11 +88,15 @@ def kept_lines(
             root_code=root.code if root is not None else "",
         )
 
-    chosen = min(kept, key=place)
-    word = "step" if len(kept) == 1 else "steps"
+    chosen = min(offered, key=place)
     command = f"mothtrap replay {style.safe(called)} --step {chosen.step}"
     if not chosen.scripted:
         command += BUILD
     if not chosen.exact:
         command += " (of a later state: nothing to compare with)"
-    return [f"  can be done again: {word} {steps}: {command}"]
+    return command
+
+
+def _offered(kept: tuple[KeptSnapshot, ...]) -> tuple[KeptSnapshot, ...]:
+    offered = tuple(each for each in kept if is_offered(each.reason, exact=each.exact))
+    return tuple(snapshot for snapshot in offered if snapshot.exact) or offered

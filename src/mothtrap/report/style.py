@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import textwrap
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +26,12 @@ STATE_COLOURS = {
     RuleState.RULE_FAILED: "magenta",
 }
 # Beyond ASCII, every sign that our own sentences may contain.
-ASCII_SIGNS = str.maketrans({"✖": "x", "▲": "!", "●": "i", "✔": "+", "…": "...", "→": "->"})
+ASCII_SIGNS = str.maketrans(
+    {"✖": "x", "▲": "!", "●": "i", "✔": "+", "…": "...", "→": "->", "·": ";"}
+)
+WIDTH = 80
+"""Columns of text that is printed; those of a terminal that nobody has resized."""
+_PAINT = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,9 @@ class Style:
         return text.translate(ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
 
 
+PLAIN = Style()
+
+
 def _can_encode(encoding: str | None) -> bool:
     try:
         "".join(SEVERITY_GLYPHS.values()).encode(encoding or "ascii")
@@ -104,6 +114,26 @@ def _escaped(character: str) -> str:
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()
+
+
+def wrapped(text: str, *, indent: str = "") -> list[str]:
+    """Break a text into lines of at most `WIDTH` columns; a longer word has a line of its own.
+
+    Args:
+        text: one line; where it is painted, it is left as it is.
+        indent: put before each line but the first.
+    """
+    if _PAINT.search(text):
+        return [text]
+    begin = text[: len(text) - len(text.lstrip())]
+    return textwrap.wrap(
+        text.lstrip(),
+        WIDTH,
+        initial_indent=begin,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def count_of(count: int, noun: str) -> str:

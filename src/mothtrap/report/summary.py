@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.diagnosis import Diagnosis, Story, diagnose
-from mothtrap.core.diagnosis import verdict as sick_verdict
+from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, problems
+from mothtrap.core.diagnosis import verdict as worst_root
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.findings import Finding, RuleState, Severity
@@ -18,6 +18,8 @@ from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
+from mothtrap.report.source import lines_at
+from mothtrap.report.style import count_of
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -68,7 +70,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     names the stored parts that could not be read; `known` counts the findings
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be done again; `called` is the path that finds the run in a
-    command, where its id does not.
+    command, where its id does not; `sources` has the source line of each location whose file is
+    as it was when the job began; `ending` says how a job ended that failed.
     """
 
     run: RunFacts
@@ -87,6 +90,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: tuple[Failure, ...] = ()
     snapshots: tuple[KeptSnapshot, ...] = ()
     called: str = ""
+    sources: dict[str, str] = {}
+    ending: str = ""
 
     def count(self, severity: Severity) -> int:
         """How many findings have this severity."""
@@ -117,6 +122,8 @@ def summarize(
     judged = judged or Judged(findings=run.findings, rules=run.rules)
     told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
     diagnosis = diagnose(told, explains)
+    failed = failures(run)
+    places = [f.location for f in diagnosis.findings] + [f.location for f in failed]
     return RunSummary(
         run=RunFacts(
             id=run.id,
@@ -126,7 +133,7 @@ def summarize(
             steps=run.steps,
             workers=tuple(run.workers),
         ),
-        verdict=_verdict(run, diagnosis, judged.rules),
+        verdict=_verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)),
         diagnosis=diagnosis.stories,
         findings=diagnosis.findings,
         rules=judged.rules,
@@ -138,9 +145,11 @@ def summarize(
         damage=run.damage,
         known=len(judged.findings) - len(told),
         guarded=guarded(run),
-        failures=failures(run),
+        failures=failed,
         snapshots=kept_snapshots(run),
         called=called if called != run.id else "",
+        sources=lines_at(run.info, filter(None, places)),
+        ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
 
 
@@ -154,44 +163,40 @@ def _not_kept(run: Run) -> tuple[NotKept, ...]:
     )
 
 
-def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> str:
-    if any(story.severity != Severity.INFO for story in diagnosis.stories):
-        text = sick_verdict(diagnosis, steps=run.steps)
+def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
+    if problems(diagnosis):
+        text = worst_root(diagnosis, steps=run.steps)
         return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
     if run.steps == 0:
         return f"Nothing was observed: {_why_nothing(run)}."
-    text = _judgement(run, diagnosis, rules)
+    text = _judgment(run, diagnosis, rules, known)
     if _failed(run):
         text = f"The job {how_it_ended(run)}; {text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
-        text += "; no loss was seen: hand it over with dbg.step(loss=loss)"
+        text += "; no loss was seen: pass it with dbg.step(loss=loss)"
     if run.state == "running":
         text += "; the job is still running"
     if run.tool_errors or any(rule.state == RuleState.RULE_FAILED for rule in rules):
-        text += "; mothtrap itself failed in part"
+        text += "; a part of mothtrap failed"
     return text + "."
 
 
-def _judgement(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...]) -> str:
-    """What is said of a run in which nothing worse than a note was found."""
-    judged = sum(rule.state not in COULD_NOT_JUDGE for rule in rules)
-    failed = sum(rule.state == RuleState.RULE_FAILED for rule in rules)
-    steps = f"{run.steps:,} step{'' if run.steps == 1 else 's'}"
-    if judged - failed == 0:
+def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
+    """Return the verdict on a run in which nothing worse than a note was found."""
+    judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
+    waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
+    steps = count_of(run.steps, "step")
+    if judged == 0:
         return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
-    apply = sum(rule.state != RuleState.NOT_APPLICABLE for rule in rules)
-    return (
-        f"Nothing wrong was found in {steps} ({judged - failed} of the {apply} rules that "
-        f"apply could judge){_notes(diagnosis)}"
-    )
-
-
-def _notes(diagnosis: Diagnosis) -> str:
-    """Name the notes of a run that is not sick."""
-    names = dict.fromkeys(f"{finding.code} {finding.name}" for finding in diagnosis.findings)
-    if not names:
-        return ""
-    return f", beside {len(names)} note{'' if len(names) == 1 else 's'} ({', '.join(names)})"
+    if known:
+        return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} left out"
+    if diagnosis.findings:
+        notes = [f"{f.code} {fault_name(f)}" for f in diagnosis.findings]
+        return (
+            f"No error or warning in {steps}, {count_of(len(notes), 'note')} ({', '.join(notes)})"
+        )
+    more = f", {waiting} need{'s' * (waiting == 1)} more data" if waiting else ""
+    return f"Nothing wrong was found in {steps} ({count_of(judged, 'rule')} ok{more})"
 
 
 def _failed(run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""A run as text: one line while it trains, the verdict at its end, the whole afterwards.
+"""A run as text: one line while it trains, and everything that is known of it.
 
 Every function returns text without a final newline; `style` says what the stream can show.
 """
@@ -11,19 +11,14 @@ from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import kept_lines
-from mothtrap.report.style import SEVERITY_COLOURS, Style, count_of, ranges
+from mothtrap.report.style import PLAIN, SEVERITY_COLOURS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
+from mothtrap.report.verdict import alarms
 
-PLAIN = Style()
 MAX_LAYERS = 3
 MAX_BLIND = 5
 MAX_NOT_KEPT = 3
 MAX_RULES = 4
-MAX_REASONS = 3
-UNJUDGED = {
-    RuleState.NOT_ENOUGH_DATA: ("could not judge", "could not judge"),
-    RuleState.NOT_APPLICABLE: ("does not apply", "do not apply"),
-}
 
 
 def live_line(finding: Finding, style: Style = PLAIN) -> str:
@@ -43,8 +38,11 @@ def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False)
 
     `everything`: also why which rules do not apply.
     """
-    blocks = [_block(finding, style) for finding in _in_story_order(summary)]
-    lines = verdict_lines(summary, style, whole=True, everything=everything)
+    blocks = [
+        _block(finding, style, summary.sources.get(finding.location or "", ""))
+        for finding in _in_story_order(summary)
+    ]
+    lines = state_lines(summary, style, everything=everything)
     return "\n\n".join([*blocks, "\n".join(lines)])
 
 
@@ -60,57 +58,41 @@ def concise(summary: RunSummary, style: Style = PLAIN) -> str:
     return "\n".join([*lines, f"{style.safe(summary.run.id)}: {style.safe(summary.verdict)}"])
 
 
-def verdict(summary: RunSummary, style: Style = PLAIN) -> str:
-    """The verdict sentence, counts, what could not be judged or seen, and the own cost."""
-    return "\n".join(verdict_lines(summary, style))
-
-
-def verdict_lines(
-    summary: RunSummary, style: Style = PLAIN, *, whole: bool = False, everything: bool = False
+def state_lines(
+    summary: RunSummary, style: Style = PLAIN, *, everything: bool = False
 ) -> list[str]:
-    """The lines of `verdict`, the sentence first.
+    """Return the lines on the run as a whole, its verdict first.
 
-    `whole`: with all reasons for which rules could not judge; `everything`: and with those for
-    which they do not apply.
+    `everything`: with the reasons for which rules do not apply.
     """
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     colour = SEVERITY_COLOURS[severity] if severity else "bold"
-    lines = [style.paint(style.safe(summary.verdict), colour)]
-    root = _root(summary)
-    if root is not None and not whole and root.severity is not Severity.INFO:
-        lines.append(f"  {_said(root, style)}")
+    lines = [
+        style.paint(line, colour) for line in wrapped(style.safe(summary.verdict), indent="  ")
+    ]
     if summary.run.steps or summary.findings:
-        lines.append(f"  {_counts(summary)}")
+        lines += wrapped(f"  {_counts(summary)}", indent="    ")
     lines += failure_lines(summary, style)
     lines += guarded_lines(summary.guarded, style)
-    lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, root)
+    root = summary.diagnosis[0].root if summary.diagnosis else None
+    first = next((f for f in summary.findings if f.fingerprint == root), None)
+    lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
-        lines.append(f"  left out: {count_of(summary.known, 'finding')} that the baseline holds")
-    lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA, None if whole else MAX_REASONS)
+        lines.append(f"  left out: {count_of(summary.known, 'finding')} of the baseline")
+    lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA)
     other = summary.in_state(RuleState.NOT_APPLICABLE)
     if everything:
         lines += _unjudged(summary, style, RuleState.NOT_APPLICABLE)
-    elif whole and other:
-        lines.append(f"  not applicable: {count_of(len(other), 'rule')} (--all says why)")
+    elif other:
+        lines.append(f"  not applicable: {count_of(len(other), 'rule')} (--all lists the reasons)")
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
-    lines += _own_failures(summary, style)
+    lines += alarms(summary, style)
     if summary.run.steps:
         run = summary.run
-        lines.append(f"  own cost: {cost_in_words(summary.overhead, run.steps, len(run.workers))}")
+        cost = cost_in_words(summary.overhead, run.steps, len(run.workers))
+        lines += wrapped(f"  overhead: {cost}", indent="    ")
     return lines
-
-
-def _root(summary: RunSummary) -> Finding | None:
-    """The finding with which the verdict opens."""
-    root = summary.diagnosis[0].root if summary.diagnosis else None
-    return next((f for f in summary.findings if f.fingerprint == root), None)
-
-
-def _said(finding: Finding, style: Style) -> str:
-    """What a finding says: while the job trained it was said long ago, or of another rank not."""
-    where = ", ".join([f"step {finding.step}", *_ranks(finding)])
-    return f"{finding.code} at {where}: {style.safe(finding.message)}"
 
 
 def _ranks(finding: Finding) -> list[str]:
@@ -133,7 +115,7 @@ def _in_story_order(summary: RunSummary) -> list[Finding]:
     return ordered + [f for f in summary.findings if f.fingerprint not in wanted]
 
 
-def _block(finding: Finding, style: Style) -> str:
+def _block(finding: Finding, style: Style, source: str = "") -> str:
     head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLOURS[finding.severity])
     layers = f"  {_layers(finding, style)}" if finding.layers else ""
     extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
@@ -142,16 +124,18 @@ def _block(finding: Finding, style: Style) -> str:
     lines = [
         f"{style.glyph(finding.severity)} {head}{layers}  step {finding.step}{mode}"
         + (f"  ({', '.join(extent)})" if extent else ""),
-        f"  {style.safe(finding.message)}",
+        *wrapped(f"  {style.safe(finding.message)}", indent="  "),
     ]
     if finding.location:
         lines.append(f"  --> {style.safe(finding.location)}")
+        lines += [f"      {style.safe(source)}"] if source else []
     if finding.why:
-        lines.append(f"  = why: {style.safe(finding.why)}")
+        lines += wrapped(f"  = why: {style.safe(finding.why)}", indent="    ")
     if finding.caused_by:  # what helps against the cause, helps
-        lines.append(f"  = follows from: {', '.join(finding.caused_by)}; mend that first")
+        lines.append(f"  = follows from: {', '.join(finding.caused_by)}; fix that first")
     else:
-        lines += [f"  = help: {style.safe(fix)}" for fix in finding.fixes]
+        for fix in finding.fixes:
+            lines += wrapped(f"  = help: {style.safe(fix)}", indent="    ")
     if finding.causes:
         lines.append(f"  = leads to: {', '.join(finding.causes)}")
     return "\n".join([*lines, f"  = more: mothtrap rule {finding.code}"])
@@ -166,32 +150,28 @@ def _counts(summary: RunSummary) -> str:
         words.append(count_of(summary.count(Severity.INFO), "note"))
     noted = {finding.code for finding in summary.findings}
     ok = sum(rule.code not in noted for rule in summary.in_state(RuleState.OK))
-    rules = f"{count_of(ok, 'rule')} found nothing"
-    for state, verbs in UNJUDGED.items():
-        if number := len(summary.in_state(state)):
-            rules += f", {number} {verbs[number > 1]}"
+    rules = f"{count_of(ok, 'rule')} ok"
+    if number := len(summary.in_state(RuleState.NOT_ENOUGH_DATA)):
+        rules += f", {number} need{'s' * (number == 1)} more data"
+    if number := len(summary.in_state(RuleState.NOT_APPLICABLE)):
+        rules += f", {number} not applicable"
     workers = len(summary.run.workers)
     where = f" of {workers} workers" if workers > 1 else ""
     steps = count_of(summary.run.steps, "step")
     return f"{', '.join(words)} in {steps}{where}; {rules}"
 
 
-def _unjudged(
-    summary: RunSummary, style: Style, state: RuleState, most: int | None = None
-) -> list[str]:
-    """A line for each reason for which rules are in a state, `most` of them if so many."""
+def _unjudged(summary: RunSummary, style: Style, state: RuleState) -> list[str]:
+    """Return a line for each reason for which rules are in a state."""
     by_reason: dict[str, list[RuleStatus]] = {}
     for rule in summary.in_state(state):
         by_reason.setdefault(rule.reason, []).append(rule)
     word, lines = state.replace("_", " "), []
-    for reason, rules in list(by_reason.items())[:most]:
+    for reason, rules in by_reason.items():
         names = ", ".join(rule.name for rule in rules[:MAX_RULES])
         more = f" and {len(rules) - MAX_RULES} more" if len(rules) > MAX_RULES else ""
         because = f": {style.safe(reason)}" if reason else ""
-        lines.append(f"  {word}: {names}{more}{because}")
-    left = [rule for rules in list(by_reason.values())[len(lines) :] for rule in rules]
-    if left:
-        lines.append(f"  {word}: {count_of(len(left), 'other rule')} (mothtrap show says why)")
+        lines += wrapped(f"  {word}: {names}{more}{because}", indent="    ")
     return lines
 
 
@@ -215,15 +195,3 @@ def _not_kept(summary: RunSummary, style: Style) -> list[str]:
     if more:
         lines.append(f"  not kept: {more:,} more (mothtrap show --format json says why)")
     return lines
-
-
-def _own_failures(summary: RunSummary, style: Style) -> list[str]:
-    lines = [
-        f"  rule failed: {rule.code} {rule.name}: {style.safe(rule.reason)}"
-        for rule in summary.in_state(RuleState.RULE_FAILED)
-    ]
-    lines += [
-        f"  mothtrap failed in {style.safe(own.part)} and switched it off: {style.safe(own.error)}"
-        for own in summary.tool_errors
-    ]
-    return lines + [f"  damaged: {style.safe(damage)}" for damage in summary.damage]

@@ -11,7 +11,7 @@ from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.reader.run import open_run
 from mothtrap.report.style import Style
 from mothtrap.report.summary import summarize
-from mothtrap.report.text import verdict
+from mothtrap.report.verdict import verdict
 from mothtrap.store.naming import name_here
 from mothtrap.store.remote import place_of, read_remote
 
@@ -22,7 +22,7 @@ def say_verdict(path: Path, config: Config) -> None:
         run = open_run(path)
         summary = summarize(run, explains(load_rules(config)), called=name_here(path))
         more = place_of(path) if read_remote(path) is not None else name_here(path)
-        text = verdict(summary, Style.of(sys.stderr))
-        say_on_stderr(f"\nmothtrap: {text}\n  more: mothtrap show {more}")
+        text = verdict(summary, Style.of(sys.stderr), shown=more)
+        say_on_stderr(f"\n{text}")
     except Exception as err:
         say_on_stderr(f"mothtrap: cannot sum up {path} ({type(err).__name__}: {err})")

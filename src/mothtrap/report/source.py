@@ -1,0 +1,47 @@
+"""Source lines of the places that findings point to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from mothtrap.core.runs import RunInfo
+
+MAX_BYTES = 4 << 20
+"""Size of a source file that is read at most; chosen by hand."""
+
+
+def lines_at(info: RunInfo | None, locations: Iterable[str]) -> dict[str, str]:
+    """Return the source line of each location.
+
+    A file that has changed since the job began, or cannot be read, is left out.
+
+    Args:
+        info: start of the run; None leaves everything out.
+        locations: `file:line`, the file relative to the folder in which the job began.
+    """
+    if info is None:
+        return {}
+    files: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
+    for location in dict.fromkeys(locations):
+        name, _, number = location.rpartition(":")
+        if not name or not number.isdigit():
+            continue
+        if name not in files:
+            files[name] = _lines(os.path.join(info.cwd, name), info.created_s)
+        if 0 < int(number) <= len(files[name]):
+            text = files[name][int(number) - 1].strip()
+            found |= {location: text} if text else {}
+    return found
+
+
+def _lines(path: str, before_s: float) -> list[str]:
+    try:
+        status = os.stat(path)
+        if status.st_mtime > before_s or status.st_size > MAX_BYTES:
+            return []
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,211 @@
+"""The verdict on a run in at most 80 columns: what is wrong, where, its effects, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mothtrap.core.diagnosis import Story, fault_name, sentence_of
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.runs import Overhead
+from mothtrap.report.failures import failure_lines
+from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.kept import replay_command
+from mothtrap.report.style import (
+    PLAIN,
+    SEVERITY_COLOURS,
+    WIDTH,
+    Style,
+    count_of,
+    ranges,
+    wrapped,
+)
+from mothtrap.report.summary import RunSummary
+
+NAME = "mothtrap: "
+MAX_ERRORS = 4
+"""Root errors that are shown in full; chosen by hand: half a terminal."""
+MAX_OTHERS = 4
+"""Root warnings, and notes, that are named; chosen by hand."""
+MAX_EFFECTS = 6
+"""Effects of one root that are named; chosen by hand."""
+
+
+def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> str:
+    """Return the verdict as text.
+
+    Every root error has its own block, every root warning its own line. Reasons of rules that
+    could not judge, thinning and costs are left to `mothtrap show`.
+
+    Args:
+        summary: of the run.
+        style: abilities of the stream.
+        shown: argument of `mothtrap show` that finds the run; empty leaves the command out.
+    """
+    roots = [story for story in summary.diagnosis if story.severity is not Severity.INFO]
+    if roots:
+        lines = _problems(summary, roots, style) + _end_of_job(summary, style)
+    else:
+        lines = wrapped(NAME + style.safe(summary.verdict), indent="  ")
+        lines = [style.paint(line, "bold") for line in lines]
+        if not summary.known:
+            lines += _notes(summary, style)
+    lines += _wrap_all(failure_lines(summary, style))
+    lines += _wrap_all(guarded_lines(summary.guarded, style))
+    lines += alarms(summary, style)
+    replay = replay_command(
+        summary.called or summary.run.id, summary.snapshots, style, _root(summary)
+    )
+    if replay and not summary.failures:
+        lines.append(f"  next: {replay}")
+    footer = _footer(summary, with_counts=bool(roots))
+    if shown:
+        footer.append(f"mothtrap show {style.safe(shown)}")
+    return "\n".join([*lines, *_in_rows(footer, " · " if style.glyphs else "; ")])
+
+
+def problem_lines(
+    summary: RunSummary, story: Story, style: Style, *, prefix: str = "", whole: bool
+) -> list[str]:
+    """Return the lines on one root cause.
+
+    Args:
+        summary: of the run.
+        story: root and effects.
+        style: abilities of the stream.
+        prefix: text before the first line.
+        whole: with the place, the effects and the advice.
+    """
+    by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
+    root = by_fingerprint[story.root]
+    sign = style.glyph(root.severity)
+    ranks = f", rank{'s' * (len(root.workers) > 1)} {ranges(root.workers)}" * _names_ranks(root)
+    place = f" ({root.location})." if root.location else "."
+    what = sentence_of(root).removesuffix(place) + ranks + "."
+    indent = " " * (len(prefix) - len(prefix.lstrip()) + 2)
+    text = wrapped(f"{prefix}x {root.code} {style.safe(what)}", indent=indent)
+    colour = SEVERITY_COLOURS[root.severity]
+    lines = [style.paint(line, colour) for line in text]
+    begin = len(prefix) + len("x ")
+    lines[0] = f"{prefix}{sign} {style.paint(text[0][begin:], colour)}"
+    if not whole:
+        return lines
+    if root.location:
+        lines.append(f"  --> {style.safe(root.location)}")
+        source = summary.sources.get(root.location)
+        lines += [f"      {style.safe(source)}"] if source else []
+    effects = [by_fingerprint[name] for name in story.effects]
+    for word, those in (
+        ("since earlier", [f for f in effects if f.step < root.step]),
+        ("then", [f for f in effects if f.step >= root.step]),
+    ):
+        if those:
+            lines += wrapped(f"  {word}: {_effects(those)}", indent="    ")
+    if root.fixes:
+        lines += wrapped(f"  fix: {style.safe(root.fixes[0])}", indent="    ")
+    return lines
+
+
+def alarms(summary: RunSummary, style: Style) -> list[str]:
+    """Return a line for each rule and part of mothtrap that failed, and for damaged data."""
+    texts = [
+        f"rule failed: {rule.code} {rule.name}: {style.safe(rule.reason)}"
+        for rule in summary.in_state(RuleState.RULE_FAILED)
+    ]
+    texts += [
+        f"mothtrap failed in {style.safe(own.part)} and switched it off: {style.safe(own.error)}"
+        for own in summary.tool_errors
+    ]
+    texts += [f"damaged: {style.safe(damage)}" for damage in summary.damage]
+    return _wrap_all(f"  {text}" for text in texts)
+
+
+def overhead_in_short(cost: Overhead) -> str:
+    """Return the overhead as one figure."""
+    share = 100 * cost.ratio
+    text = f"overhead {share:.1f} %" if share < 10 else f"overhead {share:.0f} %"
+    return text + (f" (budget {100 * cost.budget:g} %)" if 0 < cost.budget < cost.ratio else "")
+
+
+def _problems(summary: RunSummary, roots: list[Story], style: Style) -> list[str]:
+    by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
+    errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
+    others = [s for s in roots if s not in errors]
+    told = [(s, True) for s in errors[:MAX_ERRORS]]
+    told += [(s, not told and place == 0) for place, s in enumerate(others[:MAX_OTHERS])]
+    lines: list[str] = []
+    for story, whole in told:
+        prefix = "" if lines else NAME
+        lines += problem_lines(summary, story, style, prefix=prefix, whole=whole)
+    left = len(roots) - len(told)
+    return lines + ([f"  and {count_of(left, 'more problem')}"] if left else [])
+
+
+def _end_of_job(summary: RunSummary, style: Style) -> list[str]:
+    """Return how a job ended that failed."""
+    return wrapped(f"  {style.safe(summary.ending)}", indent="  ") if summary.ending else []
+
+
+def _notes(summary: RunSummary, style: Style) -> list[str]:
+    lines: list[str] = []
+    for story in summary.diagnosis[:MAX_OTHERS]:
+        lines += problem_lines(summary, story, style, prefix="  ", whole=False)
+    left = len(summary.diagnosis) - MAX_OTHERS
+    return lines + ([f"  and {count_of(left, 'more note')}"] if left > 0 else [])
+
+
+def _effects(effects: list[Finding]) -> str:
+    text = ", ".join(f"{fault_name(f)} (step {f.step})" for f in effects[:MAX_EFFECTS])
+    left = len(effects) - MAX_EFFECTS
+    return text + (f" and {left} more" if left > 0 else "")
+
+
+def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
+    found = []
+    if with_counts:
+        counts = [count_of(summary.count(s), noun) for s, noun in _NOUNS if summary.count(s)]
+        found.append(f"{', '.join(counts)} in {count_of(summary.run.steps, 'step')}")
+        workers = len(summary.run.workers)
+        if workers > 1:
+            found[0] += f" of {workers} workers"
+        if summary.known:
+            found.append(f"{count_of(summary.known, 'known finding')} left out")
+    if summary.blind and summary.run.steps:
+        found.append(f"{count_of(len(summary.blind), 'part')} not observed")
+    if summary.dropped:
+        found.append(f"{summary.dropped:,} captured values not kept")
+    if summary.run.steps:
+        found.append(overhead_in_short(summary.overhead))
+    return found
+
+
+_NOUNS = ((Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "note"))
+
+
+def _names_ranks(finding: Finding) -> bool:
+    return finding.workers not in ((), (0,))
+
+
+def _root(summary: RunSummary) -> Finding | None:
+    """Return the finding with which the verdict opens."""
+    root = summary.diagnosis[0].root if summary.diagnosis else None
+    return next((f for f in summary.findings if f.fingerprint == root), None)
+
+
+def _in_rows(parts: Iterable[str], separator: str) -> list[str]:
+    """Put parts beside one another, none of them broken."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and len(rows[-1]) + len(separator) + len(part) <= WIDTH:
+            rows[-1] += separator + part
+        else:
+            rows.append(f"  {part}")
+    return rows
+
+
+def _wrap_all(lines: Iterable[str]) -> list[str]:
+    """Wrap lines, the rest of each two columns deeper than its beginning."""
+    found: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        found += wrapped(line, indent=indent)
+    return found

@@ -1,0 +1,150 @@
+"""The verdict at the end of a job: short, ordered, within 80 columns."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from tests.report.sick_run import HandMadeRun, exploding, rule
+
+from mothtrap.core.facts.captures import Blind, ToolError
+from mothtrap.core.findings import RuleState, Severity
+from mothtrap.core.runs import Overhead, RunEnd
+from mothtrap.report.style import WIDTH, Style
+from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.report.verdict import overhead_in_short, verdict
+
+GLYPHS = Style(glyphs=True)
+EXPLAINS = {"GRD101": frozenset({"NUM001"})}
+NAN = exploding(
+    code="NUM001", name="nonfinite_loss", step=90, fingerprint="bbbb", layers=(), message="NaN"
+)
+OTHER = exploding(
+    code="STR701",
+    name="softmax_before_cross_entropy",
+    step=0,
+    fingerprint="cccc",
+    layers=(),
+    message="softmax goes into cross_entropy, which applies softmax itself",
+    location="train.py:12",
+    fixes=("Remove the softmax.",),
+)
+MILD = exploding(
+    code="DAT508",
+    name="token_ratio",
+    severity=Severity.WARNING,
+    step=3,
+    fingerprint="dddd",
+    layers=(),
+    message="90 % of the tokens are 0",
+    location="train.py:20",
+)
+JUDGED = (
+    rule("NUM001", "nonfinite_loss", RuleState.OK),
+    rule("LOS401", "loss_not_decreasing", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
+    rule("TRE801", "tree_depth", RuleState.NOT_APPLICABLE, "no trees"),
+)
+
+
+def summary_of(**fields: object) -> RunSummary:
+    return summarize(HandMadeRun(**fields), EXPLAINS)  # type: ignore[arg-type]
+
+
+def test_a_sick_run_is_told_in_the_order_in_which_it_is_acted_on() -> None:
+    summary = summary_of(findings=(exploding(), NAN), rules=JUDGED)
+    summary = msgspec.structs.replace(summary, sources={"model.py:88": "x = self.attn(x)"})
+    assert verdict(summary, GLYPHS, shown="x").split("\n") == [
+        "mothtrap: ✖ GRD101 Exploding gradient in blocks.1.attn.q and 1 more since step",
+        "  71: gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x).",
+        "  --> model.py:88",
+        "      x = self.attn(x)",
+        "  then: non-finite loss (step 90)",
+        "  fix: clip_grad_norm_(params, 1.0)",
+        "  2 errors in 120 steps · overhead 1.3 % · mothtrap show x",
+    ]
+
+
+def test_a_healthy_run_ends_in_two_lines() -> None:
+    assert verdict(summary_of(rules=JUDGED), GLYPHS, shown="x").split("\n") == [
+        "mothtrap: Nothing wrong was found in 120 steps (1 rule ok, 1 needs more data).",
+        "  overhead 1.3 % · mothtrap show x",
+    ]
+
+
+def test_every_root_error_has_its_own_lines_and_then_every_root_warning() -> None:
+    lines = verdict(summary_of(findings=(exploding(), OTHER, MILD)), GLYPHS).split("\n")
+    signs = [line.strip()[:8] for line in lines if "✖" in line or "▲" in line]
+    assert [sign.removeprefix("mothtrap") for sign in signs[1:]] == ["✖ GRD101", "▲ DAT508"]
+    assert lines[0].startswith("mothtrap: ✖ STR701 Softmax before cross entropy since step 0:")
+    assert "  --> train.py:12" in lines
+    assert "  --> model.py:88" in lines
+    assert "  fix: Remove the softmax." in lines
+    assert "  2 errors, 1 warning in 120 steps · overhead 1.3 %" in lines
+
+
+def test_a_note_is_named_and_nothing_wrong_is_not_said_above_it() -> None:
+    note = exploding(severity=Severity.INFO)
+    text = verdict(summary_of(findings=(note,), rules=JUDGED), GLYPHS)
+    assert text.startswith("mothtrap: No error or warning in 120 steps, 1 note")
+    assert "  ● GRD101 Exploding gradient" in text
+    assert "Nothing wrong" not in text
+
+
+def test_effects_that_were_seen_before_their_cause_are_not_said_to_follow() -> None:
+    early = msgspec.structs.replace(NAN, code="LOS401", name="loss_not_decreasing", step=70)
+    run = HandMadeRun(findings=(exploding(), early))
+    summary = summarize(run, {"GRD101": frozenset({"LOS401"})})  # type: ignore[arg-type]
+    assert "  since earlier: loss not decreasing (step 70)" in verdict(summary)
+    assert "then:" not in verdict(summary)
+
+
+def test_the_rank_is_named_where_it_is_not_the_first() -> None:
+    text = verdict(summary_of(findings=(exploding(workers=(1,)),), workers=(0, 1)))
+    assert "(limit 100x), rank 1." in " ".join(text.split())
+    assert "1 error in 120 steps of 2 workers" in text
+
+
+def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:
+    long = "word " * 60
+    summary = summary_of(
+        findings=(exploding(message=long, fixes=(long,)), OTHER, MILD, NAN),
+        tool_errors=(ToolError(step=3, part="writer", error=long),),
+        damage=(long,),
+        blind=(Blind(step=0, what="layer0", reason=long),),
+        state="crashed",
+        end=RunEnd(exit_code=-9, ended_s=0.0),
+    )
+    text = verdict(summary, GLYPHS, shown="x")
+    assert max(len(line) for line in text.split("\n")) <= WIDTH
+    assert "  The job was killed by signal SIGKILL after 120 steps." in text
+    assert "  mothtrap failed in writer and switched it off: word" in text
+    assert "  damaged: word" in text
+    assert "1 part not observed" in text
+
+
+def test_color_changes_nothing_but_the_color() -> None:
+    summary = summary_of(findings=(exploding(), OTHER, MILD))
+    plain = verdict(summary, Style(glyphs=True))
+    painted = verdict(summary, Style(glyphs=True, colour=True))
+    assert painted != plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
+    text = verdict(summary_of(steps=0))
+    assert text.startswith("mothtrap: Nothing was observed: a process made steps")
+    assert "overhead" not in text
+    assert "error" not in text
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (Overhead(ratio=0.013, budget=0.02), "overhead 1.3 %"),
+        (Overhead(ratio=0.269, seconds=0.45, budget=0.02), "overhead 27 % (budget 2 %)"),
+        (Overhead(ratio=0.5), "overhead 50 %"),
+    ],
+)
+def test_overhead_is_one_short_figure(cost: Overhead, text: str) -> None:
+    assert overhead_in_short(cost) == text
