@@ -1,4 +1,4 @@
-"""Which streams are due is the same whether schedules are asked at each step or not."""
+"""Streams that are due at a step, also where not each step is asked about."""
 
 from __future__ import annotations
 
@@ -26,13 +26,31 @@ def stream(name: str, schedules: dict[Mode, Schedule]) -> Stream:
     schedules=st.lists(SCHEDULES, max_size=5),
     steps=st.lists(st.integers(0, 250), max_size=40),
 )
-def test_streams_are_due_when_their_schedules_say_so_at_steps_in_any_order(
+def test_streams_are_due_when_their_schedules_named_a_step_since_the_last_one_asked_about(
     schedules: list[Schedule], steps: list[int]
 ) -> None:
     streams = [stream(str(n), {Mode.TRAIN: each}) for n, each in enumerate(schedules)]
     turns = Turns(streams, Mode.TRAIN)
+    before = -1
     for step in [*steps, *sorted(steps), *range(40)]:
-        assert turns.due(step) == [s for s in streams if s.schedules[Mode.TRAIN].is_due(step)]
+        missed = range(before + 1 if 0 <= before < step else step, step + 1)
+        if step == before:
+            missed = asked
+        asked = missed
+        assert turns.due(step) == [
+            s for s in streams if any(s.schedules[Mode.TRAIN].is_due(each) for each in missed)
+        ]
+        before = step
+
+
+def test_who_missed_a_turn_has_the_next_step() -> None:
+    rare, once = stream("rare", {Mode.TRAIN: Schedule(every=16)}), Schedule(steps=(3, 30))
+    turns = Turns([rare, stream("once", {Mode.TRAIN: once})], Mode.TRAIN)
+    due = {step: [s.name for s in turns.due(step)] for step in (5, 10, 20, 21, 40, 41, 48, 50)}
+    assert due == {
+        **{5: [], 10: [], 20: ["rare"], 21: [], 40: ["rare", "once"]},
+        **{41: [], 48: ["rare"], 50: []},
+    }
 
 
 def test_each_mode_has_turns_of_its_own() -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from mothtrap.capture.depths import ALL, Depths
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier, Wanted
 from mothtrap.capture.requested import requested
@@ -14,7 +15,7 @@ from mothtrap.capture.thinning import Thinning
 from mothtrap.capture.turns import Turns
 from mothtrap.core.collections import Reduction
 from mothtrap.core.control import CaptureRequest
-from mothtrap.core.facts.captures import Blind, CaptureChanged, Dropped, Thinned
+from mothtrap.core.facts.captures import Blind, CaptureChanged, Dropped, FullSteps, Thinned
 from mothtrap.core.schedule import FAR
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -32,6 +33,8 @@ class Plan:
 
     Attributes:
         step: the train step in progress.
+        depths: says which steps are watched in full.
+        is_light: the step in progress is not; `next_is_light`: the one after it, so far as is known.
         active: by mode the streams that capture in this step.
         kinds: by mode the kinds of tensors of which these capture anything.
         evaluated: the forward of an evaluation that was the last to end in this step, if any.
@@ -43,6 +46,8 @@ class Plan:
 
     def __init__(self, streams: Sequence[Stream], overhead: float) -> None:
         self.step = 0
+        self.depths, self.is_light, self.next_is_light = Depths(overhead), False, False
+        self._told_every = ALL
         self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
         self.kinds: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
         self.evaluated: StepKey | None = None
@@ -51,7 +56,7 @@ class Plan:
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
         self._names: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
-        self._turns = self._scheduled([m for m in MODES if any(m in s.schedules for s in streams)])
+        self._turns: dict[Mode, Turns] = {}
         self._any_names: frozenset[str] = frozenset()
         self._spent_s: dict[str, float] = {}
         self._payers: dict[tuple[str, str, Mode], tuple[str, ...]] = {}
@@ -61,7 +66,10 @@ class Plan:
         self._used_bytes: dict[str, int] = {}
         self._exhausted: set[str] = set()
         self._has_ending = False
-        self._told: list[Dropped | CaptureChanged] = []
+        self._told: list[Dropped | CaptureChanged | FullSteps] = []
+        self._for_light: tuple[Stream, ...] = ()
+        self._for_users: tuple[Stream, ...] = ()
+        self._schedule([m for m in MODES if any(m in s.schedules for s in streams)])
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -85,8 +93,23 @@ class Plan:
             self._leave_what_is_over()
         while self._called:
             self._open(self._called.popleft())
+        if step > self.depths.full_at:
+            self._look_ahead(step)
+        self.is_light = step < self.depths.full_at and not self._is_asked_for(step)
+        if self.is_light:
+            self.next_is_light = step + 1 < self.depths.full_at
+            self._thinnable[Mode.TRAIN] = []
+            if self.active[Mode.TRAIN] is not self._for_light:
+                self._activate(Mode.TRAIN, self._for_light)
+            return
+        self.next_is_light = not self.depths.is_full(step + 1)
         for mode in self._turns:
             self._decide(mode)
+
+    def continue_at(self, step: int) -> None:
+        """Go on with a step that is the first one of this process."""
+        self.depths.begin(step)
+        self.begin(step)
 
     def begin_forward(self) -> None:
         """Decide what is captured in the next forward, when one of an evaluation is over."""
@@ -96,6 +119,22 @@ class Plan:
             if key.mode in self._turns:
                 self._admitted.clear()
                 self._decide(key.mode)
+
+    def _look_ahead(self, step: int) -> None:
+        """Find out which step is the next full one; tell where that goes by another rule."""
+        self.depths.go_on(step)
+        every = self.depths.every(step)
+        if every != self._told_every:
+            self._told_every = every
+            self._told.append(FullSteps(step=step, every=1 if every == ALL else every))
+
+    def _is_asked_for(self, step: int) -> bool:
+        """Whether a user wants values of a step."""
+        for stream in self._for_users:
+            schedule = stream.schedules[Mode.TRAIN]
+            if self._is_open(stream) and (stream.on or schedule.is_due(step)):
+                return True
+        return False
 
     def evaluations_begin(self, mode_step: int) -> None:
         """Count forwards of evaluations from `mode_step` on."""
@@ -235,7 +274,7 @@ class Plan:
         ]
         self._has_ending = self._has_ending or request.for_steps is not None
         wanted = self._selection.change((*kept, *added))
-        self._turns = self._scheduled(MODES)  # also those in which something is due no more
+        self._schedule(MODES)  # also those in which something is due no more
         return wanted
 
     def next_named(self, step: int) -> int:
@@ -282,7 +321,7 @@ class Plan:
         for name in over:
             self._forget(name)
         self._selection.change(tuple(s for s in self.streams if s.name not in over))
-        self._turns = self._scheduled(MODES)
+        self._schedule(MODES)
         self._has_ending = any(stream.ends for stream in self.streams)
         left = in_force(self.streams)
         self._told.append(
@@ -294,8 +333,12 @@ class Plan:
         self._used_bytes.pop(name, None)
         self._open_until.pop(name, None)
 
-    def _scheduled(self, modes: Iterable[Mode]) -> dict[Mode, Turns]:
-        return {mode: Turns(self.streams, mode) for mode in modes}
+    def _schedule(self, modes: Iterable[Mode]) -> None:
+        """Find out when the streams in force are due."""
+        self._turns = {mode: Turns(self.streams, mode) for mode in modes}
+        training = [stream for stream in self.streams if Mode.TRAIN in stream.schedules]
+        self._for_light = tuple(stream for stream in training if stream.in_light_steps)
+        self._for_users = tuple(stream for stream in training if stream.by_user)
 
     def _decide(self, mode: Mode) -> None:
         """Choose what captures; the governor is asked once a step, and again for each forward of
@@ -313,7 +356,9 @@ class Plan:
             if admitted:
                 found.append(stream)
         self._thinnable[mode] = thinnable
-        active = tuple(found)
+        self._activate(mode, tuple(found))
+
+    def _activate(self, mode: Mode, active: tuple[Stream, ...]) -> None:
         if active != self.active[mode]:
             self.active[mode] = active
             self._payers.clear()

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.depths import Depths
 from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.forward_captures import ForwardCaptures
 from mothtrap.capture.forward_count import ForwardCount
@@ -76,7 +77,7 @@ class Recorder(Generic[ArrayT]):
         looks: Looks | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.own_s = self.capture_s = 0.0
+        self.own_s = self.capture_s = self._step_captures_s = 0.0
         self.sinks: list[Sink] = []
         self.unstepped: list[Fact] = []
         self.containment = containment
@@ -97,6 +98,21 @@ class Recorder(Generic[ArrayT]):
         self._forward = ForwardCaptures(self.rows, self._copies, self._exponents)
         self._steps, self._opened, self._left, self._has_raw = 0, False, False, False
         self._plan.begin(0)
+
+    @property
+    def depths(self) -> Depths:
+        """Says which steps are watched in full."""
+        return self._plan.depths
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the step in progress is a light one."""
+        return self._plan.is_light
+
+    @property
+    def next_is_light(self) -> bool:
+        """Whether the step after it is, so far as is known."""
+        return self._plan.next_is_light
 
     @property
     def steps(self) -> int:
@@ -126,7 +142,7 @@ class Recorder(Generic[ArrayT]):
         """Say what the job did before this process: its next step, and forward of an evaluation."""
         self._steps = step
         self._plan.evaluations_begin(evaluations)
-        self._plan.begin(step)
+        self._plan.continue_at(step)
 
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known."""
@@ -204,6 +220,7 @@ class Recorder(Generic[ArrayT]):
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
         """Book, and return, what captures of a kind have taken; see `Plan.charge`."""
         self.capture_s += cost_s
+        self._step_captures_s += cost_s
         self._plan.charge(kind, cost_s, mode, part)
         return cost_s
 
@@ -274,7 +291,13 @@ class Recorder(Generic[ArrayT]):
         self._steps += 1
         step_s, own_s = self._times.closed(self.own_s)
         own_before_s = self.own_s
-        self.rests.watched(step_s, own_s)
+        captures_s, self._step_captures_s = self._step_captures_s, 0.0
+        light = self._plan.is_light
+        self.rests.watched(step_s, own_s, light=light)
+        self._plan.depths.watched(step_s, own_s, captures_s, light=light)
+        for scalar in self._scalars:
+            if scalar.name == "loss":
+                self._plan.depths.signal(closed.step, scalar.of, scalar.value)
         self.own_s -= opening_s  # the hook that is running will add it when it ends
         self._tell_forwards(closed.step)
         self._scalars += (

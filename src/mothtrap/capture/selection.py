@@ -36,6 +36,9 @@ RAW = "raw"
 SHAPE = "shape"
 """Stands among the statistics of a stream that keeps nothing but shapes."""
 
+EVERYTHING = "everything"
+"""The name of the stream of `capture = "everything"`, before it is split by priority."""
+
 CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
 PRIORITIES: Mapping[str, Priority] = {
     "gradient": Priority.GRADIENTS,
@@ -90,6 +93,17 @@ class Stream:
         of_kinds = max(map(_priority, self.kinds), default=Priority.ACTIVATIONS)
         object.__setattr__(self, "copies", copies)
         object.__setattr__(self, "priority", Priority.COPIES if copies else of_kinds)
+
+    @property
+    def in_light_steps(self) -> bool:
+        """Whether it captures in light steps, too: what guards them, and what users hand over."""
+        guards = self.kinds == ("gradient",) and self.statistics <= ESSENTIAL
+        return self.essential and (guards or self.kinds == ("metric",)) and not self.on
+
+    @property
+    def by_user(self) -> bool:
+        """Whether a user has asked for it, so that the steps in which it is due are no light ones."""
+        return bool(self.collection) or self.name.startswith(EVERYTHING)
 
     @property
     def ends(self) -> bool:
@@ -187,7 +201,7 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
     if config.capture == "everything":
         found.append(
             Stream(
-                name="everything",
+                name=EVERYTHING,
                 kinds=CAPTURED_KINDS,
                 statistics=TABLE,
                 matches=lambda _: True,

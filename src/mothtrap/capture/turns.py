@@ -28,21 +28,28 @@ class Turns:
     """
 
     def __init__(self, streams: Iterable[Stream], mode: Mode) -> None:
-        self._step = 0
+        self._step = -1
+        self._due: list[Stream] = []
         self._turns: list[_Turn] = []
         for stream in streams:
             schedule = stream.schedules.get(mode)
             if schedule is not None:
-                self._turns.append(_Turn(stream, schedule, schedule.next_due(0)))
+                self._turns.append(_Turn(stream, schedule, range(0)))
 
     def due(self, step: int) -> list[Stream]:
-        """Return the streams that are due at a step, in the order in which they were given."""
-        is_earlier = step < self._step  # then what comes next is not known any more
-        self._step = step
-        due = []
+        """Return the streams that are due at a step, in the order in which they were given.
+
+        One whose turn came at a step after the one asked about last is due at the next.
+        """
+        if step == self._step:
+            return self._due
+        begins = self._step < 0 or step < self._step  # what comes next is not known
+        self._step, self._due = step, []
         for turn in self._turns:
-            if step >= turn.steps.stop or is_earlier:
+            if begins:
                 turn.steps = turn.schedule.next_due(step)
-            if step in turn.steps:
-                due.append(turn.stream)
-        return due
+            if turn.steps.start <= step:
+                self._due.append(turn.stream)
+                if step + 1 >= turn.steps.stop:
+                    turn.steps = turn.schedule.next_due(step + 1)
+        return self._due

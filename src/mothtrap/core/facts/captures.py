@@ -78,3 +78,13 @@ class Dropped(Fact, frozen=True, kw_only=True, tag=True):
     what: str
     count: int
     reason: str
+
+
+class FullSteps(Fact, frozen=True, kw_only=True, tag=True):
+    """The rule by which steps are watched in full from `step` on; the others are light.
+
+    Those n and n + 1 are, where n is a multiple of `every`; with `every` = 1 all are. Further
+    ones may be: after a signal, or because somebody asked for values of theirs.
+    """
+
+    every: int

@@ -1,0 +1,136 @@
+"""Which steps are watched in full, and which lightly.
+
+To look at a step from all sides takes a few milliseconds, whatever the model. So
+
+- the first steps are watched in full, since most illnesses show there;
+- then pairs of steps are: n and n + 1, where n is a multiple of a round number. It is the smallest
+  with which the pairs take no more than a part of the budget, but never more than a tenth of the
+  step number: what shows only in full steps is seen after a tenth more steps;
+- so are those after a loss or a gradient norm has left its range.
+
+All others are light: their losses, gradient norms and inputs are kept, and they are guarded and
+replayed like any other. In a group of processes the step number alone decides, so that all ranks
+look at the same steps. Where even light steps are too dear, `rests.py` decides.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import fmean, median
+
+from mothtrap.capture.signals import Signals
+
+FIRST, FEWEST = 64, 10
+"""Steps at the start that are watched in full; and whatever they cost."""
+FIRST_S = 5.0
+"""Seconds that mothtrap may take in the first steps before the others are light; by hand."""
+TOGETHER = 2
+"""Steps watched one after the other: what a step did shows in the next."""
+PART = 0.25
+"""Part of the budget that full steps may take beyond light ones; the rest is for the light ones
+and for captures. Chosen by hand."""
+ALL = 2
+"""As the distance between pairs: every step is watched in full."""
+ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+DENSITY = 10
+"""The distance is at most the step number divided by this, where that is above `ROUND[0]`."""
+APART_IN_GROUP = 50
+DECIDED_EVERY = 100
+"""Steps after which the distance is decided again: not in each one, since times vary."""
+LOOKED_AT, SIGNALS, SIGNALS_IN = 32, 3, 1000
+"""Steps watched in full after a signal, and how many signals count in a stretch of steps: so
+fewer than one step in ten is full because of them."""
+REMEMBERED = 32
+"""Steps of either kind whose times are remembered."""
+
+
+class Depths:
+    """Decides about each step.
+
+    Args:
+        overhead: share of the training time; 0 = every step is watched in full.
+
+    Attributes:
+        in_group: other processes train with this one; the step number alone decides.
+        full_at: the first full step that is not over, so far as is known.
+    """
+
+    def __init__(self, overhead: float) -> None:
+        self._overhead = overhead
+        self.in_group = False
+        self._first, self._first_s, self.full_at = 0, 0.0, 0
+        self._every, self._decided = ALL, -1
+        self._plain_s: deque[float] = deque(maxlen=REMEMBERED)
+        self._full_s: deque[float] = deque(maxlen=REMEMBERED)
+        self._light_s: deque[float] = deque(maxlen=REMEMBERED)
+        self._signals = Signals()
+        self._signalled: deque[int] = deque(maxlen=SIGNALS)
+        self._looking_until = 0
+
+    def begin(self, step: int) -> None:
+        """Begin anew: `step` is the first one that this process makes."""
+        self._first, self._decided, self.full_at = step, -1, step
+
+    def go_on(self, step: int) -> None:
+        """A step begins that is later than `full_at`."""
+        every = self.every(step)
+        looks_on = step < self._looking_until or step % every < TOGETHER
+        self.full_at = step if looks_on else step + -step % every
+
+    def is_full(self, step: int) -> bool:
+        """Return whether a step, if it is watched, is watched in full."""
+        if not self._overhead or self._is_first(step) or step < self._looking_until:
+            return True
+        return step % self.every(step) < TOGETHER
+
+    def every(self, step: int) -> int:
+        """Return the distance of the pairs of full steps at a step; `ALL`: each one is full."""
+        if not self._overhead or self._is_first(step):
+            return ALL
+        most = max(number for number in ROUND if number <= max(ROUND[0], step // DENSITY))
+        if self.in_group:
+            return min(most, APART_IN_GROUP)
+        decided = step - step % DECIDED_EVERY
+        if decided != self._decided:
+            self._decided, self._every = decided, self._affordable()
+        return min(most, self._every)
+
+    def signal(self, step: int, name: str, value: float) -> None:
+        """Take in a loss or a norm of a step; where it leaves its range those after it are full."""
+        if not self._signals.leaves(name, value) or self.in_group or not self._overhead:
+            return
+        many = len(self._signalled) == SIGNALS and self._signalled[0] > step - SIGNALS_IN
+        if step >= self._looking_until and not many:
+            self._signalled.append(step)
+            self._looking_until = step + 1 + LOOKED_AT
+            self.full_at = min(self.full_at, step + 1)
+
+    def watched(self, step_s: float, own_s: float, captures_s: float, *, light: bool) -> None:
+        """Take in what a step took.
+
+        Args:
+            step_s: all of it.
+            own_s: the part of it that mothtrap took.
+            captures_s: the part of that which captures took.
+            light: it was no full one.
+        """
+        self._first_s += own_s
+        self._plain_s.append(step_s - own_s)
+        (self._light_s if light else self._full_s).append(own_s - captures_s)
+
+    def _is_first(self, step: int) -> bool:
+        since = step - self._first
+        if since >= FIRST:
+            return False
+        return since < FEWEST or self.in_group or self._first_s < FIRST_S
+
+    def _affordable(self) -> int:
+        """Return the smallest distance of pairs that the budget suffices for."""
+        if not self._full_s:
+            return ALL
+        share_s = PART * self._overhead * median(self._plain_s)
+        full_s = fmean(self._full_s)
+        if not self._light_s:
+            return ALL if full_s <= share_s else ROUND[0]
+        needed_s = TOGETHER * max(0.0, full_s - fmean(self._light_s))
+        return next((k for k in (ALL, *ROUND) if k * share_s >= needed_s), ROUND[-1])

@@ -1,0 +1,51 @@
+"""Losses and gradient norms of the latest steps, and the range in which they lie."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+REMEMBERED = 64
+"""Values of a signal that span its range."""
+FEWEST = 16
+"""Values below which a range says nothing."""
+SMALLEST_SPAN = 0.01
+"""Of the largest absolute value: what hardly moves may move so far. Chosen by hand."""
+MOST_SIGNALS = 64
+
+
+class Signals:
+    """The range of each signal: the span of its latest values, and as much to either side.
+
+    A signal of normal noise leaves it about never: 64 values span 4.7 standard deviations.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, deque[float]] = {}
+        self._broken: set[str] = set()
+
+    def leaves(self, name: str, value: float) -> bool:
+        """Take in a value; return whether it is the first one outside of the range.
+
+        Args:
+            name: of the signal.
+            value: NaN and infinite values are outside of every range, and stay outside until
+                a finite one comes.
+        """
+        if not math.isfinite(value):
+            known = name in self._broken
+            self._broken.add(name)
+            return not known
+        self._broken.discard(name)
+        values = self._values.get(name)
+        if values is None:
+            if len(self._values) >= MOST_SIGNALS:
+                return False
+            values = self._values[name] = deque(maxlen=REMEMBERED)
+        outside = False
+        if len(values) >= FEWEST:
+            low, high = min(values), max(values)
+            span = max(high - low, SMALLEST_SPAN * max(abs(low), abs(high)))
+            outside = not low - span <= value <= high + span
+        values.append(value)
+        return outside
