@@ -52,6 +52,20 @@ def test_the_first_moment_and_in_it_the_first_column_is_told() -> None:
     assert found.relative == pytest.approx(0.5 / 3.5)
 
 
+def test_what_was_not_compared_in_each_step_parted_since_the_last_time_it_was() -> None:
+    steps = [0, 1, 40, 41, 60]
+    found = told(table([[1, 2]] * 5, steps=steps), table([[1, 2]] * 4 + [[1, 9]], steps=steps))
+    assert found is not None
+    assert (found.what, found.since, found.step) == ("b", 41, 60)
+    found = told(table([[1, 2]] * 2), table([[1, 2], [1, 9]]))
+    assert found is not None
+    assert found.since is None
+    seldom = table([[1, 5], [2, None], [3, None], [4, 6]])
+    found = told(seldom, table([[1, 5], [2, None], [3, None], [4, 7]]))
+    assert found is not None
+    assert (found.what, found.since) == ("b", 0)
+
+
 @pytest.mark.parametrize("other", [nan, inf, -inf, 2.0000000000000004])
 def test_nothing_is_nearly_the_same(other: float) -> None:
     assert where(told(table([[2.0, 1]]), table([[other, 1]]))) == (0, "a")

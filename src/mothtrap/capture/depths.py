@@ -51,13 +51,14 @@ class Depths:
         overhead: share of the training time; 0 = every step is watched in full.
 
     Attributes:
+        all_full: somebody asked for what full steps alone have.
         in_group: other processes train with this one; the step number alone decides.
         full_at: the first full step that is not over, so far as is known.
     """
 
     def __init__(self, overhead: float) -> None:
         self._overhead = overhead
-        self.in_group = False
+        self.all_full = self.in_group = False
         self._first, self._first_s, self.full_at = 0, 0.0, 0
         self._every, self._decided = ALL, -1
         self._plain_s: deque[float] = deque(maxlen=REMEMBERED)
@@ -79,13 +80,13 @@ class Depths:
 
     def is_full(self, step: int) -> bool:
         """Return whether a step, if it is watched, is watched in full."""
-        if not self._overhead or self._is_first(step) or step < self._looking_until:
+        if self._is_first(step) or step < self._looking_until:
             return True
         return step % self.every(step) < TOGETHER
 
     def every(self, step: int) -> int:
         """Return the distance of the pairs of full steps at a step; `ALL`: each one is full."""
-        if not self._overhead or self._is_first(step):
+        if self._is_first(step):
             return ALL
         most = max(number for number in ROUND if number <= max(ROUND[0], step // DENSITY))
         if self.in_group:
@@ -118,8 +119,15 @@ class Depths:
         self._plain_s.append(step_s - own_s)
         (self._light_s if light else self._full_s).append(own_s - captures_s)
 
+    def look_at(self, step: int) -> None:
+        """Watch a step and the next one in full."""
+        self._looking_until = max(self._looking_until, step + TOGETHER)
+        self.full_at = min(self.full_at, step)
+
     def _is_first(self, step: int) -> bool:
         since = step - self._first
+        if self.all_full or not self._overhead:
+            return True
         if since >= FIRST:
             return False
         return since < FEWEST or self.in_group or self._first_s < FIRST_S

@@ -34,7 +34,8 @@ class Plan:
     Attributes:
         step: the train step in progress.
         depths: says which steps are watched in full.
-        is_light: the step in progress is not; `next_is_light`: the one after it, so far as is known.
+        is_light: the step in progress is not watched in full.
+        next_is_light: neither is the one after it, so far as is known.
         active: by mode the streams that capture in this step.
         kinds: by mode the kinds of tensors of which these capture anything.
         evaluated: the forward of an evaluation that was the last to end in this step, if any.
@@ -98,6 +99,7 @@ class Plan:
         self.is_light = step < self.depths.full_at and not self._is_asked_for(step)
         if self.is_light:
             self.next_is_light = step + 1 < self.depths.full_at
+            self.next_is_light = self.next_is_light and not self._is_asked_for(step + 1)
             self._thinnable[Mode.TRAIN] = []
             if self.active[Mode.TRAIN] is not self._for_light:
                 self._activate(Mode.TRAIN, self._for_light)
@@ -129,7 +131,7 @@ class Plan:
             self._told.append(FullSteps(step=step, every=1 if every == ALL else every))
 
     def _is_asked_for(self, step: int) -> bool:
-        """Whether a user wants values of a step."""
+        """Return whether a user wants values of a step."""
         for stream in self._for_users:
             schedule = stream.schedules[Mode.TRAIN]
             if self._is_open(stream) and (stream.on or schedule.is_due(step)):
@@ -286,11 +288,15 @@ class Plan:
         schedules = [s.schedules[Mode.TRAIN] for s in self.streams if Mode.TRAIN in s.schedules]
         return min((schedule.next_named(step) for schedule in schedules), default=FAR)
 
-    def rested(self) -> None:
-        """Steps went by that were not watched, to pay for those that are."""
+    def rested(self, step: int) -> None:
+        """Go on with `step`: those before were not watched, to pay for those that are."""
         self._governor.rested()
+        self.depths.look_at(step)
+        self.begin(step)
 
-    def take_told(self, *, last: bool = False) -> list[Dropped | CaptureChanged | Thinned | Blind]:
+    def take_told(
+        self, *, last: bool = False
+    ) -> list[Dropped | CaptureChanged | Thinned | Blind | FullSteps]:
         """Return what was given up, and what has come to its end, when a step closes.
 
         Args:

@@ -331,8 +331,7 @@ class Recorder(Generic[ArrayT]):
         self.rests.rested(own_s)
         self._steps += step - first
         self.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
-        self._plan.rested()
-        self._plan.begin(step)
+        self._plan.rested(step)
 
     def hand_on_logged(self, step: int) -> None:
         """Hand on what users have logged in a step that is not watched."""

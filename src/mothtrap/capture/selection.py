@@ -102,7 +102,7 @@ class Stream:
 
     @property
     def by_user(self) -> bool:
-        """Whether a user has asked for it, so that the steps in which it is due are no light ones."""
+        """Whether a user has asked for it: the steps in which it is due are no light ones."""
         return bool(self.collection) or self.name.startswith(EVERYTHING)
 
     @property

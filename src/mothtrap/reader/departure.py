@@ -28,7 +28,9 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     values in words; `method` says how they were compared, `relative` by how much numbers
     differ, of the larger one, `apart` by how much any that differs does, of the largest value
     of its sort: a gradient that is 0 but for rounding can differ by all of itself.
-    `missing`: only one of the runs has it. `micro_batch` counts from 0.
+    `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`: the latest
+    earlier step of which the same sort of values was compared, where steps lie between: they
+    parted at one of them, or at `step`.
     """
 
     step: int
@@ -44,6 +46,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     apart: float | None = None
     missing: bool = False
     micro_batch: int = 0
+    since: int | None = None
     worker: int | None = None
     location: str | None = None
 
@@ -102,13 +105,14 @@ def first_of(pair: Pair) -> tuple[Order, Departure] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Joined:
-    """Values of two runs side by side; `gone_KT`: only one of them has it."""
+    """Values of two runs side by side; `gone_KT`: only one has it; `known_KT`: both have."""
 
     key_K: Ints
     names: tuple[str, ...]
     first_KT: Floats
     second_KT: Floats
     gone_KT: Bools
+    known_KT: Bools
 
 
 def _join(pair: Pair) -> _Joined:
@@ -128,7 +132,7 @@ def _join(pair: Pair) -> _Joined:
     gone_KT = is_first_KT != is_second_KT if complete else np.zeros_like(absent_KT)
     absent_KT &= ~gone_KT
     first_KT[absent_KT] = second_KT[absent_KT] = 0.0
-    return _Joined(key_K, tuple(names), first_KT, second_KT, gone_KT)
+    return _Joined(key_K, tuple(names), first_KT, second_KT, gone_KT, is_first_KT & is_second_KT)
 
 
 def _spread(table: Table, key_K: Ints, names: Sequence[str]) -> tuple[Floats, Bools]:
@@ -149,6 +153,8 @@ def _told(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> Depa
     name, table = joined.names[column], pair.first
     first, second = float(joined.first_KT[row, column]), float(joined.second_KT[row, column])
     is_digest = table.method in BY_DIGEST
+    earlier = np.flatnonzero(joined.known_KT[:row, column])
+    before = int(joined.key_K[earlier[-1]]) // MICRO_BATCHES if len(earlier) else step - 1
     known = table.names.index(name) if name in table.names and table.location_T else None
     return Departure(
         step=step,
@@ -164,6 +170,7 @@ def _told(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> Depa
         apart=None if is_digest else _apart(joined.first_KT[row], joined.second_KT[row], columns),
         missing=bool(joined.gone_KT[row, column]),
         micro_batch=place if place < MICRO_BATCHES - 1 else 0,
+        since=before if before < step - 1 else None,
         worker=pair.worker,
         location=table.location_T[known] if known is not None else None,
     )

@@ -96,6 +96,7 @@ def _relevant(conditions: Sequence[ConditionDiffers], kind: CauseKind) -> list[C
 
 def _of_state(case: _Case) -> Cause:
     what, step = case.departure.what, case.departure.step
+    before = step - 1 if case.departure.since is None else case.departure.since
     if case.departure.missing:
         which = "second" if case.departure.first == "nothing" else "first"
         return Cause(
@@ -127,7 +128,7 @@ def _of_state(case: _Case) -> Cause:
         )
     return Cause(
         kind="numerics",
-        sentence=f"all of step {step - 1} is the same, and the weights after it are not: "
+        sentence=f"all of step {before} is the same, and the weights after it are not: "
         "the update is worked out differently, or something else changed the weights",
         evidence=(share,),
     )
@@ -203,7 +204,8 @@ def _of_random(case: _Case) -> Cause:
             evidence=tuple(evidence),
         )
     step, micro_batch = case.departure.step, case.departure.micro_batch
-    where = f"after the forward of step {step - 1} and before that of step {step}"
+    before = step - 1 if case.departure.since is None else case.departure.since
+    where = f"after the forward of step {before} and before that of step {step}"
     if micro_batch:
         between = f"{micro_batch - 1} and {micro_batch} of step {step}"
         where = f"between the forwards of micro-batches {between}"

@@ -118,6 +118,8 @@ def _answer(found: RunDifference, style: Style) -> list[str]:
         return [f"{words} in {count_of(found.steps, 'step')}"]
     safe = style.safe
     at = f"step {departure.step}"
+    if departure.since is not None:
+        at = f"between steps {departure.since} and {departure.step}"
     if departure.micro_batch:
         at += f", micro-batch {departure.micro_batch}"
     if departure.worker and found.first.workers > 1:

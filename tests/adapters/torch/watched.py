@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import FIELDS
 
+T = TypeVar("T")
 _RULES = load_rules(Config())
 DEFAULT = streams(Config(), [need for rule in _RULES for need in rule.needs])
 EVERYTHING = streams(Config(capture="everything"), [need for rule in _RULES for need in rule.needs])
@@ -63,6 +65,11 @@ class Seen:
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
         self.records.append(record)
         self.tensors.update(record.defined)
+
+    def observer(self, kind: type[T]) -> T:
+        """The one observer of a class."""
+        [found] = (one for one in self.tracer.observers.members if isinstance(one, kind))
+        return found
 
     def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecord]:
         return [record for record in self.records if record.key.mode is mode]
@@ -148,12 +155,16 @@ def watched(
     capture: Sequence[Stream] = EVERYTHING,
     may_fail: bool = False,
     config: Config | None = None,
+    overhead: float = 0.0,
 ) -> Iterator[Seen]:
-    """Observe the process, or one model; detaches always, and fails where mothtrap failed."""
+    """Observe the process, or one model; detaches always, and fails where mothtrap failed.
+
+    With the usual `overhead` the steps of these small models are light from step 64 on.
+    """
     said: list[str] = []
     containment = Containment(said.append)
     recorder: Recorder[torch.Tensor] = Recorder(
-        arithmetic, capture, containment, overhead=0.0, on_first_step=lambda: None
+        arithmetic, capture, containment, overhead=overhead, on_first_step=lambda: None
     )
     handle = (
         attach_process(recorder, config)

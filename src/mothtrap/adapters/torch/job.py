@@ -39,6 +39,7 @@ class Job(abc.ABC):
     """Names, steps and the record of one job, and the wall around what watches it.
 
     Attributes:
+        light: the step in progress is a light one (`capture.depths`).
         live: False once the process forked, ended, or observation failed as a whole.
         config: what the user has set.
         recorder: takes what is seen.
@@ -58,7 +59,7 @@ class Job(abc.ABC):
         first_step: int = 0,
         config: Config | None = None,
     ) -> None:
-        self.live = True
+        self.live, self.light = True, False
         self.config = config or Config()
         self.recorder = recorder
         self.book = book or NameBook()
@@ -84,6 +85,11 @@ class Job(abc.ABC):
     @abc.abstractmethod
     def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+
+    @property
+    def is_light_next(self) -> bool:
+        """Whether what happens now belongs to a light step: once one is applied, to the next."""
+        return self.recorder.next_is_light if self.grouper.between_steps else self.light
 
     def contain(self, act: Callable[..., T], *args: Any) -> T | None:
         """Run a witness: timed, and switched off as a whole when it fails."""

@@ -14,6 +14,7 @@ from mothtrap.core.facts.memory import LossesKept
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.observers import BackwardRoot
 
 MEMORY_EVERY = 10
 """Steps from one look at the memory to the next; a look costs some tens of microseconds."""
@@ -45,16 +46,16 @@ class MemoryWatch:
         self._place: str | None = None
         self._page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
 
-    def loss(self, root: torch.Tensor, place: str | None) -> None:
-        """A backward begins at this loss, computed at `place`."""
-        metadata = getattr(root.grad_fn, "metadata", None)
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Mark the graph of a loss."""
+        metadata = getattr(loss.root.grad_fn, "metadata", None)
         if not isinstance(metadata, dict) or _KEY in metadata:
             return
         mark = metadata[_KEY] = _Mark()
         self._marks.append(weakref.ref(mark))
-        self._place = place
+        self._place = loss.place
 
-    def close(self, step: int) -> None:
+    def closed(self, step: int) -> None:
         """A step is over."""
         if step % MEMORY_EVERY == 0:
             self._read_memory()

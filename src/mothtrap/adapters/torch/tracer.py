@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.losses.backwards import LossWatch
 from mothtrap.adapters.torch.losses.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.observers import BackwardRoot, Observers
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
 from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
@@ -79,19 +80,16 @@ class Tracer(Job):
         self.recording = self.forwards.recording
         self.digests = self.forwards.inputs.digests
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
+        self.recorder.depths.all_full = self.digests.every_tensor
         self.losses = LossWatch(self, self.forwards)
         self._given = GivenValues(self, self.losses.given)
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers, self.forwards)
-        self._ownership = OwnershipWatch(self, self.optimizers, self.forwards)
-        self._inventory = InventoryWatch(self, self.optimizers)
-        self._updates = UpdateWatch(self, self.optimizers)
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
-        self._attention = AttentionWatch(self)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
-        self._rounding = RoundingWatch(self, self.optimizers)
-        self._memory = MemoryWatch(self)
         self._pace = PaceWatch(self)
+        self.observers = Observers(self.contain_part)
+        self._observe()
         self.snapshots = SnapshotTaking(self)
         self._ending = Ending(self, self.forwards, self.snapshots)
         self.guard = Guard(self)
@@ -100,6 +98,21 @@ class Tracer(Job):
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
         self._nonfinite_step = -2
+
+    def _observe(self) -> None:
+        optimizers, forwards, add = self.optimizers, self.forwards, self.observers.add
+        add("loss graph", self.losses)
+        add("memory", MemoryWatch(self), each_step=True)
+        add("data", self._target_order)
+        add("attention", AttentionWatch(self))
+        add("updates", UpdateWatch(self, optimizers))
+        add("optimizer facts", self._facts)
+        add("rounding", RoundingWatch(self, optimizers))
+        add("reach of gradients", forwards.reach)
+        add("half precision", forwards.narrow)
+        add("wiring", OwnershipWatch(self, optimizers, forwards))
+        add("inventory", InventoryWatch(self, optimizers))
+        add("activations", forwards.calls.activity)
 
     # Witnesses
 
@@ -210,22 +223,17 @@ class Tracer(Job):
             self.contain_part("gradients", self.optimizers.backward_began)
         if root is not None:
             self.contain_part("snapshots", self.snapshots.backward_began, event.site, root)
-            self.contain_part("loss graph", self.losses.read_graph, event.site, root)
-            self.contain_part("labels", self.losses.read_labels, event.site, root)
-            self.contain_part("memory", self._memory.loss, root, self.losses.place(event.site))
-            self.contain_part("data", self._look_at_data, event.site, root)
-            again = self.forwards.recomputes
-            self.contain_part("attention", self._attention.read, event.site, root, again)
+            self.contain_part("data", self.forwards.inputs.loaders.trained_on)
+            place, again = self.losses.place(event.site), self.forwards.recomputes
+            loss = BackwardRoot(event.site, place, root, again)
+            self.observers.tell("loss_began", loss, light=self.light)
             if root.device.type == "cpu":
                 if self.losses.nonfinite():
+                    if self.light:
+                        self.contain_part("loss graph", self.losses.loss_began, loss)
                     self._find_nonfinite(event.site, root)
                 else:
                     self.forwards.held.let_go()
-
-    def _look_at_data(self, site: str, root: torch.Tensor) -> None:
-        self.forwards.inputs.loaders.trained_on()
-        place = self.losses.place(site)
-        self._target_order.backward_began(site, place, root, self.forwards.recomputes)
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)
@@ -261,23 +269,24 @@ class Tracer(Job):
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
         self.contain_part("gradients", self.optimizers.rates, optimizer)
         self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
-        self.contain_part("updates", self._updates.step_began, optimizer)
-        self.contain_part("rounding", self._rounding.step_began, optimizer)
+        self.observers.tell("stepping", optimizer, light=self.light)
         if not closure:
             self._gradients_are_final(optimizer)
-            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+            if not self.light:
+                self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
         self.feed(StepBegan(self.optimizers.add(optimizer).name))
-        self.contain_part("updates", self._updates.step_began, optimizer)
+        self.observers.tell("stepping", optimizer, light=self.light)
         self.contain_part("gradients", self._read_gradients, optimizer)
-        self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
-        self.contain_part("gradients", self._after_step, optimizer, False)
+        if not self.light:
+            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+        self._stepped(optimizer, closure=False)
 
     def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
         name = self.optimizers.add(optimizer).name
         self.feed(StepEnded(name) if changed else StepCancelled(name))
-        self.contain_part("updates", self._updates.step_ended, optimizer)
+        self.observers.tell("applied", optimizer, light=self.light)
 
     def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
         self._given.take(loss, scalars)
@@ -292,6 +301,10 @@ class Tracer(Job):
         self.contain_part("digests", self._read_digests, optimizer, digesting)
         look = self.recorder.gradients.take()
         self.guard.looked(optimizer, look)
+        if not look.is_late:
+            self.recorder.depths.signal(
+                self.grouper.step, self.optimizers.add(optimizer).name, look.norm
+            )
         if self.guard.sees_fault(look):
             self._find_nonfinite()
 
@@ -307,11 +320,14 @@ class Tracer(Job):
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("snapshots", self.recording.applied)
         self.contain_part("snapshots", self.snapshots.applied)
-        self.contain_part("updates", self._updates.step_ended, optimizer)
-        self.contain_part("optimizer facts", self._facts.stepped, optimizer)
-        self.contain_part("rounding", self._rounding.step_ended, optimizer)
-        self.contain_part("gradients", self._after_step, optimizer, closure)
+        self.observers.tell("applied", optimizer, light=self.light)
+        self._stepped(optimizer, closure)
         self.resting.stepped(optimizer, plainly=not (closure or self._backward_depth))
+
+    def _stepped(self, optimizer: Optimizer, closure: bool) -> None:
+        self.observers.tell("stepped", optimizer, light=self.light)
+        in_backward = self._backward_depth > 0
+        self.contain_part("gradients", self.optimizers.after_step, optimizer, closure, in_backward)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
@@ -320,13 +336,6 @@ class Tracer(Job):
             self.contain_part("snapshots", self.recording.applied)
         self.forwards.narrow.scales = True
         self.optimizers.scaled_by(scaler)
-
-    def _after_step(self, optimizer: Optimizer, closure: bool) -> None:
-        self.contain_part("reach of gradients", self.forwards.reach.stepped, optimizer)
-        self.contain_part("half precision", self.forwards.narrow.stepped, optimizer)
-        self.contain_part("wiring", self._ownership.stepped)
-        self.contain_part("inventory", self._inventory.stepped)
-        self.optimizers.after_step(optimizer, closure=closure, in_backward=self._backward_depth > 0)
 
     def _find_nonfinite(self, site: str = "", loss: torch.Tensor | None = None) -> None:
         """Look once a step, and at the onset: what stays non-finite has one origin."""
@@ -348,21 +357,19 @@ class Tracer(Job):
         self.contain_part("snapshots", self.recording.close, closed, self.losses)
         self.contain_part("snapshots", self.snapshots.close, closed)
         self.contain_part("losses", self.losses.close, closed)
-        self.contain_part("activations", self.forwards.calls.activity.report)
-        self.contain_part("wiring", self._ownership.close, closed.step)
-        self.contain_part("inventory", self._inventory.close, closed.step)
-        self.contain_part("half precision", self.forwards.narrow.close, closed.step)
+        self.observers.tell("closed", closed.step, light=self.light)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
-        self.contain_part("updates", self._updates.new_step)
-        self.contain_part("memory", self._memory.close, closed.step)
         self.contain_part("pace", self._pace.close, closed.step)
         samples = self.forwards.inputs.loaders.provenance
         self.contain_part("samples", samples.close, closed.step)
         self.contain_part("guard", self.guard.close, closed)
-        replicas = self.optimizers.distributed
-        self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
+        if not self.light or self.recorder.depths.in_group:
+            replicas = self.optimizers.distributed
+            self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
+            self.recorder.depths.in_group = in_group()
         self.recorder.close_step(closed)
+        self.light = self.recorder.is_light
         self.resting.closed(closed)
         self.forwards.new_step()
 
@@ -373,10 +380,16 @@ class Tracer(Job):
 
     def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        self.light = self.recorder.is_light
         self.optimizers.woke(optimizer, steps)
         self.forwards.inputs.loaders.woke()
         self.recording.woke(whole)
         self.forwards.woke()
+
+
+def in_group() -> bool:
+    """Return whether other processes train with this one."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:

@@ -111,14 +111,14 @@ def test_parameters_are_copied_on_due_steps_only() -> None:
 
     class Counts(torch.optim.SGD):
         def _init_group(self, *args: Any) -> bool:  # runs inside the step
-            held.append(len(seen.tracer._updates._before))
+            held.append(len(seen.observer(updates.UpdateWatch)._before))
             return super()._init_group(*args)
 
     with watched(capture=whole("update", schedule=Schedule(steps=(1,)))) as seen:
         train(model, Counts(model.parameters(), lr=0.1), steps=4)
     assert held == [0, 4, 0, 0]
     assert [step for step, _ in seen.raw("update:0.weight")] == [1]
-    assert seen.tracer._updates._before == {}
+    assert seen.observer(updates.UpdateWatch)._before == {}
 
 
 def test_nothing_is_looked_at_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +216,8 @@ def test_updates_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise RuntimeError("planted")
 
+    monkeypatch.setattr(updates.UpdateWatch, "stepping", fails)
     with watched(capture=whole("update", "weight"), may_fail=True) as seen:
-        monkeypatch.setattr(seen.tracer._updates, "step_began", fails)
         train(model, sgd(model))
     assert seen.failed() == ["updates"]
     assert len(seen.raw("weight:0.weight")) == 3
@@ -262,7 +262,7 @@ def test_of_large_parameters_a_part_is_compared(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(
             torch.optim.SGD,
             "_init_group",
-            _spied(kept, seen.tracer._updates, torch.optim.SGD._init_group),
+            _spied(kept, seen.observer(updates.UpdateWatch), torch.optim.SGD._init_group),
         )
         optimizer.step()
         large(torch.randn(8, 64)).sum().backward()

@@ -105,18 +105,25 @@ class InputWatch:
             self._latest.clear()
         first = not trains or self._first is None or self._first() is module
         self._job.contain_part("samples", self.loaders.provenance.called, arguments, trains, first)
-        if trains:
+        light = trains and self._job.light
+        if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
             return
-        from_loader = source is not None
-        self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
+        if not light:
+            from_loader = source is not None
+            if trains and from_loader:
+                self.loaders.full_step()
+            self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
         if trains:
             self._keep(inner, arguments, frame)
+        if light and not self.overlap.is_busy:
+            self.overlap.trained_step = self._job.grouper.step
+            return
         called = self._called.get(module)
         if called is None:
             called = self._called[module] = _Called()
-        if self._is_summarised(called, trains):
+        if not light and self._is_summarised(called, trains):
             self._summarise(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
         self.overlap.called(inner, arguments, source, trains=trains)
 

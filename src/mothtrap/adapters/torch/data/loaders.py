@@ -87,7 +87,7 @@ class Batch:
 
     `sizes` are rows and elements of the tensors. `trains`: whether a model that was
     given it is trained, so far as is known; None before the first. `told`: what is no
-    number in it was said.
+    number in it was said. `has_digests`: those of its tensors were taken.
     """
 
     source: Source
@@ -96,6 +96,7 @@ class Batch:
     drawn: object
     trains: bool | None = None
     told: bool = False
+    has_digests: bool = False
 
     def samples(self, rows: tuple[int, ...], size: int) -> tuple[int, ...]:
         """Indices into the data of some rows of a tensor that has `size` of them."""
@@ -159,7 +160,9 @@ class LoaderWatch:
             return
         held = [(place, weakref.ref(t)) for place, t in tensors]
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
-        self._job.contain_part("digests", self._digests.loaded, source.label, tensors)
+        light = self._job.is_light_next
+        if not light:
+            self._job.contain_part("digests", self._take_digests, self.latest)
         self._found.clear()
         if source.checked < CHECKED and source.told < TOLD:
             source.checked += 1
@@ -168,8 +171,18 @@ class LoaderWatch:
                 self._found += self._nonfinite(self.latest, small)
             elif len(small) == len(tensors):
                 self.provenance.found_finite()
-        if source.passes <= PASSES and known.batches <= BATCHES:
+        if not light and source.passes <= PASSES and known.batches <= BATCHES:
             self._compare(known, [t for _, t in tensors])
+
+    def _take_digests(self, batch: Batch) -> None:
+        batch.has_digests = True
+        alive = [(place, ref()) for place, ref in batch.tensors]
+        self._digests.loaded(batch.source.label, [(p, t) for p, t in alive if t is not None])
+
+    def full_step(self) -> None:
+        """A full step uses the latest batch, which was loaded as one for a light step."""
+        if self.latest is not None and not self.latest.has_digests:
+            self._job.contain_part("digests", self._take_digests, self.latest)
 
     def passed(self, iterator: object) -> None:
         """An iterator has given a batch for a step that is not watched."""

@@ -80,7 +80,12 @@ class _Evaluated:
 
 
 class OverlapWatch:
-    """Keeps digests of training's rows until they are known, and compares evaluations."""
+    """Keeps digests of training's rows until they are known, and compares evaluations.
+
+    Attributes:
+        is_busy: rows of training are to be told in each step, light ones too.
+        trained_step: the step of the latest forward that was trained on.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -88,7 +93,7 @@ class OverlapWatch:
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
         self._before: dict[tuple[str, str], tuple[RowsShared, Digests]] = {}
         self._phases: dict[str, int] = {}
-        self._open_step = -1
+        self.trained_step, self.is_busy = -1, True
         self._sizes: dict[str | None, tuple[int, int]] = {}
 
     def called(
@@ -110,8 +115,8 @@ class OverlapWatch:
         if trains:
             if self._evaluated:
                 self.evaluation_ended()
-            self._open_step = self._job.grouper.step
-        elif self._open_step == self._job.grouper.step:
+            self.trained_step = self._job.grouper.step
+        elif self.trained_step == self._job.grouper.step:
             return  # between a forward and the step that it is for
         for chosen in arguments:
             if _has_rows(chosen[1]):
@@ -129,6 +134,7 @@ class OverlapWatch:
                 trained = by_shape[shape] = _Trained()
             self._train(trained, tensor, source)
         elif trained is not None and trained.is_complete():
+            self.is_busy = True
             self._evaluate(trained, module, name, tensor, source)
 
     def evaluation_ended(self) -> None:
@@ -172,7 +178,9 @@ class OverlapWatch:
 
     def _train(self, trained: _Trained, tensor: torch.Tensor, source: Source | None) -> None:
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
+            self.is_busy = bool(self._evaluated) or self._is_open()
             return
+        self.is_busy = True
         trained.calls += 1
         trained.source = source
         rows = row_digests(tensor).tolist()
@@ -192,6 +200,15 @@ class OverlapWatch:
             trained.seen -= count
             trained.new -= new
         trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
+
+    def _is_open(self) -> bool:
+        """Whether rows of any training are still to be told."""
+        for _, by_shape in self._trained.items():
+            for trained in by_shape.values():
+                within = trained.calls < TRAIN_CALLS and trained.total < TRAIN_ROWS
+                if within and not trained.is_complete():
+                    return True
+        return False
 
     def _evaluate(
         self,

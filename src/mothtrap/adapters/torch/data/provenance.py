@@ -142,7 +142,7 @@ class ProvenanceWatch:
         if data is not None:
             ordered = not iterator._num_workers or getattr(iterator, "_in_order", True)
             fields |= self._samples_of(data, label, batch, placed, drawn if ordered else None)
-        if not fields.get("indices") and not fields.get("names"):
+        if not (fields.get("indices") or fields.get("names") or self._job.is_light_next):
             fields |= digests_of(placed)
         before = self._held[-1] if self._held else None
         if before is not None and before.step < 0 and not before.evaluated:
@@ -187,7 +187,7 @@ class ProvenanceWatch:
                 self._took(handed, sure=sure)
             else:
                 handed.evaluated = handed.step < 0
-        elif trains and first and not (self._held and self._waiting()):
+        elif trains and first and not (self._job.light or (self._held and self._waiting())):
             found = digests_of([(p, t) for p, t in arguments if not t.requires_grad])
             if found:
                 self._add(SampleBatch(**found))

@@ -93,8 +93,8 @@ class Activity:
                 lambda: arithmetic.saturated_units(output, axis, low, high),
             )
 
-    def report(self) -> None:
-        """Add the shares of what was looked at in this step; waits for an accelerator once."""
+    def closed(self, _: int) -> None:
+        """Add the shares of what was looked at in the step; waits for an accelerator once."""
         looked, self._looked = self._looked, {}
         if not looked:
             return

@@ -75,6 +75,7 @@ class ForwardWatch:
         self._running: list[int] = []
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
         self._in_root = self._root_owned = self._is_quiet = False
+        self._narrow_looks = self._reach_looks = False
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
         self.eval_steps = 0
         self._trains = True
@@ -145,7 +146,7 @@ class ForwardWatch:
                 return False
         if self._takes_inputs and self._in_root:
             self._job.contain(self._take_inputs, module, args, kwargs)
-        if self.reach.looks and self._in_root:
+        if self._reach_looks and self._in_root:
             self._job.contain_part("reach of gradients", self.reach.entered, module, args)
         if self.looks.active and self._in_root:
             self._job.contain(self._look, self.looks.entered, module, args, kwargs)
@@ -193,9 +194,9 @@ class ForwardWatch:
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
         single = tensors[0] if len(tensors) == 1 else None
-        if self.narrow.looks and self._trains and self._in_root:
+        if self._narrow_looks and self._trains and self._in_root:
             self._job.contain_part("half precision", self.narrow.returned, module, tensors)
-        if self.reach.looks and self._in_root:
+        if self._reach_looks and self._in_root:
             self._job.contain_part(
                 "reach of gradients", self.reach.returned, module, tensors, self._trains
             )
@@ -251,10 +252,13 @@ class ForwardWatch:
         if self._job.resting.begins(module, self._trains):
             return
         self._root_owned = owned
-        self.reach.root_called()
-        self.narrow.root_called()
+        light = self._job.light and self._trains
+        if not light:
+            self.reach.root_called()
+            self.narrow.root_called()
         if owned:  # now that the step before is closed
-            self._optimizers.distributed.root_called(module, root, args, kwargs)
+            if not light or self._recorder.depths.in_group:
+                self._optimizers.distributed.root_called(module, root, args, kwargs)
             self._job.contain_part(
                 "evaluations", self.evaluations.root_called, module, args, self._trains
             )
@@ -269,9 +273,14 @@ class ForwardWatch:
         self.held.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
         self._look_up_calls()
-        self._look(self.looks.root_called, root, (*args, *kwargs.values()), owned and self._trains)
         self.roots_called += 1
-        looking = self.narrow.looks or self.reach.looks or self.looks.active
+        looking = False
+        self._narrow_looks = self._reach_looks = False
+        if not light:
+            given = (*args, *kwargs.values())
+            self._look(self.looks.root_called, root, given, owned and self._trains)
+            self._narrow_looks, self._reach_looks = self.narrow.looks, self.reach.looks
+            looking = self._narrow_looks or self._reach_looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
         looked_into = looking or self._takes_inputs
         self._straight.root_called(module, trains=self._trains, looked_into=looked_into)
@@ -330,8 +339,9 @@ class ForwardWatch:
     ) -> None:
         """A loss function of the framework returned; under no_grad no graph tells of it."""
         if result.requires_grad and self._is_observed():
-            digests = self.inputs.digests
-            self._job.contain(self._job.contain_part, "digests", digests.loss_called, args, kwargs)
+            if not self._job.light:
+                digests, part = self.inputs.digests, self._job.contain_part
+                self._job.contain(part, "digests", digests.loss_called, args, kwargs)
             if not (self._running and self._in_root):
                 self._job.contain(self._record_loss, name, args, kwargs)
         # What has a graph is looked at in the backward.

@@ -22,6 +22,7 @@ from mothtrap.statistics.torch.plain import to_host
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.observers import BackwardRoot
 
 WHEN = Schedule(logarithmic=True)
 MAX_NODES = 4096
@@ -44,14 +45,9 @@ class AttentionWatch:
         self._job = job
         self._step = -1
 
-    def read(self, site: str, root: torch.Tensor, checkpointed: bool) -> None:
-        """A backward begins.
-
-        Args:
-            site: the line that called it.
-            root: the loss.
-            checkpointed: segments of the job are run again in backwards.
-        """
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Look at what is under a loss."""
+        site, root, checkpointed = loss.site, loss.root, loss.recomputes
         step = self._job.grouper.step
         if step == self._step or checkpointed or not WHEN.is_due(step) or root.grad_fn is None:
             return

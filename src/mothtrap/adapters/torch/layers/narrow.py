@@ -83,7 +83,7 @@ class NarrowWatch:
                 measured = _measure(gradient)
                 self._gradients.append((f"gradient:{name}", module, gradient.numel(), measured))
 
-    def close(self, step: int) -> None:
+    def closed(self, step: int) -> None:
         """Tell what was measured in a step that closed."""
         self._steps += 1
         for measured in (self._outputs, self._gradients):

@@ -24,6 +24,7 @@ from mothtrap.core.facts.losses import LossCall, LossSeries
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardWatch
     from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.observers import BackwardRoot
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
 """Backwards of a call site whose graph is read: the first few, then one in so many."""
@@ -241,6 +242,11 @@ class LossWatch:
             waiting |= dict(zip(there, host, strict=True))
         for key, value in waiting.items():
             self._keep(key, float(value))
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Read how a loss was computed, and its targets, where that is due."""
+        self._job.contain_part("loss graph", self.read_graph, loss.site, loss.root)
+        self._job.contain_part("labels", self.read_labels, loss.site, loss.root)
 
     def read_graph(self, site: str, root: torch.Tensor) -> None:
         """Read, on some backwards of a call site, how the loss was computed."""

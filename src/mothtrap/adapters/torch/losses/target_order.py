@@ -18,6 +18,7 @@ from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.observers import BackwardRoot
 
 EVERY_STEP, THEN_EVERY = 256, 32
 """Backwards of a call site whose targets are read: the first so many, then one in so many.
@@ -53,17 +54,9 @@ class TargetOrderWatch:
         self._job, self._loaders = job, loaders
         self._sites: dict[str, _Site] = {}
 
-    def backward_began(
-        self, site: str, location: str | None, root: torch.Tensor, checkpointed: bool
-    ) -> None:
-        """Read the targets of a loss where they are due.
-
-        Args:
-            site: the call site of the backward.
-            location: line of the loss call.
-            root: the loss.
-            checkpointed: segments of its graph may be re-run by reading what they saved.
-        """
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Read the targets of a loss where they are due."""
+        site, location, root, checkpointed = loss.site, loss.place, loss.root, loss.recomputes
         known = self._sites.get(site)
         if known is None:
             if len(self._sites) >= SITES:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
@@ -57,14 +58,14 @@ class InventoryWatch:
         self._steps = 0
         self._is_late = False
 
-    def stepped(self) -> None:
+    def stepped(self, _: Optimizer) -> None:
         """An optimizer has stepped; gradients are still there."""
         if self._is_late:
             self._look(self._job.grouper.step)
         for hidden in self._hidden:
             _count(hidden)
 
-    def close(self, step: int) -> None:
+    def closed(self, step: int) -> None:
         """A step of the job has closed."""
         self._steps += 1
         tells = self._steps in TOLD_AT or self._steps % TOLD_EVERY == 0

@@ -41,8 +41,10 @@ class OptimizerFactsWatch:
         """Note the line on which an optimizer is being made."""
         self._places[optimizer] = frames.location(frames.user_frame(skip_init_of=optimizer))
 
-    def stepped(self, optimizer: Optimizer) -> None:
+    def applied(self, optimizer: Optimizer) -> None:
         """Look at an optimizer after a step: its state exists by then."""
+        if isinstance(optimizer, ByHand):
+            return
         told = self._told.get(optimizer)
         if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
             return

@@ -238,7 +238,7 @@ class OptimizerWatch:
 
     # After the step
 
-    def after_step(self, optimizer: Optimizer, *, closure: bool, in_backward: bool) -> None:
+    def after_step(self, optimizer: Optimizer, closure: bool, in_backward: bool) -> None:
         """Judge whether the gradients were new, and remember them."""
         known = self.add(optimizer)
         state = GradientState.FRESH if closure or in_backward else self._state(known, optimizer)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
@@ -47,14 +48,14 @@ class OwnershipWatch:
         self._roots_seen = -1
         self._steps = 0
 
-    def stepped(self) -> None:
+    def stepped(self, _: Optimizer) -> None:
         """Count what was reached; called when an optimizer has stepped, since gradients may
         be gone when the step is closed."""
         self._look_for_new_roots()
         for parameter, watched in self._watched.items():
             _count(parameter, watched)
 
-    def close(self, step: int) -> None:
+    def closed(self, step: int) -> None:
         """Look at the step that closed; called once a step."""
         self._steps += 1
         tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0

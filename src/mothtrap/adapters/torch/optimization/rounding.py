@@ -57,7 +57,7 @@ class RoundingWatch:
         self._job, self._optimizers = job, optimizers
         self._looks: ByIdentity[Optimizer, _Look | None] = ByIdentity()
 
-    def step_began(self, optimizer: Optimizer) -> None:
+    def stepping(self, optimizer: Optimizer) -> None:
         """Begin a look where one is due, and note which elements get an update."""
         look = self._looks.get(optimizer)
         if look is None:
@@ -74,7 +74,7 @@ class RoundingWatch:
             if sample.parameter.grad is not None:
                 sample.reached_N |= _elements(sample.parameter.grad) != 0
 
-    def step_ended(self, optimizer: Optimizer) -> None:
+    def applied(self, optimizer: Optimizer) -> None:
         """Compare at the end of the look."""
         look = self._looks.get(optimizer)
         if look is None:

@@ -49,7 +49,7 @@ class UpdateWatch:
         self._strides: dict[int, int] = {}
         self._copying_s = 0.0
 
-    def step_began(self, optimizer: Optimizer) -> None:
+    def stepping(self, optimizer: Optimizer) -> None:
         """Keep the parameters whose change is due as they are."""
         due = self._recorder.is_due
         ratio_due = due("weight", statistic=RATIO) or due("bias", statistic=RATIO)
@@ -65,7 +65,7 @@ class UpdateWatch:
                     self._before[number] = self._elements(parameter).clone()
             self._copying_s += time.perf_counter() - began_s
 
-    def step_ended(self, optimizer: Optimizer) -> None:
+    def applied(self, optimizer: Optimizer) -> None:
         """Read what the step did, once no other one is running."""
         due = self._recorder.is_due("optimizer_state")
         if not due and not self._before:
@@ -79,7 +79,7 @@ class UpdateWatch:
             if due:
                 self._read_state(each)
 
-    def new_step(self) -> None:
+    def closed(self, _: int) -> None:
         """Forget what was read in the step that closed."""
         self._before.clear()
         self._strides.clear()
