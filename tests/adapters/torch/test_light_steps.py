@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -112,8 +113,8 @@ def test_steps_of_which_a_user_wants_values_are_full() -> None:
 
 
 def test_what_a_rule_wants_seldom_is_taken_at_the_next_full_step() -> None:
-    seldom = streams(Config(), [Need(kinds=("weight",), statistics=("mean",), every=16)])
-    seen, _ = trained({}, 130, capture=seldom)
+    [seldom] = streams(Config(), [Need(kinds=("weight",), statistics=("mean",), every=16)])
+    seen, _ = trained({}, 130, capture=[replace(seldom, essential=True)])
     taken = sorted(seen.rows("weight:0.weight", "mean"))
     assert taken == [*range(8), 16, 32, 48, 70, 80, 100, 120]
 

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.adapters.torch.optimization.hand_steps import ByHand
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.core.facts.optimizers import OptimizerFacts
