@@ -34,7 +34,8 @@ def routers(root: nn.Module) -> dict[int, str]:
 def _are_experts(members: nn.ModuleList) -> bool:
     if len(members) < MIN_EXPERTS or len({type(member) for member in members}) != 1:
         return False
-    return next(members[0].parameters(), None) is not None
+    first = members[0]  # a ModuleList may hold None in place of modules
+    return first is not None and next(first.parameters(), None) is not None
 
 
 def choices(scores: torch.Tensor) -> tuple[torch.Tensor, int]:
