@@ -52,6 +52,17 @@ def test_a_part_is_reported_once_and_is_off() -> None:
     ]
 
 
+def test_a_long_text_is_said_in_one_line_and_kept_in_the_traceback() -> None:
+    said: list[str] = []
+    failure = Containment(said.append).report("samples", raised("no kernel\nCPU: ...\n" * 3000))
+    assert failure is not None
+    assert said == [
+        "mothtrap: samples failed and is switched off; training goes on (ValueError: no kernel)"
+    ]
+    assert "CPU: ..." in failure.traceback
+    assert len(failure.traceback) <= 64 << 10
+
+
 def test_what_an_error_has_cost_is_said_with_it() -> None:
     said: list[str] = []
     error = raised("disk full")

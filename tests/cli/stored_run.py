@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.records import Scalar, StepRecord
@@ -27,6 +28,7 @@ def store_run(
     steps: int = 12,
     created_s: float = 0.0,
     first_loss: float = 1.0,
+    failures: tuple[ToolError, ...] = (),
 ) -> None:
     """Write a finished run with one worker and one rule that found nothing."""
     info = RunInfo(
@@ -43,7 +45,7 @@ def store_run(
     attempt = layout.create_run(path, info)
     _, folder = layout.claim_worker(attempt)
     log = WorkerLog(folder)
-    log.append([*(_step(step, first_loss) for step in range(steps)), _ending(steps)])
+    log.append([*(_step(step, first_loss) for step in range(steps)), _ending(steps, failures)])
     log.close()
     monitor = FindingLog(layout.monitor_folder(attempt, 0))
     status = RuleStatus(code="NUM001", name="nonfinite_loss", state=RuleState.OK)
@@ -62,12 +64,15 @@ def _step(step: int, first_loss: float) -> StepRecord:
     )
 
 
-def _ending(steps: int) -> StepRecord:
+def _ending(steps: int, failures: tuple[ToolError, ...]) -> StepRecord:
     """The record that carries what a worker says when it ends: it is no train step."""
     return StepRecord(
         key=StepKey(step=steps, mode=Mode.PREDICT),
         wall_s=float(steps),
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
-        observations=(WorkerEnded(step=steps, steps=steps, own_s=0.01, wall_s=1.0),),
+        observations=(
+            *failures,
+            WorkerEnded(step=steps, steps=steps, own_s=0.01, wall_s=1.0),
+        ),
     )

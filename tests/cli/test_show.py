@@ -19,6 +19,7 @@ from tests.cli.stored_run import store_run
 from tests.report.sick_run import exploding
 
 from mothtrap.cli import main
+from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.findings import Severity
 from mothtrap.core.runs import RunEnd
 from mothtrap.store import layout
@@ -54,6 +55,19 @@ def test_show_json_is_for_programs(runs: Path) -> None:
     assert data["rules"] == [
         {"code": "NUM001", "name": "nonfinite_loss", "state": "ok", "reason": ""}
     ]
+
+
+def test_verbose_show_prints_where_mothtrap_itself_failed(runs: Path) -> None:
+    trace = (
+        "Traceback (most recent call last):\n  File samples.py, line 3\x1b[2J\nValueError: odd\n"
+    )
+    failure = ToolError(step=3, part="samples", error="ValueError: odd", traceback=trace)
+    store_run(runs / "failed", failures=(failure,), created_s=3.0)
+    assert "line 3" not in mothtrap("show", "failed").output
+    told = mothtrap("-v", "show", "failed").output
+    assert "mothtrap failed in samples:\nTraceback" in told
+    assert "line 3" in told
+    assert "\x1b" not in told
 
 
 def test_show_concise_is_for_editors(runs: Path) -> None:

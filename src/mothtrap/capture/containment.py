@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable
 
+from mothtrap.core.error_texts import in_one_line, traceback_of
 from mothtrap.core.facts.captures import ToolError
 
 
@@ -34,12 +34,8 @@ class Containment:
         """Note that a part failed, which switches it off; None when that was said before."""
         if part in self.failed:
             return None
-        notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
         failure = ToolError(
-            step=step,
-            part=part,
-            error="; ".join([f"{type(error).__name__}: {error}", *notes]),
-            traceback="".join(traceback.format_exception(error)),
+            step=step, part=part, error=in_one_line(error), traceback=traceback_of(error)
         )
         self.failed[part] = failure
         self._say(

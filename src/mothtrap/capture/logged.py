@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import MEASURED, logged_name
 from mothtrap.core.tensors import TensorInfo
@@ -68,7 +69,7 @@ class Logged:
         try:
             act(name, value)
         except Exception as err:  # whatever an object of the user's raises
-            reason = f"a value was no {wanted} ({type(err).__name__}: {err})"
+            reason = f"a value was no {wanted} ({in_one_line(err)})"
             self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
             return False
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +22,21 @@ from mothtrap.cli._findings import (
 )
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
+
+if TYPE_CHECKING:
+    from mothtrap.core.facts.captures import ToolError
+
+
+def _show_tracebacks(failures: Iterable[ToolError]) -> None:
+    """Print where mothtrap itself failed in the job, on stderr."""
+    from mothtrap.report.style import Style
+
+    safe = Style().safe
+    for failure in failures:
+        lines = failure.traceback.splitlines()
+        if lines:
+            click.echo(f"\nmothtrap failed in {safe(failure.part)}:", err=True)
+            click.echo("\n".join(map(safe, lines)), err=True)
 
 
 @click.command(name="show")
@@ -89,5 +106,7 @@ def command(
     else:
         summary = summarize(opened, known, baseline=read(baseline), called=name_here(opened.path))
         show(summary, form, everything=everything)
+        if ctx.obj and form != "json":
+            _show_tracebacks(opened.tool_errors)
     if fails(summary, fail_on):
         ctx.exit(1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Protocol
 
 import numpy as np
 
+from mothtrap.core.error_texts import in_one_line, traceback_of
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.captures import Thinned, ToolError
 from mothtrap.core.facts.nonfinite import NonfiniteModule
@@ -231,14 +231,14 @@ class Monitor:
             self._note(rule, reason)
             return
         except Exception as error:  # a broken rule must not stop the others, nor training
-            text = f"{type(error).__name__}: {error}"
+            text = in_one_line(error)
             self._outcomes[rule.code] = (RuleState.RULE_FAILED, text)
             self._failures.append(
                 ToolError(
                     step=max(0, window.last_step),
                     part=f"rule {rule.code} {rule.name()}",
                     error=text,
-                    traceback=traceback.format_exc(),
+                    traceback=traceback_of(error),
                 )
             )
             return

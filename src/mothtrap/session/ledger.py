@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger, LedgerValue
 from mothtrap.session.surroundings import python_facts, without_secrets
 from mothtrap.store.layout import write_ledger
@@ -74,7 +75,7 @@ class LedgerKeeper:
             try:
                 parts.append(self._surroundings.later())
             except Exception as err:
-                missing["random"] = f"{type(err).__name__}: {err}"
+                missing["random"] = in_one_line(err)
         facts: Facts = {}
         for part in parts:
             for section, found in part.items():

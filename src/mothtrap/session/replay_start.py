@@ -10,11 +10,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from mothtrap.core.error_texts import MASKED
 from mothtrap.core.errors import DamagedDataError, MothtrapError, ReplayError
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.reader.run import open_run
-from mothtrap.session.surroundings import MASKED
 from mothtrap.store import layout
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import psutil
 
 from mothtrap.capture.ring import Bytes, ReaderState, Ring
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.workers import WorkerEnded, WorkerLost
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
@@ -242,7 +243,7 @@ def main() -> None:
         write_from(ring, Path(folder), peer, durability, **how)
         ring.enter(ReaderState.DONE)
     except BaseException as err:  # whatever it is: the peer tells it
-        ring.enter(ReaderState.FAILED, f"{type(err).__name__}: {err}")
+        ring.enter(ReaderState.FAILED, in_one_line(err))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import xxhash
 
+from mothtrap.core.error_texts import MASKED, SECRET
 from mothtrap.core.ledger import LedgerValue
 
 VARIABLES = (
@@ -29,8 +30,6 @@ VARIABLES = (
 """Variables that are kept: all others may hold secrets."""
 MAX_VALUE = 200
 MAX_SOURCES, MAX_SOURCE_BYTES = 500, 4 << 20
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
-MASKED = "***"
 
 
 def python_facts() -> dict[str, dict[str, LedgerValue]]:
@@ -139,7 +138,7 @@ def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     masks = False
     for argument in arguments:
         name, sign, _ = argument.partition("=")
-        is_name = bool(_SECRET.search(name)) and (name.startswith("-") or bool(sign))
+        is_name = bool(SECRET.search(name)) and (name.startswith("-") or bool(sign))
         if is_name and sign:
             found.append(f"{name}={MASKED}")
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mothtrap.core.error_texts import in_one_line, traceback_of
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.workers import WorkerEnded
@@ -49,7 +50,7 @@ def store_reasons(
 
 def store_start_failure(part: str, error: BaseException) -> None:
     """Store that this process of an observed job is not watched; say nothing, raise nothing."""
-    failure = ToolError(step=0, part=part, error=f"{type(error).__name__}: {error}")
+    failure = ToolError(step=0, part=part, error=in_one_line(error), traceback=traceback_of(error))
     ending = WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0)
     rank = os.environ.get("RANK", "")
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.reader.run import open_run
 from mothtrap.report.style import Style
@@ -25,4 +26,4 @@ def say_verdict(path: Path, config: Config) -> None:
         text = verdict(summary, Style.of(sys.stderr), shown=more)
         say_on_stderr(f"\n{text}")
     except Exception as err:
-        say_on_stderr(f"mothtrap: cannot sum up {path} ({type(err).__name__}: {err})")
+        say_on_stderr(f"mothtrap: cannot sum up {path} ({in_one_line(err)})")

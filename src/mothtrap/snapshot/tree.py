@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.dtypes import NAMES, dtype_of
@@ -90,7 +91,7 @@ class TreeMaker:
         try:
             return self._plain(value, kind, depth + 1)
         except Exception as err:  # whatever an object of the user's raises
-            return self._give_up(value, f"{type(err).__name__}: {err}")
+            return self._give_up(value, in_one_line(err))
 
     def _plain(self, value: Any, kind: type, depth: int) -> Tree:
         if kind in _FORM_OF:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mothtrap.capture.logged import log_number
+from mothtrap.core.error_texts import in_one_line
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -36,5 +37,5 @@ class GivenValues:
         try:
             take(value)
         except Exception as err:  # whatever an object of the user's raises
-            reason = f"a {type(value).__name__} is no number ({type(err).__name__}: {err})"
+            reason = f"a {type(value).__name__} is no number ({in_one_line(err)})"
             self._job.recorder.blind(self._job.grouper.step, what, reason)

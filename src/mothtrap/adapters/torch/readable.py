@@ -9,6 +9,14 @@ import torch
 from torch import nn
 from torch._functorch import pyfunctorch
 
+SPARSE = (
+    torch.sparse_coo,
+    torch.sparse_csr,
+    torch.sparse_csc,
+    torch.sparse_bsr,
+    torch.sparse_bsc,
+)
+
 
 def shows_values() -> bool:
     """Whether tensors hold values here and now: nothing is traced or transformed."""
@@ -33,17 +41,42 @@ def has_own_values(tensor: torch.Tensor) -> bool:
     return (
         type(tensor) is torch.Tensor
         and not tensor.is_nested
+        and tensor.layout is torch.strided
         and torch._C._functorch.peek_interpreter_stack() is None
     )
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is readable, has a shape, and is of no subclass with ways of its own."""
+    """Return whether a tensor is an array of numbers that every operation takes."""
     return (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and not tensor.is_nested
+        and tensor.layout is torch.strided
+        and not tensor.is_quantized
         and is_readable(tensor)
     )
+
+
+def is_countable(tensor: torch.Tensor) -> bool:
+    """Return whether statistics and digests take a tensor: it is plain, or sparse."""
+    return is_plain(tensor) or (
+        type(tensor) in (torch.Tensor, nn.Parameter)
+        and tensor.layout in SPARSE
+        and is_readable(tensor)
+    )
+
+
+def kind_of_unread(tensor: torch.Tensor) -> str | None:
+    """Return the kind of a tensor that is passed over, as `nested`; None of one that is not."""
+    if tensor.device.type == "meta":
+        return "meta"
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout in SPARSE:
+        return "sparse"
+    if tensor.layout is torch.strided and tensor.is_quantized:
+        return "quantized"
+    return None
 
 
 def outside_transforms() -> AbstractContextManager[Any]:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.statistics.segments import constant_row
 from mothtrap.statistics.summary import EMPTY, Floats, columns_for, merge
 from mothtrap.statistics.torch.lanes import CudaLane, DeviceFailed, Lane, Load, pinned
@@ -209,7 +210,7 @@ class Accelerator:
                     pieces, others = reduce_by_kernel(flats, lambda t: _uploaded(lane, load, t))
                     pending.expect(load, pieces, self.send)
                 except Exception as err:  # whatever a compiler raises
-                    self._fused, self.slow_because = False, f"{type(err).__name__}: {err}"
+                    self._fused, self.slow_because = False, in_one_line(err)
             if others:
                 pending.expect(load, reduce_by_operations(others, columns), self.send)
 

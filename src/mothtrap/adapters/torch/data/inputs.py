@@ -22,9 +22,9 @@ from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapWatch
 from mothtrap.adapters.torch.forward.held import Held
 from mothtrap.adapters.torch.identity import ByIdentity
-from mothtrap.adapters.torch.naming import unwrapped
+from mothtrap.adapters.torch.naming import class_name, unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.readable import is_countable, is_plain, kind_of_unread
 from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
@@ -97,7 +97,10 @@ class InputWatch:
             frame: that of the call; looked for where it is not given.
         """
         inner = unwrapped(module)
-        arguments = _arguments(inner, args, kwargs)
+        every = _arguments(inner, args, kwargs)
+        arguments = [(name, tensor) for name, tensor in every if is_plain(tensor)]
+        if len(arguments) < len(every):
+            self._tell_unread(inner, every)
         source = self.loaders.used(arguments, trains=trains)
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
@@ -114,7 +117,8 @@ class InputWatch:
             from_loader = source is not None
             if trains and from_loader:
                 self.loaders.full_step()
-            self._job.contain_part("digests", self.digests.called, arguments, from_loader, trains)
+            countable = [(name, tensor) for name, tensor in every if is_countable(tensor)]
+            self._job.contain_part("digests", self.digests.called, countable, from_loader, trains)
         if trains:
             self._keep(inner, arguments, frame)
         if light and not self.overlap.is_busy:
@@ -126,6 +130,18 @@ class InputWatch:
         if not light and self._is_summarised(called, trains):
             self._summarise(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
         self.overlap.called(inner, arguments, source, trains=trains)
+
+    def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
+        """Say once of each kind of tensor that looks at the data pass over it."""
+        for name, tensor in arguments:
+            kind = kind_of_unread(tensor)
+            if kind is not None:
+                self._job.recorder.blind(
+                    self._job.grouper.step,
+                    f"{kind} tensors",
+                    f"looks at data and layers pass them over, such as the input {name} of "
+                    f"{class_name(inner)}",
+                )
 
     def nonfinite(self, held: Iterable[Held]) -> None:
         """A loss or gradient is not finite: look for it in what the data gave.
@@ -230,7 +246,7 @@ def _arguments(inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any])
         found += placed_tensors(value, names[place] if place < len(names) else str(place))
     for name, value in kwargs.items():
         found += placed_tensors(value, name)
-    return [(name, tensor) for name, tensor in found if is_plain(tensor)]
+    return found
 
 
 def _made_by_models(held: Iterable[Held]) -> set[int]:

@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.forward.activity import SHARES, Activity
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.readable import is_countable
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.rows import OF_SEVERAL
 from mothtrap.capture.selection import ESSENTIAL
@@ -97,7 +97,7 @@ class CallCapture:
         if self._was_taken_inside(module):
             return
         for place, tensor in placed_tensors(output):
-            if not is_plain(tensor):
+            if not is_countable(tensor):
                 continue
             if self._takes_activations:
                 tensor_id = self._activation(module, place, call, tensor, before)
@@ -126,7 +126,7 @@ class CallCapture:
         for module, tensor, row in outputs:
             call = self._left[id(module)] = self._left.get(id(module), -1) + 1
             taken = self._was_taken_inside(module)
-            if tensor is not None and not taken and (row is not None or is_plain(tensor)):
+            if tensor is not None and not taken and (row is not None or is_countable(tensor)):
                 tensor_id = self._activation(module, "", call, tensor, before)
                 if tensor_id is not None and row is not None:
                     read_ids.append(tensor_id)
@@ -171,7 +171,7 @@ class CallCapture:
     ) -> None:
         ids, tensors = [], []
         for place, tensor in placed_tensors(value, levels=levels):
-            if is_plain(tensor):
+            if is_countable(tensor):
                 tensor_id = self._tensor_id(kind, module, place, call, tensor, of_root=of_root)
                 if self._recorder.statistics(tensor_id, self._mode):
                     ids.append(tensor_id)
@@ -318,6 +318,6 @@ class _GradientHook:
 
     def _take(self, gradient: torch.Tensor) -> None:
         # A backward that makes a graph of its own is that of a penalty or an inner loop.
-        if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_plain(gradient):
+        if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_countable(gradient):
             self._seen += 1
             self._job.recorder.reduce("activation_gradient", [self._tensor_id], [gradient])

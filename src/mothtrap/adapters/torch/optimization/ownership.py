@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
@@ -86,7 +87,9 @@ class OwnershipWatch:
                 continue
             for parameter in module.parameters():
                 known = parameter in self._watched
-                if known or not parameter.requires_grad or optimizers.owner(parameter) is not None:
+                if known or not parameter.requires_grad or not is_readable(local(parameter)):
+                    continue
+                if optimizers.owner(parameter) is not None:
                     continue
                 if len(self._watched) < MAX_WATCHED:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, value_kind
-from mothtrap.adapters.torch.readable import is_plain, shows_values
+from mothtrap.adapters.torch.readable import is_countable, shows_values
 from mothtrap.adapters.torch.reproduce.comparing_runs.modelstate import ModelState, Placed
 from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
@@ -140,7 +140,7 @@ class DigestWatch:
         others = [value for name, value in kwargs.items() if name != "input"] if kwargs else ()
         targets = []
         for value in (*args[1:], *others):
-            if isinstance(value, torch.Tensor) and is_plain(value) and not value.requires_grad:
+            if isinstance(value, torch.Tensor) and is_countable(value) and not value.requires_grad:
                 targets.append(("target", value))
         for owner, value in self._of_batch(targets):
             self._recorder.scalar(DIGEST, owner, value)
@@ -312,7 +312,7 @@ class DigestWatch:
         there: list[Placed] = []
         for owner, tensor in placed:
             values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
-            if not is_plain(values):  # of no values, or of a type with ways of its own
+            if not is_countable(values):  # of no values, or of a type with ways of its own
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
                 self._recorder.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))

@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import (
     explain,
     read_states,
 )
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.statistics.torch.dtypes import type_name
 
@@ -69,7 +70,7 @@ class Surroundings:
         try:
             self.facts[section][name] = read()
         except Exception as err:  # switches come and go with versions of the framework
-            self.missing[name] = f"{type(err).__name__}: {err}"[:200]
+            self.missing[name] = in_one_line(err)
 
     def _add_devices(self) -> None:
         hardware = self.facts["hardware"]

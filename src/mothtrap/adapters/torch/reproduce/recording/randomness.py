@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.core.error_texts import first_line
+
 Mark = tuple[int, ...]
 _WORDS = 624
 _CPU_BYTES, _HEAD = 5056, 6
@@ -92,7 +94,7 @@ def restore(states: Mapping[str, Any]) -> list[str]:
             else:
                 _set_device_state(torch.device(name), torch.from_numpy(_unpacked(state)))
         except _FAILURES as err:
-            missing.append(f"the random state of {name}: {err}")
+            missing.append(f"the random state of {name}: {first_line(str(err))}")
     return missing
 
 

@@ -36,6 +36,7 @@ from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
 from mothtrap.snapshot.cues import Cues
@@ -311,7 +312,7 @@ class Replaying:
             self._safely(self._failed, error)
         why = "the script ended before it came to the recorded step"
         if error is not None:
-            why = f"the script failed: {type(error).__name__}: {error}"
+            why = f"the script failed: {in_one_line(error)}"
         elif self.cues.begun:
             why = "the script ended within the step"
         self.outcome.unreached(ReplayResult(instead=tuple(self.cues.reached), notes=(why,)))
@@ -339,7 +340,7 @@ class Replaying:
                 return act(*args)
         except Exception as err:
             traceback.print_exc(file=sys.stderr)
-            what = f"the replay itself failed: {type(err).__name__}: {err}"
+            what = f"the replay itself failed: {in_one_line(err)}"
             self.outcome.finish(ReplayResult(notes=(what,), instead=tuple(self.cues.reached)))
             raise
 
