@@ -151,10 +151,13 @@ def watched(setting: str) -> Iterator[Unobserved]:
     with tempfile.TemporaryDirectory() as folder:
         config = msgspec.convert({**SETTINGS[setting], "runs_dir": folder}, Config)
         worker = Worker(
-            lambda: launch.create("bench", ["bench"], config, numbered=True), config, adapter, print
+            lambda: launch.create("bench", ["bench"], config, numbered=True),
+            config,
+            adapter.ARRAYS,
+            print,
         )
         with hooks_out_and_in() as unobserved:
-            worker.holds(adapter.attach_process(worker.recorder, config))
+            worker.attach(adapter, adapter.attach_process)
         try:
             yield unobserved
         finally:

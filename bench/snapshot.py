@@ -34,8 +34,10 @@ from mothtrap.adapters.torch import attach_process  # noqa: E402
 from mothtrap.capture.containment import Containment  # noqa: E402
 from mothtrap.capture.recorder import Recorder  # noqa: E402
 from mothtrap.core.config import Config  # noqa: E402
-from mothtrap.snapshot.taken import Taken, Wish  # noqa: E402
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder  # noqa: E402
 from mothtrap.statistics import torch as arithmetic  # noqa: E402
+from mothtrap.tracing.adapter_job import AdapterJob  # noqa: E402
+from mothtrap.tracing.job import ProcessJob  # noqa: E402
 
 WARM_UP = 3
 
@@ -46,15 +48,15 @@ class Sink:
     base_steps = ()
 
     def __init__(self) -> None:
-        self.taken: Taken | None = None
+        self.taken: SnapshotDraft | None = None
 
     def has_room(self, spare: int = 0) -> bool:  # noqa: ARG002
         return True
 
-    def put(self, taken: Taken) -> None:
+    def put(self, taken: SnapshotDraft) -> None:
         self.taken = taken
 
-    def refused(self, wish: Wish, step: int, why: str) -> None:
+    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
         raise SystemExit(f"step {step}: {wish.reason}: {why}")
 
 
@@ -70,7 +72,7 @@ def measure(times: int, *, reuse: bool) -> dict[str, float]:
     recorder: Recorder[torch.Tensor] = Recorder(
         arithmetic, (), Containment(print), overhead=0.0, on_first_step=lambda: None
     )
-    witness = attach_process(recorder, config)
+    witness = attach_process(AdapterJob(ProcessJob(recorder, config), "torch"))
     taking, sink = witness.tracer.snapshots, Sink()
     taking.connect(sink)
     net, optimizer, step = gpt.training()

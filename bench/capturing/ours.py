@@ -30,13 +30,14 @@ def watch(job: Job) -> tuple[Sides, str]:
     worker = Worker(
         lambda: launch.create("bench", ["bench"], config, numbered=True),
         config,
-        adapter,
+        adapter.ARRAYS,
         lambda line: print(line, file=sys.stderr),
     )
     ringed = job.setting == WITH_RING
     watched = msgspec.structs.replace(config, capture="default") if ringed else config
     with hooks_out_and_in() as unwatched:
-        worker.holds(adapter.attach_process(worker.recorder, watched))
+        worker.job.config = watched
+        worker.attach(adapter, adapter.attach_process)
     _, _, step = training_of(job.model)
     with unwatched():
         run(step, FIRST_STEPS)

@@ -87,7 +87,7 @@ def test_a_run_has_a_ledger(tmp_path: Path) -> None:
 
 def test_a_ledger_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     failures: list[BaseException] = []
-    LedgerKeeper(tmp_path / "gone", 0, "torch", None, failures.append).close()
+    LedgerKeeper(tmp_path / "gone", 0, "torch", [], failures.append).close()
     assert [type(err) for err in failures] == [FileNotFoundError]
 
 
@@ -100,7 +100,7 @@ def test_what_an_adapter_cannot_find_out_is_missing(tmp_path: Path) -> None:
             raise RuntimeError("no states")
 
     failures: list[BaseException] = []
-    LedgerKeeper(tmp_path, 3, "torch", Failing(), failures.append).close()  # type: ignore[arg-type]
+    LedgerKeeper(tmp_path, 3, "torch", [Failing()], failures.append).close()  # type: ignore[list-item]
     ledger = layout.read_ledger(tmp_path)
     assert ledger is not None
     assert not failures

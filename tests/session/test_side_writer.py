@@ -16,7 +16,6 @@ import psutil
 import pytest
 from tests.harness.running import environment, observed, run
 from tests.reader.runs import DEAD_PID, info
-from tests.session.test_worker import Adapter
 from tests.session.test_worker import step as close_step
 from tests.store.records import plain, record
 from tests.store.test_raw_log import block
@@ -243,7 +242,7 @@ def test_where_no_process_can_be_started_a_thread_writes(
     said: list[str] = []
     config = Config(writer="process", select=("LOS",))
     attempt = layout.create_run(tmp_path / "run", info())
-    worker = Worker(lambda: attempt, config, Adapter(), said.append)
+    worker = Worker(lambda: attempt, config, "numpy", said.append)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     for number in range(3):
         close_step(worker, number)

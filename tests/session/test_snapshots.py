@@ -13,25 +13,24 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.session import test_worker
 from tests.snapshot import samples
 from tests.store.test_layout import info
 
 from mothtrap.core.config import Config
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, TakenState
 from mothtrap.core.snapshots import KeptStep
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.session.snapshots import Snapshots, SnapshotWriter, onset_needs
 from mothtrap.session.worker import Worker
 from mothtrap.snapshot import format as files
-from mothtrap.snapshot.taken import Taken, TakenState, Wish
 from mothtrap.store import layout
 
 
-def taken(step: int, reason: str = "request", **changes: Any) -> Taken:
+def taken(step: int, reason: str = "request", **changes: Any) -> SnapshotDraft:
     values: dict[str, Any] = {
-        "wish": Wish(reason=reason, request="x"),
+        "wish": SnapshotOrder(reason=reason, request="x"),
         "step": step,
         "state_step": step,
         "note": "",
@@ -43,7 +42,7 @@ def taken(step: int, reason: str = "request", **changes: Any) -> Taken:
             make=lambda: (samples.snapshot().state, ("a thing",)), arrays=samples.STATE
         ),
     }
-    return Taken(**(values | changes))
+    return SnapshotDraft(**(values | changes))
 
 
 class Writing:
@@ -67,7 +66,7 @@ class Writing:
             self.errors.append,
         )
 
-    def put(self, *every: Taken) -> None:
+    def put(self, *every: SnapshotDraft) -> None:
         for each in every:
             self.writer.put(each)
         assert self.writer.close()
@@ -294,7 +293,7 @@ def test_a_full_disk_is_said_once_and_leaves_nothing(
 
     monkeypatch.setattr(files, "sync_file", full)
     own = writing()
-    own.put(*(taken(s, wish=Wish(reason="unsound step: x")) for s in range(3)))
+    own.put(*(taken(s, wish=SnapshotOrder(reason="unsound step: x")) for s in range(3)))
     assert own.said == [
         "mothtrap: no snapshot of step 0 (unsound step: x): No space left on device; "
         "training goes on"
@@ -315,22 +314,15 @@ class Taking:
     active = True
 
     def __init__(self, full: bool = False) -> None:
-        self.wishes: list[Wish] = []
+        self.wishes: list[SnapshotOrder] = []
         self.full = full
 
-    def wish(self, wish: Wish) -> bool:
+    def wish(self, wish: SnapshotOrder) -> bool:
         self.wishes.append(wish)
         return not self.full
 
     def connect(self, sink: Any) -> None:
         raise AssertionError("nothing to write to")
-
-
-class Adapter:
-    FRAMEWORK = "torch"
-
-    def versions(self) -> dict[str, str]:
-        return {}
 
 
 def finding(code: str, severity: Severity, step: int = 5) -> Finding:
@@ -341,7 +333,7 @@ def finding(code: str, severity: Severity, step: int = 5) -> Finding:
 
 def test_the_first_finding_of_an_error_is_worth_one() -> None:
     told: list[SnapshotKept] = []
-    own = Snapshots(Config(), Adapter(), told.append, print, print)
+    own = Snapshots(Config(), told.append, print, print)
     own.found(finding("LOS101", Severity.ERROR))  # nobody takes any yet
     own.taking = taking = Taking()
     for code, severity in (
@@ -357,7 +349,7 @@ def test_the_first_finding_of_an_error_is_worth_one() -> None:
 
 def test_gradients_are_looked_at_for_onsets_whatever_rules_are_in_force() -> None:
     def is_due(config: Config) -> bool:
-        worker = Worker(lambda: None, config, test_worker.Adapter(), print)
+        worker = Worker(lambda: None, config, "numpy", print)
         try:
             return worker.recorder.is_due("gradient")
         finally:
@@ -374,7 +366,7 @@ def test_a_request_that_cannot_be_done_is_answered() -> None:
 
     told: list[SnapshotKept] = []
     others: list[CaptureRequest] = []
-    own = Snapshots(Config(), Adapter(), told.append, print, print)
+    own = Snapshots(Config(), told.append, print, print)
     own.taking = Taking(full=True)
     own.ask(SnapshotRequest(id="x", attempt=1), others.append)
     own.ask(CaptureRequest(id="y", attempt=1), others.append)

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests.harness.running import observed, run
+from tests.session.toy import Toy, attached
 
 import mothtrap
 from mothtrap.capture.grouper import ClosedStep
@@ -21,34 +22,6 @@ from mothtrap.session import launch
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingLog
-
-
-class Adapter:
-    """A framework without anything to watch: the tests close the steps themselves."""
-
-    FRAMEWORK = "fake"
-    REDUCER = "numpy"
-    surroundings = Mock(return_value=None)
-
-    def __init__(self, rank: int | None = None) -> None:
-        self._rank = rank
-
-    def ranks(self) -> tuple[int | None, int]:
-        return self._rank, 1 if self._rank is None else 2
-
-    def versions(self) -> dict[str, str]:
-        return {"fake": "1.0"}
-
-
-class Hooks:
-    def __init__(self, error: Exception | None = None) -> None:
-        self.detached = 0
-        self._error = error
-
-    def detach(self) -> None:
-        self.detached += 1
-        if self._error is not None:
-            raise self._error
 
 
 @pytest.fixture
@@ -65,9 +38,15 @@ def said() -> list[str]:
 def make(attempt: Path, said: list[str]) -> Iterator[Callable[..., Worker]]:
     workers = []
 
-    def make(config: Config = Config(), rank: int | None = None) -> Worker:  # noqa: B008
-        workers.append(Worker(lambda: attempt, config, Adapter(rank), said.append))
-        return workers[-1]
+    def make(
+        config: Config = Config(),  # noqa: B008
+        rank: int | None = None,
+        adapter: Toy | None = None,
+    ) -> Worker:
+        worker = Worker(lambda: attempt, config, "numpy", said.append)
+        attached(worker, adapter or Toy(rank=rank, size=1 if rank is None else 2))
+        workers.append(worker)
+        return worker
 
     yield make
     for worker in workers:
@@ -99,15 +78,13 @@ def test_nothing_exists_before_the_first_step(
 
 
 def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: Path) -> None:
-    worker = make()
-    hooks = Hooks()
-    worker.holds(hooks)
+    worker = make(adapter=(adapter := Toy()))
     for number in range(30):
         step(worker, number, loss=1 / (number + 1))
     worker.logged.number("late", 0.5)
     worker.close()
     worker.close()
-    assert hooks.detached == 1
+    assert adapter.calls.count("detach") == 1
     assert worker.path == attempt.parent
     stored = mothtrap.open_run(attempt.parent)
     assert (stored.steps, stored.workers) == (30, (0,))
@@ -116,8 +93,8 @@ def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: P
     (started,) = stored.observations(WorkerStarted)
     assert (started.pid, started.framework, started.versions) == (
         os.getpid(),
-        "fake",
-        {"fake": "1.0"},
+        "toy",
+        {"toy": "1.0"},
     )
     (ended,) = stored.observations(WorkerEnded)
     assert (ended.steps, ended.exception) == (30, None)
@@ -166,8 +143,7 @@ def test_capture_off_stores_and_judges_nothing(
 def test_hooks_that_cannot_be_taken_out_do_not_cost_the_end(
     make: Callable[..., Worker], attempt: Path, said: list[str]
 ) -> None:
-    worker = make()
-    worker.holds(Hooks(RuntimeError("gone")))
+    worker = make(adapter=Toy(error=RuntimeError("gone")))
     step(worker, 0)
     worker.close()
     stored = mothtrap.open_run(attempt.parent)
@@ -216,7 +192,7 @@ def test_a_rule_that_raises_is_said_once_and_the_others_judge(
 
 
 def test_a_run_without_a_folder_is_judged_all_the_same(said: list[str]) -> None:
-    worker = Worker(lambda: None, Config(select=("NUM",)), Adapter(), said.append)
+    worker = Worker(lambda: None, Config(select=("NUM",)), "numpy", said.append)
     step(worker, 0, loss=float("nan"))
     worker.close()
     assert worker.path is None
@@ -228,7 +204,7 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_rules_go_on(said: list[st
     def fail() -> Path:
         raise PermissionError(13, "Permission denied", "runs")
 
-    worker = Worker(fail, Config(select=("NUM",)), Adapter(), said.append)
+    worker = Worker(fail, Config(select=("NUM",)), "numpy", said.append)
     step(worker, 0, loss=float("nan"))
     worker.close()
     assert sum("run folder failed" in line for line in said) == 1
@@ -373,6 +349,8 @@ def test_a_child_of_multiprocessing_closes_its_record(method: str, tmp_path: Pat
 TWO = """
 import subprocess, sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 train = Path(__file__).with_name("train.py")
 jobs = [subprocess.Popen([sys.executable, train, steps]) for steps in ("3", "5")]
 sys.exit(sum(job.wait() for job in jobs))

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from tests.session.test_worker import Adapter, step
+from tests.session.test_worker import step
 from tests.store.records import record
 
 import mothtrap
@@ -38,7 +38,7 @@ def attempt(tmp_path: Path) -> Path:
 def train(attempt: Path, steps: int) -> list[str]:
     """Let a worker make some steps and end; return what it said."""
     said: list[str] = []
-    worker = Worker(lambda: attempt, Config(select=("LOS",)), Adapter(), said.append)
+    worker = Worker(lambda: attempt, Config(select=("LOS",)), "numpy", said.append)
     for number in range(steps):
         step(worker, number)
     worker.close()
@@ -97,7 +97,7 @@ def test_a_thread_writes_on_when_the_writer_process_is_killed(
     monkeypatch.setattr(side_writer, "start", start)
     said: list[str] = []
     config = Config(writer="process", select=("LOS",))
-    worker = Worker(lambda: attempt, config, Adapter(), said.append)
+    worker = Worker(lambda: attempt, config, "numpy", said.append)
     for number in range(20):
         if number == 10:
             assert rings[0].used > 0

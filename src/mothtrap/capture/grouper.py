@@ -212,6 +212,11 @@ class Grouper:
                 return self._close()
         return None
 
+    def step_alone(self, optimizer: str, *, skipped: bool) -> ClosedStep:
+        """Count a step of a framework that has nothing to do with the events fed so far."""
+        names = [optimizer]
+        return self._finish(_Group(False, [] if skipped else names, names if skipped else []))
+
     def _backward_began(self, event: BackwardBegan) -> ClosedStep | None:
         self._backward_depth += 1
         if self._backward_depth > 1:  # reentrant checkpointing: part of the outer one

@@ -202,6 +202,11 @@ class Plan:
                 return True
         return False
 
+    def due(self, kind: str, mode: Mode) -> frozenset[str]:
+        """What is captured in this step of any tensor of a kind."""
+        streams = [stream for stream in self.active[mode] if kind in stream.kinds]
+        return frozenset().union(*(stream.statistics for stream in streams))
+
     def wanted(self, tensor_id: int, mode: Mode | None) -> frozenset[str]:
         """What is captured of a tensor in this step; None = in one mode or another."""
         names = self._any_names if mode is None else self._names[mode]

@@ -60,6 +60,7 @@ class Recorder(Generic[ArrayT]):
         changes: takes what users ask of the running job.
         gradients: what the gradients reduced in this step were found to be.
         rests: says which steps are to be watched.
+        clock: returns seconds.
         logs: called when users log something; returns the step that it belongs to.
         looks: the facts that are needed, and the steps in which observers looked for them.
     """
@@ -82,7 +83,8 @@ class Recorder(Generic[ArrayT]):
         self.unstepped: list[Fact] = []
         self.containment = containment
         self.reducer = reducer
-        self._clock, self._on_first_step = clock, on_first_step
+        self.clock = clock
+        self._on_first_step = on_first_step
         self.tensors, self.looks = Tensors(), looks or Looks()
         self.gradients = GradientLooks()
         self._plan, self.rests = Plan(streams, overhead), Rests(overhead)
@@ -161,6 +163,10 @@ class Recorder(Generic[ArrayT]):
         kinds = self.due_kinds(mode) if self._forwards.is_enough else self._plan.kinds[mode]
         return kind in kinds and (not statistic or self._plan.is_due(kind, mode, statistic))
 
+    def due_statistics(self, kind: str, mode: Mode = Mode.TRAIN) -> frozenset[str]:
+        """What is due in this step of any tensor of a kind; see `statistics`."""
+        return self._plan.due(kind, mode) if kind in self.due_kinds(mode) else frozenset()
+
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
         """What is due of a tensor in this step: ids of statistics, and what takes a copy."""
         if self._forwards.is_enough and self.tensors[tensor_id].kind not in self.due_kinds(mode):
@@ -188,7 +194,7 @@ class Recorder(Generic[ArrayT]):
         """
         if not ids or (self.rows.device is not None and self.rows.device.is_capturing()):
             return
-        began = self._clock()
+        began = self.clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         self._forward.is_any = self._forward.is_any or waits
         asked = mode or (None if waits else Mode.TRAIN)
@@ -210,7 +216,7 @@ class Recorder(Generic[ArrayT]):
                 rows = self.rows.add(arithmetic, numbers, chosen, statistics, waits=waits)
                 if kind == "gradient":
                     self.gradients.add(rows)
-        self.charge(kind, self._clock() - began - apart_s, asked)
+        self.charge(kind, self.clock() - began - apart_s, asked)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
         """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
@@ -283,10 +289,10 @@ class Recorder(Generic[ArrayT]):
         opening_s = 0.0
         if not self._opened and not self._left:
             self._opened = True
-            began = self._clock()
+            began = self.clock()
             self._on_first_step()
             # Reported apart: it is paid once, before the first step is counted.
-            opening_s, self.own_s = self._clock() - began, 0.0
+            opening_s, self.own_s = self.clock() - began, 0.0
             self._times.begin()
         self._steps += 1
         step_s, own_s = self._times.closed(self.own_s)
@@ -418,9 +424,9 @@ class Recorder(Generic[ArrayT]):
         tensors: Sequence[ArrayT],
     ) -> float:
         """Copy tensors; return the seconds that it took."""
-        began = self._clock()
+        began = self.clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         copier = self.rows.copier(reducer, tensors, self._arenas)
         wanted = self._plan.paid(purpose, numbers, tensors, copier)
         self._copies.add_all(wanted, copier, waits=waits)
-        return self.charge(kind, self._clock() - began, mode, COPIES)
+        return self.charge(kind, self.clock() - began, mode, COPIES)

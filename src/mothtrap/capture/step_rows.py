@@ -38,14 +38,15 @@ class StepRows(Generic[ArrayT]):
 
     Attributes:
         device: reduces tensors that lie on devices, where the process has such.
+        reducer: of the framework whose tensors can lie there.
 
     Args:
-        reducer: the framework's own; what others reduce lies on no device.
+        reducer: the first value of the attribute.
     """
 
     def __init__(self, reducer: Reducer[ArrayT]) -> None:
         self.device: Device[ArrayT] | None = None
-        self._reducer = reducer
+        self.reducer = reducer
         self._own: list[Part] = []
         self._forward: list[Part] = []
         self._fields: dict[int, dict[str, float]] = {}
@@ -138,4 +139,4 @@ class StepRows(Generic[ArrayT]):
     def _lie_on(
         self, device: Device[ArrayT], reducer: Reducer[ArrayT], tensors: Sequence[ArrayT]
     ) -> bool:
-        return reducer is self._reducer and device.holds(tensors)
+        return reducer is self.reducer and device.holds(tensors)

@@ -20,13 +20,13 @@ from types import FrameType
 import msgspec
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core import registry
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.reader.run import open_run
 from mothtrap.session import uploading
+from mothtrap.session.adapters import frameworks
 from mothtrap.session.joining import join_run
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
@@ -150,7 +150,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
         **environment(config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "MOTHTRAP_RUN_DIR": str(attempt.absolute()),
-        "MOTHTRAP_FRAMEWORKS": ",".join(registry.names("mothtrap.adapters")),
+        "MOTHTRAP_FRAMEWORKS": ",".join(frameworks()),
     }
 
 

@@ -6,29 +6,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
+from mothtrap.core.adapters import LedgerValues, Surroundings
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.core.ledger import Ledger, LedgerValue
+from mothtrap.core.ledger import Ledger
 from mothtrap.session.surroundings import python_facts, without_secrets
 from mothtrap.store.layout import write_ledger
 
 TIMEOUT_S = 10.0
 """How long the end of a process waits for its ledger; chosen by hand: it takes 0.2 s."""
-
-Facts = dict[str, dict[str, LedgerValue]]
-
-
-class Surroundings(Protocol):
-    """What the adapter has read at the first step."""
-
-    facts: Facts
-    missing: dict[str, str]
-
-    def later(self) -> Facts:
-        """Find out what takes longer, in another thread."""
 
 
 class LedgerKeeper:
@@ -38,7 +26,7 @@ class LedgerKeeper:
         folder: of the worker.
         rank: of the worker.
         framework: name of the adapter.
-        surroundings: of the first step; None where the adapter knows nothing.
+        surroundings: what the adapters have read at the first step.
         failed: told once where the ledger cannot be written.
     """
 
@@ -47,7 +35,7 @@ class LedgerKeeper:
         folder: Path,
         rank: int,
         framework: str,
-        surroundings: Surroundings | None,
+        surroundings: Sequence[Surroundings],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._folder, self._rank, self._framework = folder, rank, framework
@@ -69,17 +57,17 @@ class LedgerKeeper:
     def _ledger(self) -> Ledger:
         parts = [python_facts()]
         missing: dict[str, str] = {}
-        if self._surroundings is not None:
-            parts.append(self._surroundings.facts)
-            missing |= self._surroundings.missing
+        for found in self._surroundings:
+            parts.append(found.facts)
+            missing |= found.missing
             try:
-                parts.append(self._surroundings.later())
+                parts.append(found.later())
             except Exception as err:
                 missing["random"] = in_one_line(err)
-        facts: Facts = {}
+        facts: LedgerValues = {}
         for part in parts:
-            for section, found in part.items():
-                facts.setdefault(section, {}).update(found)
+            for section, values in part.items():
+                facts.setdefault(section, {}).update(values)
         return Ledger(
             created_s=time.time(),
             rank=self._rank,

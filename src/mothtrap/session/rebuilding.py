@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
-from mothtrap.core import registry
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.replays import read_plan
+from mothtrap.session.adapters import load
 
 
 def main() -> None:
     """Do the step that the plan of the environment names, with the framework of `sys.argv`."""
-    adapter: Any = registry.load("mothtrap.adapters", sys.argv[1])
+    adapter = load(sys.argv[1])
     try:
         adapter.attach_replay(read_plan(os.environ))
     except MothtrapError as err:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.core import jsonable, registry
+from mothtrap.core import jsonable
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import MothtrapError, ReplayError, StepUnavailableError
 from mothtrap.core.findings import Finding
@@ -276,7 +276,9 @@ def _play(
     (scratch / PLAN_FILE).write_bytes(msgspec.json.encode(plan))
     log = scratch / "output"
     with log.open("wb") as output:
-        ended = _run(_command(snapshot, wish), _environment(scratch, wish), wish, output)
+        ended = _run(
+            _command(snapshot, wish), _environment(scratch, snapshot.framework, wish), wish, output
+        )
     text = log.read_text(encoding="utf-8", errors="replace")
     results = [_read(path) for path in sorted(scratch.glob(f"*-{RESULT_FILE}"))]
     results = [result for result in results if result.reached]
@@ -292,14 +294,14 @@ def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
     return list(wish.command)
 
 
-def _environment(scratch: Path, wish: Wish) -> dict[str, str]:
+def _environment(scratch: Path, framework: str, wish: Wish) -> dict[str, str]:
     # What is built begins the replay by itself: without the start-up hook.
     paths = ["" if wish.build else str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         PLAN_VARIABLE: str(scratch / PLAN_FILE),
-        "MOTHTRAP_FRAMEWORKS": ",".join(registry.names("mothtrap.adapters")),
+        "MOTHTRAP_FRAMEWORKS": framework,
     }
     environment.pop("MOTHTRAP_RUN_DIR", None)
     environment.pop("MOTHTRAP_DISABLE", None)

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
 
+from mothtrap.core.adapters import SnapshotTaker
 from mothtrap.core.config import Config
 from mothtrap.core.control import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
@@ -24,13 +24,13 @@ from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo, has_script
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.choosing import is_offered
 from mothtrap.snapshot.places import files_of, line_digests, sites_of
 from mothtrap.snapshot.retention import Kept, superfluous
-from mothtrap.snapshot.taken import SnapshotSink, Taken, Wish
 from mothtrap.store.layout import read_info
 
 WAITING = 2
@@ -48,25 +48,8 @@ def onset_needs(config: Config) -> tuple[Need, ...]:
     return (ONSETS,) if config.snapshots > 0 and config.ring_mb > 0 else ()
 
 
-class Taking(Protocol):
-    """What takes snapshots: an adapter's, on the training thread."""
-
-    active: bool
-
-    def wish(self, wish: Wish) -> bool:
-        """Have one taken as soon as that can be done; False where too many wait already."""
-
-    def connect(self, sink: SnapshotSink) -> None:
-        """From here on snapshots are handed on; those taken before are handed on now."""
-
-
-class Adapter(Protocol):
-    """What is said of the framework in a snapshot."""
-
-    FRAMEWORK: str
-
-    def versions(self) -> dict[str, str]:
-        """Versions that matter."""
+Taker = tuple[SnapshotTaker, str, Mapping[str, str]]
+"""What takes snapshots, the name of its framework, and versions that matter for a replay."""
 
 
 class Snapshots:
@@ -74,7 +57,6 @@ class Snapshots:
 
     Args:
         config: which are taken.
-        adapter: of the framework.
         tell: takes a fact for the run's record; may be called by any thread.
         say: prints one line for the user.
         on_error: gets what went wrong in here.
@@ -86,60 +68,54 @@ class Snapshots:
     def __init__(
         self,
         config: Config,
-        adapter: Adapter,
         tell: Callable[[SnapshotKept], None],
         say: Callable[[str], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
-        self.taking: Taking | None = None
-        self._config, self._adapter = config, adapter
+        self.taking: SnapshotTaker | None = None
+        self._config = config
         self._tell, self._say, self._on_error = tell, say, on_error
         self._codes: set[str] = set()
         self._writer: SnapshotWriter | None = None
-
-    def watch(self, handle: object) -> None:
-        """An adapter has begun to watch: what it holds of snapshots is told from here on."""
-        self.taking = getattr(getattr(handle, "tracer", None), "snapshots", None)
 
     def found(self, finding: Finding) -> None:
         """A finding is new or became worse: the first one of an error is worth a snapshot."""
         if finding.severity is Severity.ERROR and finding.code not in self._codes:
             self._codes.add(finding.code)
-            self._wish(Wish(reason=f"finding {finding.code}", step=finding.step))
+            self._wish(SnapshotOrder(reason=f"finding {finding.code}", step=finding.step))
 
     def ask(self, request: Request, otherwise: Callable[[CaptureRequest], None]) -> None:
         """Somebody asks for one; `otherwise` gets what is another request."""
         if isinstance(request, CaptureRequest):
             otherwise(request)
-        elif not self._wish(Wish(reason="request", request=request.id)):
+        elif not self._wish(SnapshotOrder(reason="request", request=request.id)):
             why = (
                 "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off), or "
                 "too many are wished for already"
             )
             self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
 
-    def _wish(self, wish: Wish) -> bool:
+    def _wish(self, wish: SnapshotOrder) -> bool:
         return self.taking is not None and self.taking.wish(wish)
 
-    def open(self, attempt: Path, rank: int) -> None:
-        """There is a folder to which they can go."""
-        if self.taking is not None and self.taking.active:
+    def open(self, attempt: Path, rank: int, found: Taker | None) -> None:
+        """There is a folder to which they can go, and an adapter that takes them, if one does."""
+        if found is None:
+            return
+        taker, framework, versions = found
+        self.taking = taker
+        if taker.active:
             self._writer = SnapshotWriter(
                 attempt,
                 rank,
                 self._config,
-                self._adapter.FRAMEWORK,
-                self._adapter.versions(),
+                framework,
+                versions,
                 self._say if rank == 0 else None,
                 self._tell,
                 self._on_error,
             )
-            self.taking.connect(self._writer)
-
-    def keep_first(self, attempt: Path, rank: int) -> None:
-        """Write what was taken in a job that ended before its first step."""
-        self.open(attempt, rank)
-        self.close()
+            taker.connect(self._writer)
 
     def close(self) -> None:
         """Write what is still waiting."""
@@ -148,7 +124,7 @@ class Snapshots:
 
 
 class SnapshotWriter:
-    """A thread that writes what it is given; see `snapshot.taken.SnapshotSink`.
+    """A thread that writes what it is given; see `core.snapshot_orders.SnapshotSink`.
 
     Args:
         attempt: folder of the attempt.
@@ -182,7 +158,7 @@ class SnapshotWriter:
         self._there: dict[Path, Kept] | None = None
         self._lines: dict[str, LineDigests] = {}
         self._lock = threading.Lock()
-        self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[SnapshotDraft | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="mothtrap-snapshots", daemon=True)
         self._thread.start()
 
@@ -195,13 +171,13 @@ class SnapshotWriter:
         """Whether another one can wait for the disk, and so many more."""
         return self._pending + spare < WAITING
 
-    def put(self, taken: Taken) -> None:
+    def put(self, taken: SnapshotDraft) -> None:
         """Take one in; returns at once."""
         with self._lock:
             self._pending += 1
         self._queue.put(taken)
 
-    def refused(self, wish: Wish, step: int, why: str) -> None:
+    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
         """Something that was wished for could not be taken."""
         self._tell(SnapshotKept(step=step, reason=wish.reason, request=wish.request, error=why))
         if not wish.request and not self._complained:
@@ -231,11 +207,11 @@ class SnapshotWriter:
                     self._pending -= 1
                 del taken  # not held while waiting for the next one
 
-    def _failed(self, taken: Taken, err: OSError) -> None:
+    def _failed(self, taken: SnapshotDraft, err: OSError) -> None:
         why = f"{err.strerror or err}; training goes on"
         self.refused(taken.wish, taken.step, why)
 
-    def _write(self, taken: Taken) -> None:
+    def _write(self, taken: SnapshotDraft) -> None:
         folder = files.folder_of(self._run, taken.step, self._worker)
         steps: dict[str, Array] = {}
         for kept in taken.steps:
@@ -281,7 +257,7 @@ class SnapshotWriter:
                 command += BUILD
             self._speak(f"step {taken.step} kept{_limits(taken)}: {command}")
 
-    def _snapshot(self, taken: Taken, base: Path | None) -> Snapshot:
+    def _snapshot(self, taken: SnapshotDraft, base: Path | None) -> Snapshot:
         info = self._info()
         state: Tree = None
         missing: tuple[str, ...] = ()
@@ -382,7 +358,7 @@ def _lay_there(path: Path, info: RunInfo) -> bool:
         return False
 
 
-def _limits(taken: Taken) -> str:
+def _limits(taken: SnapshotDraft) -> str:
     """What a replay of it cannot do."""
     lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
     if taken.state_step <= taken.step:
@@ -392,7 +368,7 @@ def _limits(taken: Taken) -> str:
     )
 
 
-def _not_fed(taken: Taken) -> list[str]:
+def _not_fed(taken: SnapshotDraft) -> list[str]:
     """What the step was fed with and what was not kept; not what else the script's code has."""
     recorded = taken.steps[-1].recorded
     return [what for what in recorded.missing if not what.startswith("the variable")]

@@ -8,68 +8,71 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
+from mothtrap.session.adapters import load
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 
-_process: list[tuple[Worker, Any]] = []
-"""The worker and tracer of this process, once `attach` was called: a process has one."""
+_process: list[Worker] = []
+"""The worker of this process, once `attach` was called: a process has one."""
 
-_kept: dict[Worker, Any] = {}
-"""Workers that are not closed yet, with the handles of their adapters."""
+_kept: dict[Worker, None] = {}
+"""Workers that are not closed yet, in the order in which they began."""
 
 
 def attach(framework: str) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started.
 
-    In one that `mothtrap replay` started it plays a snapshot instead, and records nothing.
+    All frameworks that a process imports take part in one job. In a process that
+    `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
     """
-    adapter: Any = registry.load("mothtrap.adapters", framework)
+    adapter = load(framework)
     if os.environ.get(PLAN_VARIABLE):
         adapter.attach_replay(read_plan(os.environ))
         return
+    if not _process:
+        config = inherited_config() or Config()
+        if config.workers == "rank0" and adapter.environment().rank:
+            return
+        _process.append(_begin(adapter, config))
+    _process[0].attach(adapter, adapter.attach_process)
+
+
+def _begin(adapter: Adapter, config: Config) -> Worker:
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
-    config = inherited_config() or Config()
-    if config.workers == "rank0" and adapter.ranks()[0]:
-        return
     worker = Worker(
         lambda: open_attempt(opened, own),
         config,
-        adapter,
+        adapter.ARRAYS,
         say_on_stderr,
         launched=True,
         is_compared=lambda: True,
     )
-    handle = adapter.attach_process(worker.recorder, config)
     if int(own.name) > layout.FIRST_ATTEMPT:
-        handle.tracer.saved_weights.resume = Resumption(opened, own, lambda: adapter.ranks()[0])
-    worker.holds(handle)
-    keep(worker, handle)
-    _process.append((worker, handle.tracer))
+        worker.job.resumption = Resumption(opened, own, lambda: worker.adapters.environment().rank)
+    keep(worker)
+    return worker
 
 
-def process_watch() -> tuple[Worker, Any] | None:
-    """The worker and tracer that `attach` made in this process."""
+def process_worker() -> Worker | None:
+    """Return the worker that `attach` made in this process."""
     return _process[0] if _process else None
 
 
 def current_worker() -> Worker | None:
-    """The worker of this process: that of `attach`, else of the latest watch that is open."""
-    if _process:
-        return _process[0][0]
-    return next(reversed(_kept), None)
+    """Return the worker of this process: that of `attach`, else of the latest open watch."""
+    return _process[0] if _process else next(reversed(_kept), None)
 
 
-def keep(worker: Worker, handle: Any) -> None:
+def keep(worker: Worker) -> None:
     """Close the worker when the process ends; see to it in forked children."""
-    _kept[worker] = handle
+    _kept[worker] = None
     _listen()
 
 
@@ -96,9 +99,8 @@ def _listen() -> None:
 
 
 def _forked() -> None:
-    for worker, handle in list(_kept.items()):
+    for worker in list(_kept):
         if not worker.forked():
-            handle.tracer.live = False
             del _kept[worker]
 
 

@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
+from mothtrap.core.adapters import JobStore
 from mothtrap.core.config import Config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.workers import Resumed
@@ -33,19 +33,6 @@ LOOK_EVERY_S = 0.01
 OTHERS_S = 5.0
 """How long the first process waits at its end for the others to close their records; chosen
 by hand: they end together."""
-
-
-class JobStore(Protocol):
-    """What the processes of a job can leave for one another; no method waits for another."""
-
-    def count(self, what: str) -> int:
-        """Return how often this process has counted something before; counts it."""
-
-    def leave(self, key: str, text: str) -> None:
-        """Leave a text for all processes."""
-
-    def find(self, key: str) -> str | None:
-        """Return what was left; None while nothing was."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):

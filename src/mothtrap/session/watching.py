@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import Any
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter, Given, Handle
 from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
 from mothtrap.session import launch, startup, uploading
+from mothtrap.session.adapters import adapters_of
 from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
@@ -125,16 +126,79 @@ def watch(
     """
     if is_disabled(os.environ) or os.environ.get(PLAN_VARIABLE):
         return _nothing()
-    adapter = _adapter_of(model)
+    adapters = adapters_of(model)
     _check_known(settings)
-    running = startup.process_watch()
+    given = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)
+    targets = (model, *(each for each in given if each is not None))
+    running = _running(adapters, name)
     if running is not None:
-        worker, tracer = running
-        _take_part(tracer, settings)
-        step = functools.partial(tracer.step_given, counts=not optimizer)
-        return Watch(
-            step, worker.logged.number, worker.logged.tensor, lambda _: None, lambda: worker.path
-        )
+        _take_part(running, settings)
+        worker, closes = running, running is not startup.process_worker()
+    else:
+        worker, closes = _begin(adapters, name, settings), True
+    handles = _attach(worker, adapters, targets)
+    return Watch(
+        functools.partial(_step, handles, len(targets) == 1),
+        worker.logged.number,
+        worker.logged.tensor,
+        functools.partial(_close, worker, handles) if closes else lambda _: None,
+        lambda: worker.path,
+    )
+
+
+def _running(adapters: Sequence[Adapter], name: str | None) -> Worker | None:
+    """Return the worker that a watch takes part in: that of the process, or of another watch.
+
+    Models of one framework that are watched at a time have runs of their own, as have those
+    that are given a name; those of several frameworks have one.
+    """
+    if (worker := startup.process_worker()) is not None:
+        return worker
+    worker = startup.current_worker()
+    if (
+        worker is None
+        or name
+        or any(worker.adapters.handle_of(each) is not None for each in adapters)
+    ):
+        return None
+    return worker
+
+
+def _attach(worker: Worker, adapters: Sequence[Adapter], targets: Sequence[object]) -> list[Handle]:
+    """Have adapters watch objects, where they do not watch the whole process."""
+    handles = []
+    try:
+        for adapter in adapters:
+            handle = worker.adapters.handle_of(adapter)
+            if handle is None:
+                attach = functools.partial(adapter.attach, targets=targets)
+                handle = worker.attach(adapter, attach)
+            handles.append(handle)
+    except BaseException:
+        for handle in handles:
+            worker.detach(handle)
+        raise
+    return handles
+
+
+def _step(
+    handles: Sequence[Handle], makes_step: bool, loss: Any, numbers: Mapping[str, Any]
+) -> None:
+    """Give what the user passes to the adapter that knows most of the model."""
+    handles[-1].step(Given(loss=loss, numbers=numbers, makes_step=makes_step))
+
+
+def _close(worker: Worker, handles: Sequence[Handle], error: BaseException | None) -> None:
+    """Detach the handles of a watch; close the run with the last of them."""
+    if worker.adapters.are_only(handles):
+        startup.finish(worker, error)
+        return
+    for handle in handles:
+        worker.detach(handle)
+
+
+def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str, Any]) -> Worker:
+    """Make the worker of a run that begins at its first step."""
     if name:
         check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
@@ -142,41 +206,28 @@ def watch(
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
     uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
-
     run = WatchedRun(
         name,
         launch.default_name(command if sys.argv[0] else ["session"]),
         command,
         config,
-        adapter.job_store,
-        lambda: adapter.ranks()[0],
+        lambda: worker.adapters.environment().store,
+        lambda: worker.adapters.environment().rank,
         say_on_stderr,
     )
     worker = Worker(
         run.open,
         config,
-        adapter,
+        adapters[0].ARRAYS,
         say_on_stderr,
         last_word=run.last_word,
         is_compared=lambda: run.is_shared,
     )
     worker.afterwards(run.close)
-    if optimizer is None:
-        optimizer = ()
-    several = isinstance(optimizer, list | tuple)
-    optimizers = tuple(optimizer) if several else (optimizer,)
-    handle = adapter.attach(model, optimizers, worker.recorder, config)
     if restarts_of(os.environ):
-        handle.tracer.saved_weights.resume = run.resume
-    worker.holds(handle)
-    startup.keep(worker, handle)
-    return Watch(
-        handle.step,
-        worker.logged.number,
-        worker.logged.tensor,
-        functools.partial(startup.finish, worker),
-        lambda: worker.path,
-    )
+        worker.job.resumption = run.resume
+    startup.keep(worker)
+    return worker
 
 
 def _check_known(settings: Mapping[str, Any]) -> None:
@@ -189,34 +240,27 @@ def _check_known(settings: Mapping[str, Any]) -> None:
             )
 
 
-def _take_part(tracer: Any, settings: Mapping[str, Any]) -> None:
+def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
     """Add the collections of a call to those of a job that is watched; say what is not taken."""
     asked, _ = load_config(start=Path.cwd(), environ={}, overrides=settings)
-    job = tracer.config
-    if "collections" in settings and job.capture != "off":
+    if "collections" in settings and worker.config.capture != "off":
         names = settings["collections"]
-        new = {n: c for n, c in asked.collections.items() if n in names}
-        tracer.contain_part("collections", tracer.recorder.changes.make, new)
-    left = [k for k in settings if k != "collections" and getattr(asked, k) != getattr(job, k)]
-    if left:
+        worker.add_collections({n: c for n, c in asked.collections.items() if n in names})
+    left = [
+        setting
+        for setting in settings
+        if setting != "collections" and getattr(asked, setting) != getattr(worker.config, setting)
+    ]
+    if left and worker is startup.process_worker():
         say_on_stderr(
             f"mothtrap: watch: {', '.join(left)} of the call: not taken, since `mothtrap run` has "
             "settings of its own; give it to that, or write it to mothtrap.toml"
         )
-
-
-def _adapter_of(model: Any) -> Any:
-    """The adapter whose framework the model's type comes from."""
-    bases = {base.__module__.partition(".")[0] for base in type(model).__mro__}
-    for name in registry.names("mothtrap.adapters"):
-        if name in bases:
-            adapter: Any = registry.load("mothtrap.adapters", name)
-            if adapter.accepts(model):
-                return adapter
-    raise TypeError(
-        f"cannot watch a {type(model).__module__}.{type(model).__qualname__}: no adapter accepts "
-        f"it; mothtrap knows models of: {', '.join(registry.names('mothtrap.adapters'))}"
-    )
+    elif left:
+        say_on_stderr(
+            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since it takes part in "
+            "the run of a watch that is open; give it to that, or give this one a name"
+        )
 
 
 def _nothing() -> Watch:

@@ -7,9 +7,9 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
@@ -21,43 +21,30 @@ from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter, Environment, Handle, Job
+from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding
-from mothtrap.core.protocols import Handle
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.session.attached import STATISTICS, AttachedAdapters
 from mothtrap.session.control import RequestWatch
 from mothtrap.session.ending import told
 from mothtrap.session.judge import Judge
-from mothtrap.session.ledger import LedgerKeeper, Surroundings
+from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
-from mothtrap.session.snapshots import Snapshots, onset_needs
+from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
 from mothtrap.session.unobserved import store_reasons
 from mothtrap.store.processes import start_ticks
+from mothtrap.tracing.job import ProcessJob
 
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
     from mothtrap.monitor.reference import Reference
-
-
-class Adapter(Protocol):
-    """What a session wants of a module of `mothtrap.adapters`."""
-
-    FRAMEWORK: str
-    REDUCER: str
-
-    def ranks(self) -> tuple[int | None, int]:
-        """Rank and world size."""
-
-    def versions(self) -> dict[str, str]:
-        """Versions that matter."""
-
-    def surroundings(self, handle: Any) -> Surroundings | None:
-        """Read what the numbers of what a handle watches depend on."""
 
 
 class Worker:
@@ -67,19 +54,24 @@ class Worker:
         attempt: makes, or names, the folder of the attempt; called at the first step.
             None in its place of a folder: nothing can be stored, rules run all the same.
         config: what to capture and judge.
-        adapter: the framework's adapter.
+        arrays: the module of `mothtrap.statistics` for values that no adapter hands over.
         say: prints one line for the user.
         last_word: called with the run's folder when everything is closed.
         launched: a launcher of mothtrap has started this process.
         is_compared: whether somebody compares this worker with others; asked once its
             attempt is there.
+
+    Attributes:
+        config: what to capture and judge.
+        job: the one of this process.
+        adapters: those of all frameworks that take part in it.
     """
 
     def __init__(
         self,
         attempt: Callable[[], Path | None],
         config: Config,
-        adapter: Adapter,
+        arrays: str,
         say: Callable[[str], None],
         last_word: Callable[[Path, Config], None] | None = None,
         launched: bool = False,
@@ -87,11 +79,10 @@ class Worker:
     ) -> None:
         self._last_word, self._launched, self._is_compared = last_word, launched, is_compared
         self._afterwards: list[Callable[[], object]] = []
-        self._attempt, self._config, self._adapter, self._say = attempt, config, adapter, say
+        self._attempt, self.config, self._say = attempt, config, say
         self._rules = () if config.capture == "off" else load_rules(config)
         self._containment = Containment(say)
         self._parts: dict[str, tuple[Queue, Callable[[], None]]] = {}
-        self._handle: Handle | None = None
         self._folder: Path | None = None
         self._rank = 0
         self._lost: OSError | None = None
@@ -100,7 +91,7 @@ class Worker:
         self._alive = True
         self._closing = threading.Event()
         self._pid = self._made_by = os.getpid()
-        reducer: Any = registry.load("mothtrap.statistics", adapter.REDUCER)
+        reducer: Any = registry.load(STATISTICS, arrays)
         needs = [*onset_needs(config), *(need for rule in self._rules for need in rule.needs)]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
@@ -112,11 +103,12 @@ class Worker:
             raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
             looks=Looks(needs),
         )
+        self.job = ProcessJob(self.recorder, config)
+        self.adapters = AttachedAdapters(self.job)
         self.logged = Logged(self.recorder, say)
         self._requests: RequestWatch | None = None
         self._snapshots = Snapshots(
             config,
-            adapter,
             self.recorder.observe,
             say,
             functools.partial(self._failed, "snapshots"),
@@ -128,10 +120,24 @@ class Worker:
         """Folder of the run, once there is one."""
         return self._folder.parent if self._folder is not None else None
 
-    def holds(self, handle: Handle) -> None:
-        """Take over a handle of the adapter; it is detached at the end."""
-        self._handle = handle
-        self._snapshots.watch(handle)
+    def attach(self, adapter: Adapter, begin: Callable[[Job], Handle]) -> Handle:
+        """Let an adapter take part; what it has hooked is detached at the end.
+
+        Args:
+            adapter: of a framework.
+            begin: attaches it to the job that it is given.
+        """
+        handle = self.adapters.attach(adapter, begin)
+        self._snapshots.taking = self._snapshots.taking or handle.snapshots
+        return handle
+
+    def detach(self, handle: Handle) -> None:
+        """Take out the hooks of one adapter; the others go on."""
+        self._contained("closing", lambda: self.adapters.detach(handle))
+
+    def add_collections(self, collections: Mapping[str, Collection]) -> None:
+        """Capture more from the step in progress on."""
+        self._contained("collections", lambda: self.recorder.changes.make(collections))
 
     def afterwards(self, act: Callable[[], object]) -> None:
         """Have something done when everything is closed and the last word is said."""
@@ -154,9 +160,7 @@ class Worker:
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
-        tracer = getattr(self._handle, "tracer", None)
-        if tracer is not None:
-            tracer.live = False
+        self.adapters.abandon()
 
     def close(self, error: BaseException | None = None) -> None:
         """Close the last step, let the queues run dry, seal the files.
@@ -169,13 +173,15 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        if self._handle is not None:
-            self._contained("closing", self._handle.detach)
-            self._handle = None
+        place = self._contained("closing", self.adapters.environment)
+        taker = self._contained("closing", self.adapters.taker)
+        for handle in self.adapters.handles():
+            self.detach(handle)
         # Before the queues run dry: that is no training time.
         ending = self._contained("closing", self._ending)
-        if ending is not None and not self._opened and self._config.capture != "off":
-            self._contained("run folder", lambda: self._store_reasons(ending))
+        if ending is not None and not self._opened and self.config.capture != "off":
+            rank = place.rank if place is not None else None
+            self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("closing", self.recorder.hand_on_facts)
         self._close_part("rules")  # what fails there is still told in the last record
         self._contained("snapshots", self._snapshots.close)
@@ -188,7 +194,7 @@ class Worker:
         if self._lost is not None and not self._containment.is_off("writer"):
             self._failed("findings", self._lost)  # else the disk has been complained of
         if self._last_word is not None and self.path is not None and self._rank == 0:
-            self._last_word(self.path, self._config)
+            self._last_word(self.path, self.config)
         self._tell_of_nothing()
         for act in self._afterwards:
             self._contained("closing", act)
@@ -196,19 +202,20 @@ class Worker:
     def _tell_of_nothing(self) -> None:
         """Say that there is no run of a model that was watched, where nothing else says so."""
         silent = self.path is None and not self._opened and not self._launched
-        if silent and self._config.capture != "off" and os.getpid() == self._made_by:
+        if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
                 "mothtrap: watch: nothing was recorded: no step was made; is the optimizer that "
                 "was given the one that trains? (without one dbg.step() makes the steps)"
             )
 
-    def _store_reasons(self, ending: WorkerEnded) -> None:
+    def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
         """Store why there was no step; nothing of a process that never trained."""
         reasons = (*self._containment.failures, *self.recorder.unstepped)
         attempt = self._folder = self._attempt() if reasons else None
         if attempt is not None:
-            store_reasons(attempt, self._adapter.ranks()[0], reasons, ending)
-            self._snapshots.keep_first(attempt, self._adapter.ranks()[0] or 0)
+            store_reasons(attempt, rank, reasons, ending)
+            self._snapshots.open(attempt, rank or 0, taker)
+            self._snapshots.close()
 
     def _close_part(self, part: str) -> None:
         if part not in self._parts:
@@ -234,22 +241,26 @@ class Worker:
     def _open(self) -> None:
         """Become a worker: called when the first step closes, on the training thread."""
         self._opened = True
-        rank, world_size = self._adapter.ranks()
+        environment = self.adapters.environment()
+        rank = environment.rank
         self._rank = rank or 0
-        if self._config.workers == "rank0" and self._rank:
+        if self.config.workers == "rank0" and self._rank:
             self.leave()
             return
         attempt, changes = None, self.recorder.changes
         ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
-        if self._config.capture != "off":
+        if self.config.capture != "off":
             attempt = self._folder = self._contained("run folder", self._attempt)
         if attempt is not None:
-            self._contained("writer", lambda: self._open_writer(attempt, rank))
-            self._contained("snapshots", lambda: self._snapshots.open(attempt, self._rank))
+            self._contained("writer", lambda: self._open_writer(attempt, environment))
+            self._contained(
+                "snapshots",
+                lambda: self._snapshots.open(attempt, self._rank, self.adapters.taker()),
+            )
             self._requests = self._contained(
                 "requests", lambda: RequestWatch(attempt, ask, changes.refuse)
             )
-        all_workers = world_size > 1 and self._config.workers == "all"
+        all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
@@ -257,24 +268,24 @@ class Worker:
             WorkerStarted(
                 step=0,
                 rank=self._rank,
-                world_size=world_size,
+                world_size=environment.size,
                 pid=os.getpid(),
                 pid_ticks=start_ticks(os.getpid()),
                 host=socket.gethostname(),
-                framework=self._adapter.FRAMEWORK,
-                versions=self._adapter.versions(),
+                framework=self.adapters.framework,
+                versions=dict(environment.versions),
             )
         )
 
-    def _open_writer(self, attempt: Path, rank: int | None) -> None:
+    def _open_writer(self, attempt: Path, environment: Environment) -> None:
         from mothtrap.session import writing
         from mothtrap.store.layout import claim_worker
         from mothtrap.store.size_limit import share_bytes
 
-        self._rank, folder = claim_worker(attempt, rank)
+        self._rank, folder = claim_worker(attempt, environment.rank)
         self._contained("ledger", lambda: self._open_ledger(attempt, folder))
-        config, workers = self._config, self._adapter.ranks()[1]
-        limit_bytes = share_bytes(attempt.parent, config.max_run_mb, workers)
+        config = self.config
+        limit_bytes = share_bytes(attempt.parent, config.max_run_mb, environment.size)
         recorder = self.recorder
         reductions = Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
         opened = functools.partial(
@@ -298,31 +309,33 @@ class Worker:
 
         self._add_part("writer", append, log.close, idle=log.tend)
 
+    def _open_snapshots(self, attempt: Path) -> None:
+        self._snapshots.open(attempt, self._rank, self.adapters.taker())
+
     def _process_failed(self, err: BaseException) -> None:
         err.add_note("a thread of the job writes on; what that process had in hand may be missing")
         self._failed("writer process", err)
 
     def _open_ledger(self, attempt: Path, folder: Path) -> None:
         failed = functools.partial(self._failed, "ledger")
-        found = self._adapter.surroundings(self._handle) if self._handle is not None else None
-        name = self._adapter.FRAMEWORK
-        self._keepers.append(LedgerKeeper(folder, self._rank, name, found, failed))
+        found, framework = self.adapters.surroundings(), self.adapters.framework
+        self._keepers.append(LedgerKeeper(folder, self._rank, framework, found, failed))
         if not self._launched and not self._rank:
             self._keepers.append(SourceKeeper(attempt, script_folder(sys.argv)))
 
     def _open_monitor(self, attempt: Path | None) -> None:
         rules = [rule for rule in self._rules if not (self._supervised and rule.compares)]
         reference = None
-        if self._config.reference:
+        if self.config.reference:
             reference = self._contained("reference run", lambda: self._open_reference(rules))
         judge = Judge(
-            Monitor(rules, self._rank, quiet=Quiet.of(self._config), reference=reference),
+            Monitor(rules, self._rank, quiet=Quiet.of(self.config), reference=reference),
             self._say if self._rank == 0 else None,
             self._findings_lost,
             self._found,
         )
         if attempt is not None:
-            how = self._config.durability, self._config.roll_s
+            how = self.config.durability, self.config.roll_s
             self._contained("findings", lambda: judge.keep_in(attempt, self._rank, *how))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
         lost = self.recorder.observe
@@ -336,7 +349,7 @@ class Worker:
         from mothtrap.monitor.reference import open_reference
 
         needs = [need for rule in rules for need in rule.needs]
-        config = self._config
+        config = self.config
         return open_reference(config.reference, config.runs_dir, needs, self._rank)
 
     def _add_part(
@@ -363,8 +376,8 @@ class Worker:
             part,
             consume,
             lambda err: self._failed(part, err),
-            limit_bytes=self._config.queue_mb * 2**20,
-            on_full=self._config.on_full,
+            limit_bytes=self.config.queue_mb * 2**20,
+            on_full=self.config.on_full,
             on_dropped=on_dropped,
             raw=raw,
             idle=idle,

@@ -8,6 +8,7 @@ from torch import nn
 
 from mothtrap.adapters import torch as adapter
 from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter
 
 
 def test_the_adapter_accepts_modules_only() -> None:
@@ -17,11 +18,16 @@ def test_the_adapter_accepts_modules_only() -> None:
 
 
 def test_its_reducer_exists() -> None:
-    assert adapter.REDUCER in registry.names("mothtrap.statistics")
+    assert adapter.ARRAYS in registry.names("mothtrap.statistics")
+
+
+def test_it_is_an_adapter() -> None:
+    found: Adapter = adapter  # a type checker compares them
+    assert (found.FRAMEWORK, found.refines()) == ("torch", None)
 
 
 def test_versions_name_the_framework() -> None:
-    assert adapter.versions()["torch"] == torch.__version__
+    assert adapter.environment().versions["torch"] == torch.__version__
 
 
 @pytest.mark.parametrize(
@@ -39,4 +45,5 @@ def test_ranks_come_from_the_launcher(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert adapter.ranks() == expected
+    here = adapter.environment()
+    assert (here.rank, here.size) == expected

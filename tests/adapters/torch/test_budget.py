@@ -7,8 +7,7 @@ same on each machine.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import Seen, batch, classifier, sgd
 
-from mothtrap.adapters.torch import attach, job
+from mothtrap.adapters.torch import attach
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
@@ -25,6 +24,8 @@ from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.needs import Need
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
 
 STEPS = 300
 CHECKS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
@@ -61,14 +62,12 @@ class Slow:
 
 
 @pytest.fixture(scope="module")
-def trained() -> Iterator[Callable[[float], Seen]]:
+def trained() -> Callable[[float], Seen]:
     """Train with so dear tables; the gradient of the last step is not finite in one place."""
-    monkeypatch = pytest.MonkeyPatch()
 
     @functools.cache
     def run(table_s: float) -> Seen:
         slow = Slow(table_s)
-        monkeypatch.setattr(job, "time", SimpleNamespace(perf_counter=slow.clock))
         config = Config(capture="everything", collections={"mine": COPIES})
         model = classifier()
         optimizer = sgd(model, 0.01)
@@ -82,7 +81,7 @@ def trained() -> Iterator[Callable[[float], Seen]]:
             raw_bytes=1 << 30,
             clock=slow.clock,
         )
-        handle = attach(model, [optimizer], recorder)
+        handle = attach(AdapterJob(ProcessJob(recorder), "torch"), [model, optimizer])
         seen = Seen(handle.tracer, said)
         recorder.sinks.append(seen)
         for step in range(STEPS):
@@ -98,8 +97,7 @@ def trained() -> Iterator[Callable[[float], Seen]]:
         assert seen.failed() == []
         return seen
 
-    yield run
-    monkeypatch.undo()
+    return run
 
 
 def made(seen: Seen) -> list[int]:

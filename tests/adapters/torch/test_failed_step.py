@@ -45,19 +45,19 @@ def test_an_attachment_that_fails_half_way_leaves_nothing_behind(
 
     before = _replaceable()
     with watched() as seen:
-        recorder = seen.tracer.recorder
+        job = seen.tracer.job
     monkeypatch.setattr(ProcessWitness, "_hook_clipping", fail)
     with pytest.raises(RuntimeError, match="planted"):
-        attach_process(recorder)
+        attach_process(job)
     assert _replaceable() == before
 
 
 def test_what_is_no_optimizer_is_refused_before_anything_is_hooked() -> None:
     model = nn.Linear(2, 2)
     with watched() as seen:
-        recorder = seen.tracer.recorder
+        job = seen.tracer.job
     with pytest.raises(TypeError, match="StepLR as an optimizer"):
-        attach(model, (_schedule(model),), recorder)  # type: ignore[arg-type]
+        attach(job, [model, _schedule(model)])
     assert not model._forward_hooks
 
 

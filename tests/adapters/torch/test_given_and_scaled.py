@@ -9,6 +9,8 @@ import torch
 from tests.adapters.torch.watched import watched
 from torch import nn
 
+from mothtrap.core.adapters import Given
+
 
 def _parts() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:
     model = nn.Linear(4, 1)
@@ -47,7 +49,7 @@ def test_a_loss_that_the_user_gives_overrides_the_one_that_was_seen() -> None:
             optimizer.zero_grad()
             model(x).square().mean().backward()
             optimizer.step()
-            seen.tracer.step_given(float(step), {"accuracy": 0.5})
+            seen.tracer.step_given(Given(loss=float(step), numbers={"accuracy": 0.5}))
     assert seen.scalars("loss") == [0.0, 1.0, 2.0]
     assert seen.scalars("accuracy") == [0.5, 0.5, 0.5]
 
@@ -59,7 +61,7 @@ def test_a_given_loss_that_is_no_number_is_left_out_and_told_once() -> None:
             optimizer.zero_grad()
             model(x).square().mean().backward()
             optimizer.step()
-            seen.tracer.step_given(torch.ones(3), {})
+            seen.tracer.step_given(Given(loss=torch.ones(3)))
     assert seen.blind().count("losses given to step()") == 1
     assert len(seen.steps()) == 3
     assert all(math.isfinite(value) for value in seen.scalars("loss"))
@@ -70,7 +72,7 @@ def test_without_an_optimizer_the_call_counts_the_step() -> None:
         model = nn.Linear(4, 1)
         for _ in range(3):
             model(torch.randn(2, 4)).sum().backward()
-            seen.tracer.step_given(1.0, {}, counts=True)
+            seen.tracer.step_given(Given(loss=1.0, makes_step=True))
     assert [record.key.step for record in seen.steps()] == [0, 1, 2]
 
 

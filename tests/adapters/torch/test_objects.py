@@ -16,6 +16,7 @@ from torch.nn.modules import module as nn_module
 from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 
+from mothtrap.core.adapters import Given
 from mothtrap.core.facts.optimizers import UnownedParameter
 
 Tensor = torch.Tensor
@@ -87,7 +88,7 @@ def test_losses_are_those_that_the_user_gives() -> None:
         losses = []
         for number in range(3):
             [loss] = train(model, optimizer, steps=1)
-            seen.tracer.step_given(loss, {"number": float(number)})
+            seen.tracer.step_given(Given(loss=loss, numbers={"number": float(number)}))
             losses.append(loss)
     assert seen.scalars("loss") == losses
     assert seen.scalars("number") == [0.0, 1.0, 2.0]
@@ -97,13 +98,16 @@ def test_without_an_optimizer_each_call_counts_a_step() -> None:
     from mothtrap.adapters.torch import attach
     from mothtrap.capture.containment import Containment
     from mothtrap.capture.recorder import Recorder
+    from mothtrap.core.adapters import Given
     from mothtrap.statistics import torch as arithmetic
+    from mothtrap.tracing.adapter_job import AdapterJob
+    from mothtrap.tracing.job import ProcessJob
 
     model = classifier()
     recorder: Recorder[Tensor] = Recorder(
         arithmetic, (), Containment(print), overhead=0.0, on_first_step=lambda: None
     )
-    handle = attach(model, (), recorder)
+    handle = attach(AdapterJob(ProcessJob(recorder), "torch"), [model])
     for _ in range(3):
         x, y = batch()
         loss = functional.cross_entropy(model(x), y)
@@ -112,7 +116,7 @@ def test_without_an_optimizer_each_call_counts_a_step() -> None:
             for parameter in model.parameters():
                 parameter -= 0.1 * parameter.grad
                 parameter.grad = None
-        handle.step(loss, {})
+        handle.step(Given(loss=loss, makes_step=True))
     handle.detach()
     assert recorder.steps == 3
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.adapters.torch.resting import ALIKE_STEPS, MOST_LONG
 from mothtrap.capture.rests import Rests
+from mothtrap.core.adapters import Given
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.samples import SamplesTaken
@@ -182,7 +183,7 @@ def test_what_is_given_to_step_in_a_rest_is_logged() -> None:
     with watched() as seen:
         for step in range(60):
             train(model, optimizer, steps=1)
-            seen.tracer.step_given(torch.tensor(0.5), {"mine": float(step)})
+            seen.tracer.step_given(Given(loss=torch.tensor(0.5), numbers={"mine": float(step)}))
     assert seen.scalars("mine") == [float(step) for step in range(60)]
     assert seen.scalars("loss") == [0.5] * len(expected(60))
 

@@ -93,7 +93,7 @@ def test_what_everything_hangs_on_fails_as_a_whole_and_training_goes_on(
     with watched(may_fail=True) as seen:
         monkeypatch.setattr(getattr(seen.tracer, owner), method, plant)
         assert training() == expected
-        assert not seen.tracer.live
+        assert not seen.tracer.job.live
     assert seen.failed() == ["observation of the training"]
 
 
@@ -115,7 +115,7 @@ def test_our_own_time_is_counted_and_less_than_all_time() -> None:
 
 def test_a_tracer_that_is_not_live_sees_nothing() -> None:
     with watched() as seen:
-        seen.tracer.live = False
+        seen.tracer.job.live = False
         training()
     assert seen.records == []
 

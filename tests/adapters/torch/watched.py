@@ -27,6 +27,8 @@ from mothtrap.core.tensors import Kind, TensorInfo
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import FIELDS
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
 
 T = TypeVar("T")
 _RULES = load_rules(Config())
@@ -166,11 +168,8 @@ def watched(
     recorder: Recorder[torch.Tensor] = Recorder(
         arithmetic, capture, containment, overhead=overhead, on_first_step=lambda: None
     )
-    handle = (
-        attach_process(recorder, config)
-        if model is None
-        else attach(model, optimizers, recorder, config)
-    )
+    job = AdapterJob(ProcessJob(recorder, config), "torch")
+    handle = attach_process(job) if model is None else attach(job, [model, *optimizers])
     seen = Seen(handle.tracer, said)
     recorder.sinks.append(seen)
     try:

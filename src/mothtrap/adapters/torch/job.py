@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import abc
 import sys
-import time
-from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import NameBook
@@ -20,27 +17,28 @@ from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import (
     BackwardBegan,
     ClosedStep,
+    Ended,
     Event,
-    Grouper,
     RootCalled,
     StepEnded,
 )
-from mothtrap.capture.recorder import Recorder
-from mothtrap.core.config import Config
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 
-T = TypeVar("T")
+for _neutral in (ProcessJob, AdapterJob):
+    uncompiled(_neutral)  # neutral code cannot mark itself for a compiler
 
 
 @uncompiled
 class Job(abc.ABC):
-    """Names, steps and the record of one job, and the wall around what watches it.
+    """What the observers of PyTorch share: names, steps and the record of the job.
 
     Attributes:
         light: the step in progress is a light one (`capture.depths`).
-        live: False once the process forked, ended, or observation failed as a whole.
+        job: the part of PyTorch in the job of the process.
         config: what the user has set.
         recorder: takes what is seen.
         book: names of modules and parameters.
@@ -48,35 +46,34 @@ class Job(abc.ABC):
         random_states: reads those of all generators.
         resting: knows when nobody watches.
         hand_steps: recognizes updates that no optimizer makes.
+        contain: runs a hook; see `core.adapters.Job`.
+        contain_part: runs what can fail alone.
     """
 
     hand_steps: HandSteps
 
-    def __init__(
-        self,
-        recorder: Recorder[torch.Tensor],
-        book: NameBook | None = None,
-        first_step: int = 0,
-        config: Config | None = None,
-    ) -> None:
-        self.live, self.light = True, False
-        self.config = config or Config()
-        self.recorder = recorder
+    def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
+        self.light = False
+        self.job, self.config, self.recorder = job, job.config, job.recorder
+        self.contain, self.contain_part = job.contain, job.contain_part
         self.book = book or NameBook()
-        self.grouper = Grouper(first_step)
+        self.grouper = job.grouper
         self.random_states = RandomStates()
         self.resting = Resting(self)
-        recorder.logs = self.resting.logged
+        self.recorder.logs = self.resting.logged
+        job.observer = self
         self._step_code: CodeType | None = None
-        self._depth = 0
-        self._failed = recorder.containment.failed
 
     def __init_subclass__(cls) -> None:
         uncompiled(cls)
 
     @abc.abstractmethod
-    def close(self, closed: ClosedStep) -> None:
-        """A step is over: hand it to the recorder."""
+    def closing(self, closed: ClosedStep) -> None:
+        """Add to a step that is over and not handed on yet."""
+
+    @abc.abstractmethod
+    def closed(self, closed: ClosedStep) -> None:
+        """Begin the next step: that one is handed on."""
 
     @abc.abstractmethod
     def may_rest(self) -> bool:
@@ -91,37 +88,11 @@ class Job(abc.ABC):
         """Whether what happens now belongs to a light step: once one is applied, to the next."""
         return self.recorder.next_is_light if self.grouper.between_steps else self.light
 
-    def contain(self, act: Callable[..., T], *args: Any) -> T | None:
-        """Run a witness: timed, and switched off as a whole when it fails."""
-        if not self.live:
-            return None
-        began = time.perf_counter()
-        self._depth += 1
-        try:
-            return act(*args)
-        except Exception as err:
-            self.live = False
-            self._report("observation of the training", err)
-            return None
-        finally:
-            self._depth -= 1
-            if self._depth == 0:  # an outer witness counts the time of an inner one
-                self.recorder.own_s += time.perf_counter() - began
-
-    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run something that can fail alone without taking the rest with it."""
-        if part in self._failed:
-            return
-        try:
-            act(*args)
-        except Exception as err:
-            self._report(part, err)
-
-    def _report(self, part: str, err: Exception) -> None:
-        failure = self.recorder.containment.report(part, err, step=self.grouper.step)
-        if failure is not None:
-            self.recorder.observe(failure)
-            self.recorder.blind(self.grouper.step, part, f"failed: {failure.error}")
+    def interrupted(self) -> None:
+        """Let another framework make a step: watch again, and close what is over."""
+        self.contain(self.resting.wake)
+        if self.grouper.between_steps:
+            self.contain(self.feed, Ended())
 
     def feed(self, event: Event) -> None:
         """Give the grouper an event; close the step that it ends."""
@@ -130,7 +101,7 @@ class Job(abc.ABC):
         closed = self.grouper.feed(event)
         if closed is not None:
             with outside_transforms():  # the forward that ends a step may be inside of one
-                self.close(closed)
+                self.job.close(closed)
 
     def _forget_failed_step(self) -> None:
         """End a step that raised: no hook tells of it, but it has left the stack."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.handle import TorchHandle
 from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.modulehook import ModuleHook, inside_fast_path
 from mothtrap.adapters.torch.naming import class_name
@@ -21,23 +23,24 @@ from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
 
 
 @uncompiled
-class ObjectWitness:
+class ObjectWitness(TorchHandle):
     """Hooks on one model and its optimizers; `detach` takes them all out again."""
 
-    def __init__(self, tracer: Tracer, model: nn.Module, optimizers: tuple[Optimizer, ...]) -> None:
-        for optimizer in optimizers:
+    def __init__(self, tracer: Tracer, model: nn.Module, given: Sequence[object]) -> None:
+        optimizers = []
+        for optimizer in given:
             if not isinstance(optimizer, Optimizer):
                 raise TypeError(
                     f"cannot watch a {type(optimizer).__qualname__} as an optimizer: "
                     "watch(model, optimizer) takes a torch.optim.Optimizer, or several"
                 )
-        self.tracer = tracer
+            optimizers.append(optimizer)
+        super().__init__(tracer)
         self._model = model
         self._undo = ExitStack()
         self._task = self._followed = -1
         self._hooked: ByIdentity[torch.Tensor, bool] = ByIdentity()
         self._waits: Any = None
-        self._has_optimizer = bool(optimizers)
         tracer.forwards.add_root(model)
         if tracer.recorder.is_due("label"):
             tracer.recorder.blind(
@@ -66,13 +69,6 @@ class ObjectWitness:
             )
         self._undo.close()
         self.tracer.guarded.detach()
-
-    def step(self, loss: Any, scalars: dict[str, float]) -> None:
-        """Attach a loss and numbers to the optimizer step just done.
-
-        Where there is no optimizer, the call itself counts a step.
-        """
-        self.tracer.step_given(loss, scalars, counts=not self._has_optimizer)
 
     def _hook_modules(self) -> None:
         before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())

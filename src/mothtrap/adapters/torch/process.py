@@ -18,6 +18,7 @@ from torch.optim import Optimizer, lr_scheduler
 from torch.optim import optimizer as optim_optimizer
 from torch.utils.data import dataloader
 
+from mothtrap.adapters.torch.handle import TorchHandle
 from mothtrap.adapters.torch.losses import losscalls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
@@ -35,11 +36,11 @@ SCHEDULERS = (
 """The base of all schedulers, and those that do not call its constructor."""
 
 
-class ProcessWitness:
+class ProcessWitness(TorchHandle):
     """Installs the hooks of a process; `detach` takes them all out again."""
 
     def __init__(self, tracer: Tracer) -> None:
-        self.tracer = tracer
+        super().__init__(tracer)
         tracer.resting.allowed = True
         self._undo = ExitStack()
         try:

@@ -12,7 +12,6 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.ending import Ending
 from mothtrap.adapters.torch.forward.forwards import ForwardWatch
 from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
-from mothtrap.adapters.torch.given import GivenValues
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.layers.attention import AttentionWatch
 from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
@@ -49,10 +48,10 @@ from mothtrap.capture.grouper import (
     StepEnded,
     StepSkipped,
 )
-from mothtrap.capture.recorder import Recorder
-from mothtrap.core.config import Config
+from mothtrap.core.adapters import Given
 from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.statistics.torch.reducers import DigestingReducer
+from mothtrap.tracing.adapter_job import AdapterJob
 
 BY_HAND = "by hand"
 """Stands for the optimizer where there is none and `step_given` is called instead."""
@@ -65,14 +64,8 @@ class Tracer(Job):
     reaches the training.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder[torch.Tensor],
-        book: NameBook | None = None,
-        first_step: int = 0,
-        config: Config | None = None,
-    ) -> None:
-        super().__init__(recorder, book, first_step, config)
+    def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
+        super().__init__(job, book)
         self.optimizers = OptimizerWatch(self)
         self.known = KnownObjects(self.book, self.optimizers)
         self.hand_steps = HandSteps(self, self.optimizers, self._began_by_hand, self._ended_by_hand)
@@ -82,7 +75,6 @@ class Tracer(Job):
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.recorder.depths.all_full = self.digests.every_tensor
         self.losses = LossWatch(self, self.forwards)
-        self._given = GivenValues(self, self.losses.given)
         self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers, self.forwards)
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
@@ -176,16 +168,10 @@ class Tracer(Job):
         """`optimizer.zero_grad` was called."""
         self.contain(lambda: self.feed(GradientsZeroed(self.optimizers.add(optimizer).name)))
 
-    def step_given(self, loss: Any, scalars: dict[str, float], *, counts: bool = False) -> None:
-        """The user attaches a loss and numbers to the optimizer step just done.
-
-        Args:
-            loss: a number or a one-element tensor, or None.
-            scalars: more numbers by name.
-            counts: there is no optimizer: the call itself is a step.
-        """
-        given = None if self.resting.passes_by else loss
-        self.contain(self._step_given, given, scalars, counts)
+    def step_given(self, given: Given) -> None:
+        """Attach what the user passes to the optimizer step just done, or make a step."""
+        loss = None if self.resting.passes_by else given.loss
+        self.contain(self._step_given, loss, given)
 
     def ended(self) -> None:
         """Nothing more will come."""
@@ -197,7 +183,7 @@ class Tracer(Job):
         self.contain(self._ending.report)
         if self._process == os.getpid():
             self._ending.report_unstepped(self._backwards)
-        self.live = False
+        self.job.live = False
 
     # What they do
 
@@ -288,9 +274,12 @@ class Tracer(Job):
         self.feed(StepEnded(name) if changed else StepCancelled(name))
         self.observers.tell("applied", optimizer, light=self.light)
 
-    def _step_given(self, loss: Any, scalars: dict[str, float], counts: bool) -> None:
-        self._given.take(loss, scalars)
-        if counts:
+    def _step_given(self, loss: Any, given: Given) -> None:
+        for name, value in given.numbers.items():
+            self.job.number(name, value)
+        if loss is not None:
+            self.job.try_value("losses given to step()", loss, self.losses.given)
+        if given.makes_step:
             self.contain_part("checkpoints", self.saved_weights.step_begins)
             self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
@@ -352,8 +341,8 @@ class Tracer(Job):
             place, recomputes = self.losses.place(site), self.forwards.recomputes
             self.contain_part("data", self._target_order.nonfinite, place, loss, recomputes)
 
-    def close(self, closed: ClosedStep) -> None:
-        """Let every witness add what it has, and hand the step on."""
+    def closing(self, closed: ClosedStep) -> None:
+        """Let every witness add what it has to a step that is over."""
         self.contain_part("snapshots", self.recording.close, closed, self.losses)
         self.contain_part("snapshots", self.snapshots.close, closed)
         self.contain_part("losses", self.losses.close, closed)
@@ -368,7 +357,9 @@ class Tracer(Job):
             replicas = self.optimizers.distributed
             self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
             self.recorder.depths.in_group = in_group()
-        self.recorder.close_step(closed)
+
+    def closed(self, closed: ClosedStep) -> None:
+        """Begin the next step."""
         self.light = self.recorder.is_light
         self.resting.closed(closed)
         self.forwards.new_step()

@@ -32,6 +32,20 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     train_losses: dict[str, float] = {}
 
 
+class EvaluationMetrics(Fact, frozen=True, kw_only=True, tag=True):
+    """The metrics that a framework computes on one set of data, from `step` on.
+
+    `site` is the name of the data. `loss` is the metric that is comparable with the losses of
+    training, None where there is none. The values are numbers of evaluations, by metric and
+    site. Every metric is in one of `higher_is_better` and `lower_is_better`.
+    """
+
+    site: str
+    loss: str | None = None
+    higher_is_better: tuple[str, ...] = ()
+    lower_is_better: tuple[str, ...] = ()
+
+
 class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     """How a module of a model under training ran in one evaluation.
 

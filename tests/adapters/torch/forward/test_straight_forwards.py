@@ -206,7 +206,7 @@ def test_a_part_may_be_compiled_again_inside_a_forward() -> None:
         for rows in [3] * QUIET_STEP + [5, 7]:
             model(torch.ones(rows, 6)).sum().backward()
             optimizer.step()
-        assert seen.tracer.live
+        assert seen.tracer.job.live
 
 
 def test_a_part_may_be_traced_inside_a_forward() -> None:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses import backwards
 from mothtrap.adapters.torch.losses.backwards import GRAPH_FIRST, VALUES_EVERY
+from mothtrap.core.adapters import Given
 from mothtrap.core.facts.losses import LossCall, LossSeries
 
 Tensor = torch.Tensor
@@ -270,7 +271,7 @@ def test_a_loss_given_by_hand_is_a_series_and_tells_its_graph() -> None:
         for parameter, grad in zip(model.parameters(), grads, strict=True):
             parameter.grad = grad
         optimizer.step()
-        seen.tracer.step_given(loss, {"accuracy": 0.5})
+        seen.tracer.step_given(Given(loss=loss, numbers={"accuracy": 0.5}))
     assert seen.scalars("loss") == [loss.item()]
     assert seen.scalars("accuracy") == [0.5]
     assert seen.observed(LossCall)[0].operation == "cross_entropy"

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.losses import losstensors
+from mothtrap.core.adapters import Given
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 
@@ -101,7 +102,7 @@ def test_a_loss_given_by_the_user_is_that_of_the_step() -> None:
         for value in (1.5, torch.tensor(2.5)):
             model(batch()[0]).sum().backward()
             optimizer.step()
-            seen.tracer.step_given(value, {})
+            seen.tracer.step_given(Given(loss=value))
     kept = [value for name in seen.names("loss") for _, value in seen.raw(f"loss:{name}")]
     assert [value.item() for value in kept] == [1.5, 2.5]
     assert "labels" in seen.blind()

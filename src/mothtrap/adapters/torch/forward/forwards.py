@@ -169,7 +169,7 @@ class ForwardWatch:
             self._job.contain(self._passed if plain else self._returned, module, output)
 
     def _is_observed(self) -> bool:
-        if not self._job.live or threading.get_ident() != self._thread:
+        if not self._job.job.live or threading.get_ident() != self._thread:
             return False
         if torch._C._current_graph_task_id() != -1:  # private; a test pins it
             self.recomputes = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +10,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.core.facts.workers import Resumed, WeightsSaved
+from mothtrap.core.facts.workers import WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
@@ -22,10 +21,6 @@ COST_SHARE = 0.01
 """Share of the time since the last one that a digest may take: some programs ask for the
 state of a model in every step. Chosen by hand: half of the default overhead."""
 
-Resume = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
-"""Takes the digests of the weights by root and the steps that the one optimizer says to
-have made, returns where the job goes on; None where it begins."""
-
 
 class SavedWeights:
     """Records the digests of weights that are saved; finds the step of those loaded.
@@ -34,15 +29,11 @@ class SavedWeights:
         job: what is watched.
         optimizers: its optimizers.
         forwards: its forwards, which count evaluations.
-
-    Attributes:
-        resume: asked once, before the first step; None in a job that was not restarted.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
         self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._free_from_s = 0.0
-        self.resume: Resume | None = None
 
     def state_asked(self, module: nn.Module) -> None:
         """The state of a module was asked for, as for a checkpoint."""
@@ -67,21 +58,16 @@ class SavedWeights:
 
     def step_begins(self) -> None:
         """Before the first step: go on where the job was when it saved what was loaded."""
-        if self.resume is None or self._job.grouper.step:
+        if not self._job.job.is_resumed:
             return
-        resume, self.resume = self.resume, None
         digests = {
             _label(root): _digest(whole)
             for root in self._job.book.roots
             if (whole := root.module()) is not None and self._optimizers.owns_root(root)
         }
-        resumed = resume(digests, self._own_steps())
-        if resumed is None:
-            return
-        self._job.grouper.step = resumed.step
-        self._forwards.eval_steps = resumed.evaluations
-        self._job.recorder.continue_at(resumed.step, resumed.evaluations)
-        self._job.recorder.observe(resumed)
+        resumed = self._job.job.resume(digests, self._own_steps())
+        if resumed is not None:
+            self._forwards.eval_steps = resumed.evaluations
 
     def _own_steps(self) -> int | None:
         """How many steps the job's optimizer says to have made; None where several could."""

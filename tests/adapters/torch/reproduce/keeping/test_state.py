@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import StateMismatchError
-from mothtrap.snapshot.taken import TakenState
+from mothtrap.core.snapshot_orders import TakenState
 from mothtrap.statistics.torch.raw import digest
 
 

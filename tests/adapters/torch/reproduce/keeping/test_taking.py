@@ -12,14 +12,14 @@ from mothtrap.adapters.torch.reproduce.keeping import taking as taking_module
 from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.core.config import Config
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import ForwardCalled
-from mothtrap.snapshot.taken import Taken, Wish
 from mothtrap.statistics.torch.raw import digest
 
 
 class Sink:
     def __init__(self, room: bool = True) -> None:
-        self.taken: list[Taken] = []
+        self.taken: list[SnapshotDraft] = []
         self.why: list[str] = []
         self.room = room
         self.pending = 0
@@ -28,10 +28,10 @@ class Sink:
     def has_room(self, spare: int = 0) -> bool:
         return self.room and self.pending + spare < 2
 
-    def put(self, taken: Taken) -> None:
+    def put(self, taken: SnapshotDraft) -> None:
         self.taken.append(taken)
 
-    def refused(self, wish: Wish, step: int, why: str) -> None:
+    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
         self.why.append(why)
 
 
@@ -69,7 +69,7 @@ class Loop:
             self.step += 1
 
 
-def digest_of(taken: Taken, key: str = "parameter:1.0.weight") -> int:
+def digest_of(taken: SnapshotDraft, key: str = "parameter:1.0.weight") -> int:
     assert taken.state is not None
     array = taken.state.arrays[key]
     return digest(torch.from_numpy(array.data.copy()).view(torch.float32).reshape(array.shape))
@@ -144,7 +144,7 @@ def test_a_base_whose_step_is_found_bad_later_becomes_one_that_stays() -> None:
         loop = Loop()
         loop.run(5)
         sink.base_steps = (0, 4)
-        own.wish(Wish(reason="finding LOS101", step=4))
+        own.wish(SnapshotOrder(reason="finding LOS101", step=4))
         loop.run(1)
     taken = sink.taken[-1]
     assert (taken.step, taken.state_step, taken.state) == (4, 4, None)
@@ -155,7 +155,7 @@ def test_a_request_gets_the_next_step() -> None:
     with taking() as (own, sink):
         loop = Loop()
         loop.run(3)
-        assert own.wish(Wish(reason="request", request="x"))
+        assert own.wish(SnapshotOrder(reason="request", request="x"))
         loop.run(3)
     (taken,) = sink.taken
     assert (taken.step, taken.wish.request) == (3, "x")
@@ -166,7 +166,7 @@ def test_a_step_found_bad_later_has_a_later_state_and_says_so() -> None:
     with taking() as (own, sink):
         loop = Loop()
         loop.run(5)
-        own.wish(Wish(reason="finding LOS101", step=2))
+        own.wish(SnapshotOrder(reason="finding LOS101", step=2))
         loop.run(2)
     (taken,) = sink.taken
     assert (taken.step, taken.state_step, taken.truth) == (2, 5, None)
@@ -180,7 +180,7 @@ def test_with_a_base_it_is_exact() -> None:
         loop = Loop()
         loop.run(6)
         sink.base_steps = (0, 4)  # as once they are written
-        own.wish(Wish(reason="finding LOS101", step=5))
+        own.wish(SnapshotOrder(reason="finding LOS101", step=5))
         loop.run(1)
     taken = sink.taken[-1]
     assert (taken.step, taken.state_step, taken.state, taken.note) == (5, 4, None, "")
@@ -193,7 +193,7 @@ def test_a_step_that_is_forgotten_gives_the_present_one_and_says_so() -> None:
     with taking() as (own, sink):
         loop = Loop()
         loop.run(300)
-        own.wish(Wish(reason="finding LOS101", step=2))
+        own.wish(SnapshotOrder(reason="finding LOS101", step=2))
         loop.run(1)
     (taken,) = sink.taken
     assert (taken.step, taken.state_step) == (300, 300)
@@ -204,7 +204,7 @@ def test_what_follows_from_an_onset_is_not_kept_again() -> None:
     with taking() as (own, sink):
         loop = Loop()
         loop.run(6, bad=4)
-        own.wish(Wish(reason="finding NUM003", step=5))
+        own.wish(SnapshotOrder(reason="finding NUM003", step=5))
         loop.run(3)
     assert [taken.step for taken in sink.taken] == [4]
 
@@ -213,7 +213,7 @@ def test_without_room_wishes_wait_and_what_is_due_is_refused() -> None:
     with taking(snapshot_at=(1,)) as (own, sink):
         sink.room = False
         loop = Loop()
-        own.wish(Wish(reason="request", request="x"))
+        own.wish(SnapshotOrder(reason="request", request="x"))
         loop.run(3)
         assert sink.taken == []
         sink.room = True
@@ -260,7 +260,7 @@ def test_an_exception_without_room_is_refused_and_told() -> None:
 
 def test_a_state_that_is_too_large_is_refused() -> None:
     with taking(snapshot_mb=0.0001) as (own, sink):
-        own.wish(Wish(reason="request", request="x"))
+        own.wish(SnapshotOrder(reason="request", request="x"))
         Loop().run(2)
     assert sink.taken == []
     assert sink.why == ["weights and optimizer state are larger than snapshot_mb (0.0001 MB)"]
@@ -281,14 +281,14 @@ def test_a_state_for_which_the_machine_has_no_memory_is_refused(
 def test_wishes_that_come_too_late_are_answered() -> None:
     with taking() as (own, sink):
         Loop().run(2)
-        own.wish(Wish(reason="request", request="x"))
+        own.wish(SnapshotOrder(reason="request", request="x"))
     assert sink.why == ["the job ended before another step"]
 
 
 @pytest.mark.parametrize("settings", [{"snapshots": 0}, {"ring_mb": 0.0}, {"capture": "off"}])
 def test_it_can_be_switched_off(settings: dict[str, object]) -> None:
     with taking(**settings) as (own, sink):
-        assert not own.wish(Wish(reason="request"))
+        assert not own.wish(SnapshotOrder(reason="request"))
         Loop().run(3, bad=1)
     assert sink.taken == []
 
@@ -309,7 +309,7 @@ def test_a_closure_is_taken_at_its_first_evaluation() -> None:
         for step in range(3):
             before.append(digest(model[0].weight))  # type: ignore[arg-type]
             if step == 2:
-                own.wish(Wish(reason="request"))
+                own.wish(SnapshotOrder(reason="request"))
             optimizer.step(closure)  # type: ignore[arg-type]
     (taken,) = sink.taken
     assert (taken.step, taken.note) == (2, "")
@@ -370,7 +370,9 @@ def test_an_uncaught_exception_keeps_its_step() -> None:
         with pytest.raises(RuntimeError) as caught:
             loop.model(x[:, :5])
         own.ended(caught.value)
-        own.wish(Wish(reason="finding DAT505", step=2))  # it is kept: nothing more is asked for
+        own.wish(
+            SnapshotOrder(reason="finding DAT505", step=2)
+        )  # it is kept: nothing more is asked for
     (taken,) = sink.taken
     assert (taken.step, taken.wish.reason, sink.why) == (2, "exception", [])
     assert taken.truth is not None
@@ -394,7 +396,7 @@ def test_what_rules_find_at_the_end_is_taken_then() -> None:
     with taking(snapshot_every=4) as (own, sink):
         Loop().run(7)
         sink.base_steps = (0, 4)
-    own.wish(Wish(reason="finding LOS101", step=5))
-    own.wish(Wish(reason="finding LOS102", step=300))
+    own.wish(SnapshotOrder(reason="finding LOS101", step=5))
+    own.wish(SnapshotOrder(reason="finding LOS102", step=300))
     assert (sink.taken[-1].step, sink.taken[-1].state_step) == (5, 4)
     assert sink.why == ["the job ended before another step"]

@@ -143,7 +143,7 @@ class GuardedSteps:
 
     def _run(self, optimizer: Optimizer, step: Function) -> Any:
         tracer, guard = self._tracer, self._guard
-        if not tracer.live or tracer.recorder.containment.is_off(PART):
+        if not tracer.job.live or tracer.recorder.containment.is_off(PART):
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)

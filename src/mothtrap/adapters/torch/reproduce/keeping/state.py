@@ -18,7 +18,7 @@ from mothtrap.adapters.torch.reproduce.keeping.copying import Gathered
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects, KnownRoot
 from mothtrap.adapters.torch.reproduce.keeping.values import framework_tree
 from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
-from mothtrap.snapshot.taken import TakenState
+from mothtrap.core.snapshot_orders import TakenState
 from mothtrap.snapshot.tree import TreeMaker
 
 Adder = Callable[[Any, str], None]

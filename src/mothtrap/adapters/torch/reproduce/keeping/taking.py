@@ -16,10 +16,10 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.reproduce.keeping.state import StateTaker
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, SnapshotSink, TakenState
 from mothtrap.core.snapshots import BASE, KeptStep, Truth
 from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
-from mothtrap.snapshot.taken import SnapshotSink, Taken, TakenState, Wish
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.tracer import Tracer
@@ -52,10 +52,10 @@ class SnapshotTaking:
         self._limit_bytes = config.snapshot_mb * 2**20
         self._automatic = self._most = 2 * config.snapshots
         self._taker = StateTaker(tracer.known, keeps_memory=config.snapshot_every > 0)
-        self._wishes: deque[Wish] = deque()
+        self._wishes: deque[SnapshotOrder] = deque()
         self._ended = False
         self._sink: SnapshotSink | None = None
-        self._waiting: list[Taken] = []
+        self._waiting: list[SnapshotDraft] = []
         self._joined: list[weakref.ref[Optimizer]] = []
         self._joined_step = self._begun = self._applied = self._taken = -1
         self._taken_for = ""
@@ -67,7 +67,7 @@ class SnapshotTaking:
 
     # What is asked from other threads
 
-    def wish(self, wish: Wish) -> bool:
+    def wish(self, wish: SnapshotOrder) -> bool:
         """Have one taken as soon as that can be done; False where too many wait already.
 
         May be called by any thread.
@@ -112,7 +112,7 @@ class SnapshotTaking:
     def take(self, reason: str) -> None:
         """Take one at the onset of an unsound step: nothing of it was applied."""
         if self.active:
-            self._take_onset(Wish(reason=f"unsound step: {reason}"))
+            self._take_onset(SnapshotOrder(reason=f"unsound step: {reason}"))
 
     def fulfil(self) -> None:
         """Nothing of the step in progress was applied: take what is due or wished for."""
@@ -136,7 +136,7 @@ class SnapshotTaking:
             return
         if isinstance(error, Exception) and self._tracer.recording.has_begun():
             text = f"{type(error).__name__}: {error}"
-            self._take_onset(Wish(reason="exception"), self.truth.tell((), exception=text))
+            self._take_onset(SnapshotOrder(reason="exception"), self.truth.tell((), exception=text))
         self._ended = True
         while self._wishes:
             self._grant_afterwards(self._wishes.popleft())
@@ -144,13 +144,13 @@ class SnapshotTaking:
     # How
 
     def _scheduled(self, step: int) -> None:
-        wish = Wish(reason="step" if step in self._at else BASE)
+        wish = SnapshotOrder(reason="step" if step in self._at else BASE)
         if self._has_room(wish):
             self._take_now(wish)
         else:
             self._refuse(wish, STILL_WRITING)
 
-    def _take_onset(self, wish: Wish, truth: Truth | None = None) -> None:
+    def _take_onset(self, wish: SnapshotOrder, truth: Truth | None = None) -> None:
         """Take the step in progress, as one that never goes, whatever it was taken for before."""
         again = self._taken == self._tracer.grouper.step
         if again and is_onset(self._taken_for):
@@ -163,7 +163,7 @@ class SnapshotTaking:
             self._automatic -= 1
             self._take_now(wish, truth=truth, has_state=again)
 
-    def _grant(self, wish: Wish, step: int) -> None:
+    def _grant(self, wish: SnapshotOrder, step: int) -> None:
         if wish.reason.startswith("finding"):
             if self._automatic <= 0 or self._is_kept(wish.step):
                 return
@@ -178,7 +178,7 @@ class SnapshotTaking:
         elif not self._from_base(wish, wish.step):
             self._take_late(wish, wish.step, step)
 
-    def _grant_afterwards(self, wish: Wish) -> None:
+    def _grant_afterwards(self, wish: SnapshotOrder) -> None:
         """Take an earlier step when there will be none any more: rules judge a last time."""
         step, now = wish.step, self._tracer.grouper.step
         if wish.reason.startswith("finding") and self._is_kept(step):
@@ -192,7 +192,7 @@ class SnapshotTaking:
             if not self._from_base(wish, step):
                 self._take_late(wish, step, now)
 
-    def _tell_of_most(self, wish: Wish) -> None:
+    def _tell_of_most(self, wish: SnapshotOrder) -> None:
         """Say once that as many as may be were taken without being asked for."""
         if self._most:
             why = f"{self._most} were taken by themselves in this job (2 x snapshots): the most"
@@ -203,7 +203,9 @@ class SnapshotTaking:
         """Whether a step is the one that was taken last, and stays."""
         return step == self._taken and self._taken_for != BASE
 
-    def _take_now(self, wish: Wish, *, truth: Truth | None = None, has_state: bool = False) -> None:
+    def _take_now(
+        self, wish: SnapshotOrder, *, truth: Truth | None = None, has_state: bool = False
+    ) -> None:
         """Take the step in progress.
 
         Args:
@@ -231,7 +233,7 @@ class SnapshotTaking:
             truth = self.truth.tell(o for o in alive if o is not None)
         steps = (*self._carried(current), current)
         self._put(
-            Taken(
+            SnapshotDraft(
                 wish=wish,
                 step=step,
                 state_step=step,
@@ -242,7 +244,7 @@ class SnapshotTaking:
             )
         )
 
-    def _from_base(self, wish: Wish, step: int) -> bool:
+    def _from_base(self, wish: SnapshotOrder, step: int) -> bool:
         """Take an earlier step exactly: state of the base, and all steps from there on."""
         bases = self._sink.base_steps if self._sink is not None else ()
         base = max((base for base in bases if base <= step), default=None)
@@ -253,7 +255,7 @@ class SnapshotTaking:
         if len(steps) < len(found):
             return False
         self._put(
-            Taken(
+            SnapshotDraft(
                 wish=wish,
                 step=step,
                 state_step=base,
@@ -265,20 +267,20 @@ class SnapshotTaking:
         )
         return True
 
-    def _take_late(self, wish: Wish, step: int, now: int) -> None:
+    def _take_late(self, wish: SnapshotOrder, step: int, now: int) -> None:
         """Take an earlier step with the state that there is by now."""
         kept = self._tracer.recording.kept(step)
         if kept is None:
             if self._taken == now:
                 return
             note = f"{wish.reason} is about step {step}, which is not in memory any more"
-            self._take_now(Wish(reason=f"{wish.reason} ({note})", request=wish.request))
+            self._take_now(SnapshotOrder(reason=f"{wish.reason} ({note})", request=wish.request))
             return
         state = self._state(wish, fed=self._tracer.recording.has_forward())
         if state is None:
             return
         self._put(
-            Taken(
+            SnapshotDraft(
                 wish=wish,
                 step=step,
                 state_step=now,
@@ -290,7 +292,7 @@ class SnapshotTaking:
             )
         )
 
-    def _state(self, wish: Wish, *, fed: bool) -> TakenState | None:
+    def _state(self, wish: SnapshotOrder, *, fed: bool) -> TakenState | None:
         """Copy the state; None where it is too large.
 
         Args:
@@ -333,18 +335,18 @@ class SnapshotTaking:
             kept = before
         return found
 
-    def _has_room(self, wish: Wish) -> bool:
+    def _has_room(self, wish: SnapshotOrder) -> bool:
         """Whether there is room for one; what is kept just in case leaves some for an onset."""
         if self._sink is None:
             return not self._waiting
         return self._sink.has_room(spare=int(wish.reason == BASE))
 
-    def _put(self, taken: Taken) -> None:
+    def _put(self, taken: SnapshotDraft) -> None:
         if self._sink is not None:
             self._sink.put(taken)
         else:
             self._waiting.append(taken)
 
-    def _refuse(self, wish: Wish, why: str) -> None:
+    def _refuse(self, wish: SnapshotOrder, why: str) -> None:
         if self._sink is not None:
             self._sink.refused(wish, self._tracer.grouper.step, why)

@@ -22,6 +22,8 @@ from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.snapshot.format import load
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured and nothing recorded: the tracer only names what it sees."""
@@ -96,4 +98,4 @@ def _tracer() -> Tracer:
     recorder: Recorder[torch.Tensor] = Recorder(
         reducer, (), Containment(say_on_stderr), overhead=0.0, on_first_step=lambda: None
     )
-    return Tracer(recorder, config=QUIET)
+    return Tracer(AdapterJob(ProcessJob(recorder, QUIET), "torch"))

@@ -10,7 +10,7 @@ from mothtrap.core.snapshots import Array, KeptStep, Tree, Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wish:
+class SnapshotOrder:
     """A snapshot that somebody wants.
 
     Attributes:
@@ -48,7 +48,7 @@ class TakenState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Taken:
+class SnapshotDraft:
     """What was taken of a step; fields as in `core.snapshots.Snapshot`.
 
     Attributes:
@@ -57,7 +57,7 @@ class Taken:
             when this one's turn comes.
     """
 
-    wish: Wish
+    wish: SnapshotOrder
     step: int
     state_step: int
     note: str
@@ -76,8 +76,8 @@ class SnapshotSink(Protocol):
     def has_room(self, spare: int = 0) -> bool:
         """Whether another one can wait for the disk, and so many more."""
 
-    def put(self, taken: Taken) -> None:
+    def put(self, taken: SnapshotDraft) -> None:
         """Take one in; returns at once."""
 
-    def refused(self, wish: Wish, step: int, why: str) -> None:
+    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
         """Something that was wished for could not be taken."""

@@ -1,0 +1,49 @@
+"""Finding the adapter of a framework, or of an object, through the registry."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter
+
+PACKAGE = "mothtrap.adapters"
+
+
+def frameworks() -> tuple[str, ...]:
+    """Return the names of all frameworks that have an adapter, sorted; imports none."""
+    return registry.names(PACKAGE)
+
+
+def load(framework: str) -> Adapter:
+    """Import an adapter, and with it the framework.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+        PluginError: it is of another distribution, and cannot be imported.
+    """
+    return cast(Adapter, registry.load(PACKAGE, framework))
+
+
+def adapters_of(target: object) -> tuple[Adapter, ...]:
+    """Return the adapters that watch an object, by the modules of its type and its bases.
+
+    That of the most derived type counts; one that it refines comes before it.
+
+    Raises:
+        TypeError: no adapter accepts it.
+    """
+    known = frameworks()
+    roots = dict.fromkeys(base.__module__.partition(".")[0] for base in type(target).__mro__)
+    for name in roots:
+        if name in known and (adapter := load(name)).accepts(target):
+            break
+    else:
+        raise TypeError(
+            f"cannot watch a {type(target).__module__}.{type(target).__qualname__}: no adapter "
+            f"accepts it; mothtrap knows models of: {', '.join(known)}"
+        )
+    found = [adapter]
+    while (refined := found[0].refines()) is not None:
+        found.insert(0, load(refined))
+    return tuple(found)

@@ -1,0 +1,122 @@
+"""The adapters that take part in the job of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter, Environment, Handle, Job, SnapshotTaker, Surroundings
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
+
+STATISTICS = "mothtrap.statistics"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attached:
+    """An adapter at work."""
+
+    adapter: Adapter
+    job: AdapterJob
+    handle: Handle
+
+
+class AttachedAdapters:
+    """Attaches adapters to one job, and speaks with their handles.
+
+    Args:
+        job: of the process.
+    """
+
+    def __init__(self, job: ProcessJob) -> None:
+        self._job = job
+        self._attached: list[_Attached] = []
+
+    @property
+    def framework(self) -> str:
+        """The framework that made the latest step; before the first, the one attached first."""
+        return next((each.job.framework for each in self._by_steps()), "")
+
+    def attach(self, adapter: Adapter, begin: Callable[[Job], Handle]) -> Handle:
+        """Let an adapter take part.
+
+        Args:
+            adapter: of a framework.
+            begin: attaches it to the job that it is given.
+        """
+        base = adapter.refines()
+        job = AdapterJob(
+            self._job,
+            adapter.FRAMEWORK,
+            arrays=registry.load(STATISTICS, adapter.ARRAYS),
+            reports=adapter.REPORTS,
+            refines=base,
+            counts_steps=base is None or adapter.STEPS == "own",
+        )
+        try:
+            handle = begin(job)
+        except BaseException:
+            job.leave()
+            raise
+        self._attached.append(_Attached(adapter, job, handle))
+        return handle
+
+    def handle_of(self, adapter: Adapter) -> Handle | None:
+        """Return the handle of an adapter; None where it is not attached."""
+        for each in self._attached:
+            if each.adapter.FRAMEWORK == adapter.FRAMEWORK:
+                return each.handle
+        return None
+
+    def are_only(self, handles: Iterable[Handle]) -> bool:
+        """Return whether no handles but these are attached."""
+        known = {id(handle) for handle in handles}
+        return all(id(each.handle) in known for each in self._attached)
+
+    def detach(self, handle: Handle) -> None:
+        """Take out the hooks of a handle, and let its adapter take part no more."""
+        for each in [each for each in self._attached if each.handle is handle]:
+            try:
+                handle.detach()  # closes the last step, which may be the first one
+            finally:
+                self._attached.remove(each)
+                each.job.leave()
+
+    def handles(self) -> list[Handle]:
+        """Return all handles, those attached last first: what refines another goes first."""
+        return [each.handle for each in reversed(self._attached)]
+
+    def abandon(self) -> None:
+        """See nothing from here on."""
+        for each in self._attached:
+            each.handle.abandon()
+
+    def taker(self) -> tuple[SnapshotTaker, str, Mapping[str, str]] | None:
+        """Return what takes snapshots, its framework, and the versions that matter for them."""
+        for each in self._by_steps():
+            if (taker := each.handle.snapshots) is not None:
+                return taker, each.job.framework, each.adapter.environment().versions
+        return None
+
+    def surroundings(self) -> list[Surroundings]:
+        """Return what the numbers depend on, of each framework."""
+        found = [each.handle.surroundings() for each in self._by_steps()]
+        return [each for each in found if each is not None]
+
+    def environment(self) -> Environment:
+        """Return the place of this process in its job; what the stepping framework says counts."""
+        found = [each.adapter.environment() for each in self._by_steps()]
+        ranked = [each for each in found if each.rank is not None]
+        versions: dict[str, str] = {}
+        for each in found:
+            versions = {**each.versions, **versions}
+        return Environment(
+            rank=ranked[0].rank if ranked else None,
+            size=max((each.size for each in ranked or found), default=1),
+            versions=versions,
+            store=next((each.store for each in found if each.store is not None), None),
+        )
+
+    def _by_steps(self) -> list[_Attached]:
+        return sorted(self._attached, key=lambda each: each.job.framework != self._job.stepping)

@@ -1,0 +1,256 @@
+"""The job of a process as one adapter sees it; see `core.adapters.Job`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from mothtrap.capture.grouper import ClosedStep, Event
+from mothtrap.capture.logged import log_number
+from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.workers import Resumed
+from mothtrap.core.records import Scalar, logged_name
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing.evaluations import Evaluations
+from mothtrap.tracing.job import ProcessJob, StepObserver
+
+T = TypeVar("T")
+
+
+class AdapterJob:
+    """Names, steps and the record of the job, and the wall around what one adapter does.
+
+    Args:
+        process: the job.
+        framework: of the adapter.
+        arrays: the module of `mothtrap.statistics` that reduces its arrays; None = that of
+            the recorder.
+        reports: what can ever come from it.
+        refines: the framework on which it trains.
+        counts_steps: False: the framework that it refines counts them.
+
+    Attributes:
+        live: False once the process forked, ended, or this adapter failed as a whole.
+        observer: adds to the steps of this framework and of its kin.
+    """
+
+    def __init__(
+        self,
+        process: ProcessJob,
+        framework: str,
+        *,
+        arrays: Any = None,
+        reports: Reports | None = None,
+        refines: str | None = None,
+        counts_steps: bool = True,
+    ) -> None:
+        self.process, self.framework, self.refines = process, framework, refines
+        self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
+        self.arrays = arrays if arrays is not None else self.recorder.reducer
+        self._reports = reports or Reports()
+        self.live = True
+        self.observer: StepObserver | None = None
+        self._counts_steps = counts_steps
+        self._depth = 0
+        self._clock, self._failed = self.recorder.clock, self.recorder.containment.failed
+        self._series: set[str] = set()
+        self._evaluations = Evaluations()
+        process.members[framework] = self
+
+    def leave(self) -> None:
+        """Take part no more."""
+        self.live = False
+        self.process.members.pop(self.framework, None)
+
+    @property
+    def now(self) -> StepKey:
+        """The train step in progress."""
+        step = self.grouper.step
+        return StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
+
+    def contain(self, act: Callable[..., T], *args: Any) -> T | None:
+        """Run a hook: timed, and the adapter is switched off as a whole when it fails."""
+        if not self.live:
+            return None
+        began = self._clock()
+        self._depth += 1
+        try:
+            return act(*args)
+        except Exception as err:
+            self.live = False
+            self._report("observation of the training", err)
+            return None
+        finally:
+            self._depth -= 1
+            if self._depth == 0:  # an outer hook counts the time of an inner one
+                self.recorder.own_s += self._clock() - began
+
+    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
+        """Run something that can fail alone without taking the rest with it."""
+        if part in self._failed:
+            return
+        try:
+            act(*args)
+        except Exception as err:
+            self._report(part, err)
+
+    def _report(self, part: str, err: Exception) -> None:
+        failure = self.recorder.containment.report(part, err, step=self.grouper.step)
+        if failure is not None:
+            self.recorder.observe(failure)
+            self.blind(part, f"failed: {failure.error}")
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether `resume` has something to say: worth computing digests for."""
+        return self.process.resumption is not None and not self.grouper.step
+
+    def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:
+        """Say, before the first step, what was loaded; go on from where that was saved."""
+        return self.process.resume(digests, own_steps)
+
+    def event(self, event: Event) -> None:
+        """Take an event of the framework; close the step that it ends."""
+        closed = self.grouper.feed(event)
+        if closed is not None:
+            self.close(closed)
+
+    def close(self, closed: ClosedStep) -> None:
+        """Hand a step on, with what the framework and its kin have to add."""
+        self.process.close(closed, self.framework)
+
+    def step(
+        self,
+        losses: Sequence[Losses] = (),
+        *,
+        count: int = 1,
+        skipped: bool = False,
+        optimizer: str = "",
+    ) -> range:
+        """Close the step in progress; return the numbers of the steps made."""
+        name = optimizer or self.framework
+        if not self._counts_steps:
+            self._add_losses(losses, name)
+            return range(0)
+        self.resume({})
+        self.process.take_turn(self.framework)
+        first = self.grouper.step
+        for made in range(count):
+            if made == count - 1:
+                self._add_losses(losses, name)
+            self.process.make_step(self.framework, name, skipped=skipped)
+        return range(first, self.grouper.step)
+
+    def _add_losses(self, losses: Sequence[Losses], optimizer: str) -> None:
+        for loss in losses:
+            self.scalar("loss", loss.series, loss.value)
+            self._evaluations.training.add(loss.series, loss.value)
+            if loss.series not in self._series:
+                self._series.add(loss.series)
+                self.fact(
+                    LossSeries(
+                        step=self.grouper.step,
+                        series=loss.series,
+                        location=loss.location,
+                        optimizers=(optimizer,),
+                    )
+                )
+
+    def evaluation(
+        self,
+        name: str,
+        values: Mapping[str, float],
+        *,
+        loss: str | None = None,
+        higher_is_better: frozenset[str] = frozenset(),
+        rows: int | None = None,
+    ) -> None:
+        """Report the metrics of one evaluation between two steps."""
+        key = StepKey(
+            step=self.grouper.step, mode=Mode.EVAL, mode_step=self._evaluations.next_number()
+        )
+        facts = self._evaluations.facts(
+            key.step, name, values, loss=loss, higher_is_better=higher_is_better, rows=rows
+        )
+        scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
+        self.recorder.evaluation(key, scalars, facts)
+
+    def wants(
+        self, kind: str, mode: Mode = Mode.TRAIN, *, ids: Sequence[int] | None = None
+    ) -> frozenset[str]:
+        """Return the statistics due in this step: of a kind, or of any of some of its tensors."""
+        if ids is None:
+            return self.recorder.due_statistics(kind, mode)
+        return frozenset().union(*(self.recorder.statistics(each, mode) for each in ids))
+
+    def take(
+        self,
+        kind: str,
+        ids: Sequence[int],
+        arrays: Sequence[Any],
+        *,
+        mode: Mode | None = None,
+        by: Any = None,
+    ) -> None:
+        """Reduce or copy tensors of one kind as is due."""
+        self.recorder.reduce(kind, ids, arrays, mode, reducer=by or self.arrays)
+
+    def define(self, info: TensorInfo) -> int:
+        """Make a tensor known; return its number."""
+        return self.recorder.define(info)
+
+    def scalar(self, name: str, of: str, value: float) -> None:
+        """Add a number of the step in progress."""
+        self.recorder.scalar(name, of, value)
+
+    def number(self, name: str, value: Any) -> None:
+        """Add a number that the user gives; what is not one is left out and reported once."""
+        self.try_value(
+            f"values of {name}", value, functools.partial(log_number, self.recorder, name)
+        )
+
+    def try_value(self, what: str, value: Any, take: Callable[[Any], None]) -> None:
+        """Take a value of the user's; report, once, that it is not a number."""
+        try:
+            take(value)
+        except Exception as err:  # whatever an object of the user's raises
+            reason = f"a {type(value).__name__} is no number ({in_one_line(err)})"
+            self.blind(what, reason)
+
+    def fact(self, fact: Fact) -> None:
+        """Add a fact to the step in progress."""
+        self.recorder.observe(fact)
+
+    def cannot(self, why: str, lacking: Reports) -> None:
+        """Say what of the adapter's reports cannot come in this job, and why."""
+        self.recorder.looks.cannot(self.framework, why, lacking, self.grouper.step)
+
+    def stood_ready(self, facts: tuple[type[Fact], ...]) -> None:
+        """Say that facts would have been reported in the step in progress, had there been any."""
+        self.recorder.looks.stood_ready(facts, self.grouper.step)
+
+    def stepped(self, step: int) -> None:
+        """Say, at the first step of the framework, what can come from its adapter."""
+        if self._reports != Reports():
+            self.recorder.looks.reports(self.framework, self._reports, step)
+
+    def blind(self, what: str, why: str) -> None:
+        """Say, once, what is not observed, and why."""
+        self.recorder.blind(self.grouper.step, what, why)
+
+
+def traced(job: Job) -> AdapterJob:
+    """Return a job as this package has it, for an adapter that uses more than the protocol.
+
+    Raises:
+        TypeError: it is another one's.
+    """
+    if not isinstance(job, AdapterJob):
+        raise TypeError(f"cannot watch for a {type(job).__qualname__}: not a job of a session")
+    return job

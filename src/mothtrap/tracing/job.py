@@ -1,0 +1,150 @@
+"""The one job of a process, in which the adapters of all its frameworks take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from mothtrap.capture.grouper import (
+    ClosedStep,
+    Ended,
+    Event,
+    Grouper,
+    StepBegan,
+    StepEnded,
+    StepSkipped,
+)
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core.adapters import Resumption
+from mothtrap.core.config import Config
+from mothtrap.core.facts.workers import Resumed
+
+
+class StepObserver(Protocol):
+    """Adds what is known of a step when it closes."""
+
+    def closing(self, closed: ClosedStep) -> None:
+        """Add to a step that is over and not handed on yet."""
+
+    def closed(self, closed: ClosedStep) -> None:
+        """Begin the next step: that one is handed on."""
+
+    def interrupted(self) -> None:
+        """Let another framework go on: what is over must not wait for the next event."""
+
+
+class Member(Protocol):
+    """The part of one framework in the job of its process.
+
+    Attributes:
+        live: whether its steps are still to be observed.
+        refines: the framework on which it trains.
+        observer: of the steps of its family; None where it has nothing to add.
+    """
+
+    live: bool
+    refines: str | None
+    observer: StepObserver | None
+
+    def stepped(self, step: int) -> None:
+        """Hear that the framework makes a step, and which one."""
+
+
+class ProcessJob:
+    """One sequence of steps, made by any of the frameworks of a process.
+
+    Frameworks of which one refines the other are a family: a step of one is a step of all of
+    them. Apart from that, frameworks take turns.
+
+    Args:
+        recorder: takes what is seen.
+        config: what the user has set.
+
+    Attributes:
+        grouper: turns events of all frameworks into steps, and counts them.
+        members: the frameworks that take part, by name, in the order in which they came.
+        stepping: the framework that made the latest step; '' before the first.
+        resumption: asked once, before the first step; None in a job that was not restarted.
+    """
+
+    def __init__(self, recorder: Recorder[Any], config: Config | None = None) -> None:
+        self.recorder, self.config = recorder, config or Config()
+        self.grouper = Grouper()
+        self.members: dict[str, Member] = {}
+        self.stepping = ""
+        self.resumption: Resumption | None = None
+
+    def resume(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed | None:
+        """Go on, before the first step, where the job was when it saved what was loaded."""
+        if self.resumption is None or self.grouper.step:
+            return None
+        resumption, self.resumption = self.resumption, None
+        resumed = resumption(digests, own_steps)
+        if resumed is not None:
+            self.grouper.step = resumed.step
+            self.recorder.continue_at(resumed.step, resumed.evaluations)
+            self.recorder.observe(resumed)
+        return resumed
+
+    def event(self, event: Event, framework: str) -> None:
+        """Take an event of a framework; close the step that it ends."""
+        closed = self.grouper.feed(event)
+        if closed is not None:
+            self.close(closed, framework)
+
+    def make_step(self, framework: str, optimizer: str, *, skipped: bool) -> None:
+        """Make a whole step of a framework.
+
+        Backwards that a framework has seen on which this one trains are of the step; one that
+        is nested in a step of that framework is a part of it, and makes none of its own.
+        """
+        if len(self.family(framework)) == 1:
+            self.close(self.grouper.step_alone(optimizer, skipped=skipped), framework)
+        elif skipped:
+            self.event(StepSkipped(optimizer), framework)
+            self.finish_step(framework)
+        else:
+            self.event(StepBegan(optimizer), framework)
+            self.event(StepEnded(optimizer), framework)
+            self.finish_step(framework)
+
+    def finish_step(self, framework: str) -> None:
+        """Close the step in progress, where it is over."""
+        if self.grouper.between_steps:
+            self.event(Ended(), framework)
+
+    def take_turn(self, framework: str) -> None:
+        """Let a framework make a step: close what the others have finished."""
+        family = self.family(framework)
+        for name, member in list(self.members.items()):
+            if name not in family and member.live and member.observer is not None:
+                member.observer.interrupted()
+
+    def close(self, closed: ClosedStep, framework: str) -> None:
+        """Hand on a step of a framework, with what its family has to add."""
+        self.stepping = framework
+        family = self.family(framework)
+        observers = [
+            member.observer
+            for name, member in self.members.items()
+            if name in family and member.live and member.observer is not None
+        ]
+        if framework in self.members:
+            self.members[framework].stepped(closed.step)
+        for observer in observers:
+            observer.closing(closed)
+        self.recorder.close_step(closed)
+        for observer in observers:
+            observer.closed(closed)
+
+    def family(self, framework: str) -> frozenset[str]:
+        """Return a framework, those that it refines, and those that refine one of these."""
+        found, before = {framework}, 0
+        while len(found) > before:
+            before = len(found)
+            for name, member in self.members.items():
+                if name in found and member.refines is not None:
+                    found.add(member.refines)
+                elif member.refines in found:
+                    found.add(name)
+        return frozenset(found)

@@ -1,0 +1,118 @@
+"""A framework that is nothing but the protocol: what a session may ask of an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from mothtrap.core.adapters import Environment, Given, Job, Losses, SnapshotTaker
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.reports import Reports
+
+
+class Model:
+    """One weight, trained by calls of `fit_round`."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.loss = 1.0
+
+    def fit_round(self) -> float:
+        """Halve the loss; one step of training."""
+        self.loss /= 2
+        if self.job is not None:
+            self.job.contain(self.job.step, [Losses(series="toy", value=self.loss)])
+        return self.loss
+
+
+class ToyHandle:
+    """Has no attribute that the protocol does not name."""
+
+    __slots__ = ("_calls", "_error", "_job", "snapshots")
+
+    def __init__(
+        self,
+        job: Job,
+        calls: list[str],
+        snapshots: SnapshotTaker | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self._job, self._calls, self.snapshots, self._error = job, calls, snapshots, error
+
+    def step(self, given: Given) -> None:
+        self._job.contain(self._take, given)
+
+    def _take(self, given: Given) -> None:
+        for name, value in given.numbers.items():
+            self._job.number(name, value)
+        if given.makes_step:
+            self._job.step([Losses(series="given", value=float(given.loss))])
+
+    def surroundings(self) -> None:
+        self._calls.append("surroundings")
+
+    def stop(self, reason: str) -> bool:
+        self._calls.append(f"stop: {reason}")
+        return True
+
+    def detach(self) -> None:
+        self._calls.append("detach")
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        self._job.live = False
+        self._calls.append("abandon")
+
+
+class Toy:
+    """The adapter; remembers its jobs, and what its handles were asked."""
+
+    REQUIRES = "numpy"
+    ARRAYS = "numpy"
+    REPORTS = Reports()
+    STEPS: Literal["own", "base"] = "own"
+
+    def __init__(
+        self,
+        framework: str = "toy",
+        *,
+        rank: int | None = None,
+        size: int = 1,
+        base: str | None = None,
+        snapshots: SnapshotTaker | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self.FRAMEWORK = framework
+        self._environment = Environment(rank=rank, size=size, versions={framework: "1.0"})
+        self._base, self._snapshots, self._error = base, snapshots, error
+        self.jobs: list[Job] = []
+        self.calls: list[str] = []
+
+    def refines(self) -> str | None:
+        return self._base
+
+    def accepts(self, target: object) -> bool:
+        return isinstance(target, Model)
+
+    def attach(self, job: Job, targets: Sequence[object]) -> ToyHandle:
+        for target in targets:
+            if isinstance(target, Model):
+                target.job = job
+        return self.attach_process(job)
+
+    def attach_process(self, job: Job) -> ToyHandle:
+        self.jobs.append(job)
+        return ToyHandle(job, self.calls, self._snapshots, self._error)
+
+    def attach_replay(self, plan: ReplayPlan) -> None:
+        self.calls.append(f"replay step {plan.step}")
+
+    def environment(self) -> Environment:
+        return self._environment
+
+
+def attached(worker: Any, adapter: Toy) -> Job:
+    """Attach an adapter to a worker; return the job that it was given."""
+    worker.attach(adapter, adapter.attach_process)
+    return adapter.jobs[-1]
