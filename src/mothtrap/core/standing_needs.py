@@ -32,11 +32,15 @@ from mothtrap.core.facts.workers import (
 )
 from mothtrap.core.needs import Need
 
-STANDING_NEEDS = (
-    Need(facts=(LoaderBegan, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
-    Need(facts=(ShapeChanged, Resumed, SnapshotKept)),
-    Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
-    Need(facts=(WorkerStarted, WorkerEnded, WorkerLost)),
-    Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged)),
+NEEDS_OF_THE_JOB = (
+    Need(facts=(WorkerStarted, WorkerEnded, WorkerLost, Resumed, SnapshotKept)),
+    Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked)),
+)
+"""Facts that come whatever the adapter is."""
+
+STANDING_NEEDS = (
+    *NEEDS_OF_THE_JOB,
+    Need(facts=(LoaderBegan, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
+    Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
 )

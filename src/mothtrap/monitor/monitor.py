@@ -23,6 +23,7 @@ from mothtrap.core.runs import RuleStatus
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
 from mothtrap.monitor.casebook import Casebook
+from mothtrap.monitor.coverage import Coverage
 from mothtrap.reader.windows import WindowBuilder
 from mothtrap.statistics.summary import COLUMN
 
@@ -103,7 +104,7 @@ class Monitor:
         self._quiet = quiet or Quiet()
         self._every, self._reference = every, reference
         self._records = 0
-        self._cases = Casebook()
+        self._cases, self._coverage = Casebook(), Coverage()
         self._outcomes: dict[str, tuple[RuleState, str]] = {
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
         }
@@ -122,6 +123,7 @@ class Monitor:
             Findings that were opened or became worse.
         """
         self._builder.feed(record)
+        self._coverage.feed(record)
         for fact in record.observations:
             if isinstance(fact, Thinned):
                 self._thinned.update(product(fact.kinds, (fact.mode,), fact.statistics))
@@ -181,7 +183,9 @@ class Monitor:
             rule.code: tuple(
                 need
                 for need in rule.needs
-                if shown.isdisjoint(product(need.kinds, need.modes, need.statistics))
+                if need.kinds
+                and not need.optional
+                and shown.isdisjoint(product(need.kinds, need.modes, need.statistics))
             )
             for rule in self._rules
         }
@@ -196,6 +200,8 @@ class Monitor:
         for rule in sorted(self._rules, key=lambda rule: rule.code):
             state, reason = self._outcomes[rule.code]
             severity = worst.get(rule.code, Severity.INFO)
+            if rule.code not in worst:
+                state, reason = self._coverage.limited(rule, (state, reason))
             if state is not RuleState.RULE_FAILED and severity is not Severity.INFO:
                 state, reason = RuleState(severity.value), ""
             found.append(RuleStatus(code=rule.code, name=rule.name(), state=state, reason=reason))
@@ -218,6 +224,7 @@ class Monitor:
         if self._reference is not None:
             beside = self._reference.window(window.last_step, now_s)
             window = dataclasses.replace(window, reference=beside)
+        self._coverage.judged(window)
         # The script may have asked numpy to raise on overflow or division.
         with np.errstate(all="ignore"):
             for rule in rules:

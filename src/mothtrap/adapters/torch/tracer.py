@@ -32,6 +32,7 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
+from mothtrap.adapters.torch.reports import looked
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.guardedsteps import GuardedSteps
@@ -357,6 +358,7 @@ class Tracer(Job):
             replicas = self.optimizers.distributed
             self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
             self.recorder.depths.in_group = in_group()
+        looked(self.recorder.looks, closed.step, light=self.light)
 
     def closed(self, closed: ClosedStep) -> None:
         """Begin the next step."""

@@ -1,0 +1,91 @@
+"""Everything that can be reported of a PyTorch job."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.capture.looks import Looks
+from mothtrap.core.facts.data import (
+    BatchesLoaded,
+    IndicesShared,
+    InputDistribution,
+    LoaderBegan,
+    NonfiniteInput,
+    RowsShared,
+    TargetOrder,
+)
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, NormBatches, TrainingMode
+from mothtrap.core.facts.failures import ScriptFailed
+from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.facts.layers import (
+    AttentionLook,
+    DataTaken,
+    ForwardScales,
+    IdenticalUnits,
+    InitialWeights,
+    OutputSpread,
+    RouterLoad,
+    UnitInputs,
+)
+from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
+from mothtrap.core.facts.memory import LossesKept
+from mothtrap.core.facts.modules import (
+    FrozenParameters,
+    HalfPrecision,
+    HiddenParameters,
+    ShapeChanged,
+    UnreachedModule,
+)
+from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
+from mothtrap.core.facts.optimizers import (
+    ClippedLate,
+    GradientsCleared,
+    IdleOptimizer,
+    OptimizerFacts,
+    RoundedUpdates,
+    UnownedParameter,
+)
+from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
+from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
+from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
+from mothtrap.core.records import MEASURED
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
+
+IN_EACH_STEP: Final = (
+    *(LossSeries, FailedLoss, LossesKept, NonfiniteModule, FiniteOutputs, NonfiniteInput),
+    *(GradientsCleared, ClippedLate, StepGuarded, ScriptFailed),
+    *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
+    *(Evaluation, EvaluationPhase, NormBatches, TrainingMode),
+    *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),
+)
+"""Facts that are looked for in light steps, too."""
+
+IN_FULL_STEPS: Final = (
+    *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
+    *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
+    *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
+    *(OutputSpread, RouterLoad, UnitInputs),
+    *(BatchesLoaded, IndicesShared, InputDistribution, RowsShared, TargetOrder),
+    *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
+)
+
+REPORTS: Final = Reports(
+    kinds=frozenset(
+        {
+            *("weight", "bias", "gradient", "update", "optimizer_state"),
+            *("activation", "activation_gradient", "input", "output", "label", "loss"),
+        }
+    ),
+    scalars=MEASURED,
+    facts=frozenset((*IN_EACH_STEP, *IN_FULL_STEPS)),
+    modes=frozenset(Mode),
+)
+
+
+def looked(looks: Looks, step: int, *, light: bool) -> None:
+    """Say which observers stood ready in a step."""
+    looks.reports("torch", REPORTS, step)
+    looks.stood_ready(IN_EACH_STEP, step)
+    if not light:
+        looks.stood_ready(IN_FULL_STEPS, step)

@@ -1,0 +1,141 @@
+"""The states of rules that lack what they require: absence of a fact is no sign of health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+from mothtrap.core.fact import tag_of
+from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
+from mothtrap.core.findings import RuleState
+from mothtrap.core.needs import Need, facts_of, required
+from mothtrap.core.records import MEASURED, StepRecord
+from mothtrap.core.rule import Rule
+from mothtrap.core.standing_needs import NEEDS_OF_THE_JOB
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Window
+
+EXEMPT = frozenset(
+    {
+        *("ranks_diverge", "straggler", "same_batches_on_ranks", "ddp_bypassed"),
+        *("stalled_training", "differs_across_runs", "broken_invariant"),
+    }
+)
+"""Rules that judge other workers, clocks or other runs: what they say themselves holds."""
+
+_OF_THE_JOB = frozenset(tag_of(fact) for fact in facts_of(NEEDS_OF_THE_JOB))
+_OF_ADAPTERS = MEASURED - {"skipped", "micro_batches", "step_s", "own_s"}
+"""Scalars that only an adapter can report; others users log, or every step has."""
+
+LOGGED_KIND = "metric"
+"""Tensors that users log come whatever the adapter is."""
+
+Outcome = tuple[RuleState, str]
+
+
+class Coverage:
+    """What the adapters of one worker can report, and what was looked for in its steps.
+
+    Runs of versions that did not store this are judged by what the rules say themselves.
+    """
+
+    def __init__(self) -> None:
+        self._adapters: dict[str, AdapterReports] = {}
+        self._cannot: list[Cannot] = []
+        self._looked: dict[str, Looked] = {}
+        self._scalars: set[str] = set()
+        self._statistics: set[tuple[str, Mode, str]] = set()
+
+    def feed(self, record: StepRecord) -> None:
+        """Take what a record says about looks."""
+        for fact in record.observations:
+            if isinstance(fact, Looked):
+                self._looked.update(dict.fromkeys(fact.facts, fact))
+            elif isinstance(fact, AdapterReports):
+                self._adapters[fact.adapter] = fact
+            elif isinstance(fact, Cannot):
+                self._cannot.append(fact)
+
+    def judged(self, window: Window) -> None:
+        """Take which scalars and statistics a window shows."""
+        self._scalars.update(series.name for series in window.series)
+        self._statistics.update((m.kind, m.mode, m.statistic) for m in window.matrices)
+
+    def limited(self, rule: Rule, outcome: Outcome) -> Outcome:
+        """Return the state of a rule that found nothing, in view of what it could see.
+
+        Args:
+            rule: in force.
+            outcome: its state and the reason, as the rule says itself.
+        """
+        state, _ = outcome
+        if not self._adapters or state is RuleState.RULE_FAILED or rule.name() in EXEMPT:
+            return outcome
+        lacks = []
+        for alternatives in required(rule.needs):
+            possible = [need for need in alternatives if not self._why_never(need)]
+            if not possible:
+                return RuleState.NOT_APPLICABLE, self._why_never(alternatives[0])
+            lacking = [self._lack(need, seen=state is not RuleState.OK) for need in possible]
+            lacks += lacking[:1] if all(lacking) else []
+        if lacks and state is not RuleState.NOT_ENOUGH_DATA:
+            return RuleState.NOT_ENOUGH_DATA, lacks[0]
+        return outcome
+
+    def _why_never(self, need: Need) -> str:
+        """Say why what a need names can never come; '' where it may."""
+        facts = {tag_of(fact) for fact in need.facts} - _OF_THE_JOB
+        for tag in sorted(facts):
+            if not any(tag in self._left(own, "facts") for own in self._adapters.values()):
+                return self._reason("facts", (tag,))
+        for name in sorted(_OF_ADAPTERS.intersection(need.scalars)):
+            if not any(name in self._left(own, "scalars") for own in self._adapters.values()):
+                return self._reason("scalars", (name,))
+        for field, named in (("kinds", need.kinds), ("modes", need.modes if need.kinds else ())):
+            if named and not any(
+                self._left(own, field).intersection(named) for own in self._adapters.values()
+            ):
+                return self._reason(field, named)
+        return ""
+
+    def _left(self, own: AdapterReports, field: str) -> frozenset[str]:
+        """What an adapter reports in this job, of one field of what it reports."""
+        lacking = (c for c in self._cannot if c.adapter == own.adapter)
+        left = frozenset(getattr(own, field)).difference(*(getattr(c, field) for c in lacking))
+        return left | {LOGGED_KIND} if field == "kinds" else left
+
+    def _reason(self, field: str, named: Iterable[str]) -> str:
+        for fact in self._cannot:
+            if set(getattr(fact, field)).intersection(named):
+                return fact.why
+        adapters = " and ".join(sorted(self._adapters))
+        verb = "does" if len(self._adapters) == 1 else "do"
+        of = "of steps of mode " if field == "modes" else ""
+        return f"{adapters} {verb} not report {of}{' or '.join(named)}"
+
+    def _lack(self, need: Need, *, seen: bool) -> str:
+        """Say what of a need is not there; '' where all is.
+
+        Args:
+            need: may come.
+            seen: take for granted that its scalars and statistics were seen.
+        """
+        for fact in need.facts:
+            tag = tag_of(fact)
+            looked = self._looked.get(tag)
+            if tag in _OF_THE_JOB:
+                continue
+            if looked is None:
+                return f"no observer looked for {tag}"
+            if need.each_step and looked.missed:
+                return f"no observer looked for {tag} in {looked.missed} steps"
+        if seen:
+            return ""
+        for name in need.scalars:
+            if name not in self._scalars:
+                return f"no {name} was reported"
+        if need.kinds and self._statistics.isdisjoint(
+            product(need.kinds, need.modes, need.statistics)
+        ):
+            return f"no {', '.join(need.statistics)} of {', '.join(need.kinds)} was captured"
+        return ""
