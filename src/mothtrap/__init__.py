@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from mothtrap.core.own_rules import rule as rule
     from mothtrap.core.rule import Rule as Rule
     from mothtrap.core.schedule import Schedule as Schedule
+    from mothtrap.core.stopping import StopTraining as StopTraining
     from mothtrap.core.thresholds import threshold as threshold
     from mothtrap.core.window import Window as Window
     from mothtrap.reader.run import Run as Run
     from mothtrap.reader.run import open_run as open_run
     from mothtrap.session.anywhere import log as log
     from mothtrap.session.anywhere import log_tensor as log_tensor
+    from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
@@ -35,10 +37,12 @@ _HOMES = {
     "Rule": "mothtrap.core.rule",
     "Run": "mothtrap.reader.run",
     "Schedule": "mothtrap.core.schedule",
+    "StopTraining": "mothtrap.core.stopping",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
     "log": "mothtrap.session.anywhere",
     "log_tensor": "mothtrap.session.anywhere",
+    "on_stop": "mothtrap.session.job_stop",
     "open_run": "mothtrap.reader.run",
     "rule": "mothtrap.core.own_rules",
     "threshold": "mothtrap.core.thresholds",
@@ -54,10 +58,12 @@ __all__ = [
     "Rule",
     "Run",
     "Schedule",
+    "StopTraining",
     "Watch",
     "Window",
     "log",
     "log_tensor",
+    "on_stop",
     "open_run",
     "rule",
     "threshold",

@@ -30,7 +30,7 @@ from mothtrap.core.values import to_struct
         ({"ignore": ["NUM", 3]}, "ignore must be a list of texts, not ['NUM', 3]"),
         (
             {"overhed": 1},
-            "unknown key 'overhed' (did you mean 'overhead'?); known keys: cache_mb, capture, ",
+            "unknown key 'overhed' (did you mean 'overhead'?); known keys: actions, cache_mb, ",
         ),
         ({"rules": 3}, "rules must be a table, not 3"),
         ({"rules": {"GRD101": 3}}, "rules.GRD101 must be a table, not 3"),

@@ -63,6 +63,7 @@ class Recorder(Generic[ArrayT]):
         clock: returns seconds.
         logs: called when users log something; returns the step that it belongs to.
         looks: the facts that are needed, and the steps in which observers looked for them.
+        boundary: called between two steps with the number of the next; may end the training.
     """
 
     def __init__(
@@ -89,14 +90,14 @@ class Recorder(Generic[ArrayT]):
         self.gradients = GradientLooks()
         self._plan, self.rests = Plan(streams, overhead), Rests(overhead)
         self.logs: Callable[[], int] = lambda: self.step
+        self.boundary: Callable[[int], None] = lambda _: None
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
         self._observations: list[Fact] = []
         self.rows, self._arenas = StepRows(reducer), Arenas(raw_bytes)
         self._copies = StepCopies(reducer, self._arenas, wait_s=raw_wait_s)
         self._exponents, self._times = StepExponents(self.tensors, clock), StepTimes(clock)
-        self._blind: set[str] = set()
-        self._forwards = ForwardCount()
+        self._blind, self._forwards = set[str](), ForwardCount()
         self._forward = ForwardCaptures(self.rows, self._copies, self._exponents)
         self._steps, self._opened, self._left, self._has_raw = 0, False, False, False
         self._plan.begin(0)

@@ -12,22 +12,24 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from mothtrap.core import jsonable
+from mothtrap.core.actions import check_tables, masked, reactions
 from mothtrap.core.collections import Collection, complaint, function_name
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.invariants import find as find_invariants
+from mothtrap.core.runs import STOPPED
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
 # Variables that are not settings: switches, and what a launcher tells its children.
-ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY")
+ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY", "NOTIFY")
 
 # Tables that no variable can hold.
-FILE_ONLY = ("rules", "severity", "per_layer_ignores")
+FILE_ONLY = ("rules", "severity", "per_layer_ignores", "actions")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +65,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `snapshot_at` are steps of which one is taken.
     `inside_compiled`: activations that `capture` or a collection asks for are captured inside
     compiled modules, too, by an operator in the compiled code.
+    `actions` are reactions to findings and other events of the run (see `core.actions`);
+    `stop_exit_code` is the exit code of a job that was stopped on request.
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
     """
@@ -97,6 +101,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     redact: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}
+    actions: tuple[dict[str, Any], ...] = ()
+    stop_exit_code: int = STOPPED
 
     @property
     def roll_s(self) -> float | None:
@@ -181,7 +187,9 @@ def located(err: ConfigError, *, start: Path, environ: Mapping[str, str]) -> Con
     """Return an error about `configuration: ...` as one about the source of that setting."""
     text = str(err)
     for key, source in origins(start=start, environ=environ).items():
-        named = tuple(f"configuration: {begun}" for begun in (f"{key} ", f"{key}.", f"[{key}."))
+        named = tuple(
+            f"configuration: {begun}" for begun in (f"{key} ", f"{key}.", f"{key}[", f"[{key}.")
+        )
         if text.startswith(named):
             return ConfigError(source + text.removeprefix("configuration"))
     return err
@@ -290,6 +298,7 @@ def _with_underscores(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def _checked(values: Mapping[str, object], where: str) -> Config:
+    check_tables(values.get("actions", ()), where)
     config = to_struct(values, Config, where)
     if not 0 <= config.overhead < 1:
         raise fault(
@@ -315,6 +324,11 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         given = f"{config.upload_every_s:g}"
         raise fault(where, f"upload_every_s must be more than 0 seconds and finite, not {given}")
     _check_snapshots(config, where)
+    if not 0 <= config.stop_exit_code <= 255:
+        raise fault(where, f"stop_exit_code must be 0 to 255, not {config.stop_exit_code}")
+    stops = any("stop" in reaction.do for reaction in reactions(config.actions, where))
+    if stops and config.workers == "rank0":
+        raise fault(where, "the action stop cannot go with workers = 'rank0'; leave it at 'all'")
     for name, collection in config.collections.items():
         found = complaint(name, collection)
         if found:
@@ -333,7 +347,8 @@ def _check_snapshots(config: Config, where: str) -> None:
 
 
 def plain(config: Config) -> dict[str, object]:
-    """Return a configuration as plain values; a function becomes its name."""
+    """Return a configuration as plain values without secrets; a function becomes its name."""
+    config = msgspec.structs.replace(config, actions=masked(config.actions))
     values: dict[str, object] = msgspec.to_builtins(config, enc_hook=function_name)
     return values
 

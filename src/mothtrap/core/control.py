@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
 from mothtrap.core.collections import Collection, complaint
 from mothtrap.core.errors import nearest
+from mothtrap.core.events import Event
 
 
 class CaptureRequest(
@@ -39,7 +41,33 @@ class SnapshotRequest(
     attempt: int
 
 
-Request = CaptureRequest | SnapshotRequest
+class StopRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="stop", forbid_unknown_fields=True
+):
+    """End the training at a step boundary that all workers agree on; `id`, `attempt` as above.
+
+    `prunes`: the library whose trial this is, which is told that the trial is not worth going
+    on with; the process goes on with the next one.
+    """
+
+    id: str
+    attempt: int
+    reason: str = ""
+    prunes: Literal["", "optuna", "ray"] = ""
+
+
+class CallRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="call", forbid_unknown_fields=True
+):
+    """Call a function at a step boundary: one that the configuration of the job names itself."""
+
+    id: str
+    attempt: int
+    function: str
+    event: Event
+
+
+Request = CaptureRequest | SnapshotRequest | StopRequest | CallRequest
 """All requests, told apart by their tag."""
 
 

@@ -21,6 +21,8 @@
     │   ├── OddKeyError                     a key among others that nobody can ask for
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
+    ├── ActionError                         a reaction to an event cannot be carried out
+    │   └── DeliveryError                   it failed; trying again later may help
     ├── NonFiniteStepError (FloatingPointError) a step that the guard refuses to apply
     └── CannotJudge                         how a rule says that it has no verdict
         ├── NotEnoughData
@@ -127,6 +129,14 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 class ControlError(MothtrapError):
     """A running job cannot do what it is asked to, or does not answer."""
+
+
+class ActionError(MothtrapError):
+    """A reaction to an event cannot be carried out; the message never holds a secret."""
+
+
+class DeliveryError(ActionError):
+    """A reaction failed for now; trying again later may help."""
 
 
 class NonFiniteStepError(MothtrapError, FloatingPointError):

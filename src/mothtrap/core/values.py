@@ -20,6 +20,7 @@ WORDS: dict[object, str] = {
     bool: "true or false",
     tuple[str, ...]: "a list of texts",
     tuple[int, ...]: "a list of whole numbers",
+    tuple[dict[str, typing.Any], ...]: "a list of tables",
 }
 
 

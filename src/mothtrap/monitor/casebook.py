@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from mothtrap.core.findings import Finding, Severity
@@ -64,11 +66,35 @@ class Casebook:
         self._told.update(worse)
         return [case for _, case in worse]
 
+    def take_grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
+        """Return the cases that have lasted longer, or passed, since they were last taken.
+
+        Args:
+            counts: numbers of captured steps at which somebody waits for a case.
+            all_changed: also those whose number has not doubled.
+        """
+        grown = [
+            (key, case)
+            for key, case in self._cases.items()
+            if key in self._told and _has_grown(self._told[key], case, counts, all_changed)
+        ]
+        self._told.update(grown)
+        return [case for _, case in grown]
+
     def take_changed(self) -> list[Finding]:
         """Return the cases that changed in any way since they were last taken."""
         changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
         self._told.update(changed)
         return [case for _, case in changed]
+
+
+def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_changed: bool) -> bool:
+    if told is case or told == case:
+        return False
+    doubled = case.count.bit_length() > told.count.bit_length()
+    awaited = any(told.count < count <= case.count for count in counts)
+    has_passed = told.evidence.get("passed_at_step") != case.evidence.get("passed_at_step")
+    return all_changed or doubled or awaited or has_passed
 
 
 def _revised(old: Finding, new: Finding, window: Window) -> Finding:

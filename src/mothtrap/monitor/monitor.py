@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from typing import Protocol
 
@@ -153,6 +153,13 @@ class Monitor:
         if waiting and self._train_records and now_s > self._now_s:
             self._judge(waiting, now_s)
         return self._cases.take_worse()
+
+    def grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
+        """Return findings that have lasted longer since they were last returned, or passed.
+
+        See `Casebook.take_grown`.
+        """
+        return self._cases.take_grown(counts, all_changed=all_changed)
 
     def finish(self) -> list[Finding]:
         """Judge what was not judged yet.

@@ -17,7 +17,7 @@ from mothtrap.core.facts.captures import (
     ToolError,
     Unwatched,
 )
-from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
@@ -141,10 +141,18 @@ class RunFacts:
 
     @property
     def stopped_at(self) -> int | None:
-        """The step at which the guard stopped the last attempt, as it was asked to."""
+        """The step at which the last attempt was stopped, by the guard or on request."""
         seen = [o for view in self._span.latest.workers.values() for o in view.observations]
-        steps = [o.step for o in seen if isinstance(o, StepGuarded) and o.action == "stopped"]
-        return min(steps, default=None)
+        guarded = [o.step for o in seen if isinstance(o, StepGuarded) and o.action == "stopped"]
+        asked = [o.step for o in seen if isinstance(o, TrainingStopped) and not o.error]
+        return min((*guarded, *asked), default=None)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the last attempt was stopped on request; None where it was not."""
+        seen = [o for view in self._span.latest.workers.values() for o in view.observations]
+        stops = (o for o in seen if isinstance(o, TrainingStopped) and not o.error)
+        return next((stop.reason for stop in stops), None)
 
     @property
     def dropped(self) -> int:

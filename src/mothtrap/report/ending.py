@@ -66,6 +66,8 @@ def _ended(run: Run) -> str:
         return f"was interrupted (Ctrl-C){after}"
     if code is not None and code < 0:
         return f"was killed by signal {_signal(code)}{after}"
+    if run.stop_reason is not None:
+        return f"was stopped before step {run.stopped_at}, as asked"
     if run.stopped_at is not None:
         return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
     if exceptions:

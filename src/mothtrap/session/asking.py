@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from mothtrap.core.collections import Collection, kinds
-from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest
+from mothtrap.core.control import CaptureRequest, Request, SnapshotRequest, StopRequest
 from mothtrap.core.errors import ControlError
 from mothtrap.core.facts.captures import CaptureChanged
+from mothtrap.core.facts.guards import TrainingStopped
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
@@ -33,7 +34,7 @@ PACE_STEPS = 20
 NEAR = 3
 """Tensors that are named beside a pattern that matches none."""
 
-AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept)
+AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept, TrainingStopped)
 
 
 def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[CaptureChanged, ...]:
@@ -59,6 +60,16 @@ def ask_for_snapshot(
     Arguments and errors are those of `ask`.
     """
     return _ask(path, request, timeout_s, SnapshotKept)
+
+
+def ask_to_stop(
+    path: Path, request: StopRequest, timeout_s: float | None
+) -> tuple[TrainingStopped, ...]:
+    """Have a running job stop at a step that all its workers agree on; wait until it does.
+
+    Arguments and errors are those of `ask`.
+    """
+    return _ask(path, request, timeout_s, TrainingStopped)
 
 
 def common_step(run: Run) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from mothtrap.store.durability import Durability
 LOOK_EVERY_S = 1.0
 """Seconds between two looks of the rules that wait, while no step comes."""
 
+REVISE_EVERY_S = 60.0
+"""Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""
+
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
 
@@ -32,6 +35,7 @@ class Judge:
         on_error: told at the end what has kept findings from the disk; until then they
             are tried again with the next ones.
         on_finding: told each finding that is new or became worse.
+        counts: numbers of captured steps for which a finding must last to be reacted to.
     """
 
     def __init__(
@@ -40,9 +44,11 @@ class Judge:
         say: Callable[[str], None] | None,
         on_error: Callable[[OSError], None],
         on_finding: Callable[[Finding], None] = lambda _: None,
+        counts: Collection[int] = (),
     ) -> None:
         self._monitor, self._say, self._on_error = monitor, say, on_error
-        self._on_finding = on_finding
+        self._on_finding, self._counts = on_finding, counts
+        self._revised_s = time.monotonic()
         self._unsaved: list[Finding] = []
         self._trouble: OSError | None = None
         self._log: Any = None
@@ -71,6 +77,7 @@ class Judge:
         """Judge some records."""
         for record in records:
             self._tell(self._monitor.feed(record))
+        self._keep_grown()
 
     def tend(self) -> None:
         """Look for what waits, and send stored findings on; called while nothing comes."""
@@ -94,6 +101,18 @@ class Judge:
                 self._trouble = err
         if self._trouble is not None:
             self._on_error(self._trouble)
+
+    def _keep_grown(self) -> None:
+        """Store that findings last: as their numbers of steps double, and once a minute."""
+        if self._log is not None:
+            now_s = time.monotonic()
+            is_time = now_s - self._revised_s >= REVISE_EVERY_S
+            grown = self._monitor.grown(self._counts, all_changed=is_time)
+            if is_time:
+                self._revised_s = now_s
+            if grown:
+                self._unsaved += grown
+                self._keep()
 
     def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
         for finding in findings:

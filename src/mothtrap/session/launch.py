@@ -24,14 +24,15 @@ from mothtrap.core.config import Config, environment, is_disabled, located, plai
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
-from mothtrap.session import uploading
+from mothtrap.session import reacting, uploading
 from mothtrap.session.adapters import frameworks
 from mothtrap.session.joining import join_run
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.verdict import say_how_to_go_on, say_verdict
 from mothtrap.store import layout
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import wait_for_writers
@@ -79,6 +80,7 @@ def launch(
         say_on_stderr(f"mothtrap: {warning}")
     try:
         load_rules(config)
+        load_reactions(config)
     except ConfigError as err:
         raise located(err, start=Path.cwd(), environ=os.environ) from err
     if is_disabled(os.environ):
@@ -102,16 +104,24 @@ def launch(
     if join:
         return _pass_on(_take_part(command, attempt, config, uploader))
     source = SourceKeeper(attempt, script_folder(command))
+    children: list[int] = []
+    executor = reacting.begin(
+        attempt, config, say_on_stderr, lambda: children[-1] if children else None
+    )
     with Supervision(attempt, config) as supervision:
-        code = _run(command, child_environment(attempt, config))
+        code = _run(command, child_environment(attempt, config), children)
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
-    code = _asked_for(code, attempt.parent, config)
+    killed = executor is not None and executor.was_killed
+    code = config.stop_exit_code if killed else _asked_for(code, attempt.parent, config)
     source.close()
     lost, seen = supervision.lost, supervision.order_seen
     end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
+    if executor is not None:
+        executor.close()
     say_verdict(attempt.parent, config)
+    say_how_to_go_on(attempt.parent)
     if uploader is not None:
         uploader.finish()
     return _pass_on(code)
@@ -129,15 +139,18 @@ def _take_part(
 
 
 def _asked_for(code: int, run: Path, config: Config) -> int:
-    """The exit code of a job: that of a stop where the guard has stopped it, as asked.
+    """Return the exit code of a job: that of a stop where it was stopped, as asked.
 
     Threads and a bare `except` keep the code of a `SystemExit` to themselves, and launchers
     of workers put their own in its place.
     """
-    if config.on_nonfinite != "stop" or code < 0:
+    if code < 0:
         return code
     try:
-        return STOPPED if open_run(run).stopped_at is not None else code
+        stopped = open_run(run)
+        if stopped.stop_reason is not None:
+            return config.stop_exit_code
+        return STOPPED if stopped.stopped_at is not None else code
     except Exception:  # what cannot be read is told with the verdict
         return code
 
@@ -247,10 +260,12 @@ def _create(command: Sequence[str], config: Config, name: str | None, resume: bo
     return create(name or default_name(command), command, config, numbered=name is None)
 
 
-def _run(command: Sequence[str], env: dict[str, str]) -> int:
-    """Run the child; returns its code, negative for a signal."""
+def _run(command: Sequence[str], env: dict[str, str], started: list[int] | None = None) -> int:
+    """Run the child; returns its code, negative for a signal. `started` takes its process id."""
     try:
         child = subprocess.Popen(list(command), env=env)
+        if started is not None:
+            started.append(child.pid)
     except OSError as err:
         say_on_stderr(f"error: cannot start {command[0]!r}: {err.strerror}; is it installed?")
         return 127

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,3 +28,17 @@ def say_verdict(path: Path, config: Config) -> None:
         say_on_stderr(f"\n{text}")
     except Exception as err:
         say_on_stderr(f"mothtrap: cannot sum up {path} ({in_one_line(err)})")
+
+
+def say_how_to_go_on(path: Path) -> None:
+    """Print the command that goes on with a run that was stopped on request, if it was."""
+    try:
+        run = open_run(path)
+        if run.stop_reason is not None and run.info is not None:
+            command = shlex.join(("mothtrap", "run", "--name", run.id, "--resume", "--"))
+            say_on_stderr(
+                f"  to go on from there: {command} {shlex.join(run.info.command)}\n"
+                "  (a script that loads what it saved in mothtrap.on_stop goes on where it stopped)"
+            )
+    except Exception:  # what cannot be read was told with the verdict
+        return

@@ -20,7 +20,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.reader.attempts import AttemptView
-from mothtrap.session import launch, uploading
+from mothtrap.session import launch, reacting, uploading
 from mothtrap.session.resuming import Resumption, earlier_attempt
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_verdict
@@ -74,6 +74,7 @@ class WatchedRun:
         self._job_store, self._rank = job_store, rank
         self._uploader: uploading.Uploader | None = None
         self._supervision: Supervision | None = None
+        self._executor: reacting.Executor | None = None
         self._is_whole = True
         self.is_shared = False
 
@@ -140,6 +141,8 @@ class WatchedRun:
             self._is_whole = _all_closed(attempt, wait_s)
         if self._supervision is not None:
             self._supervision.__exit__(None, None, None)
+        if self._executor is not None:
+            self._executor.close()
         say_verdict(run, config)
 
     def close(self) -> None:
@@ -162,6 +165,7 @@ class WatchedRun:
         self._uploader = uploading.begin(
             attempt.parent, self._config, self._say, numbered=numbered, ask=False
         )
+        self._executor = reacting.begin(attempt, self._config, self._say)
         return attempt
 
     def _find(self, store: JobStore, key: str) -> Path | None:

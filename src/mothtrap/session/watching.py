@@ -16,6 +16,7 @@ from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
+from mothtrap.monitor.reactions import load_reactions
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.adapters import adapters_of
 from mothtrap.session.resuming import restarts_of
@@ -205,6 +206,7 @@ def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str,
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
+    load_reactions(config)
     uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
     run = WatchedRun(
         name,

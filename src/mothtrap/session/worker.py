@@ -21,6 +21,7 @@ from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
+from mothtrap.core.actions import lasting
 from mothtrap.core.adapters import Adapter, Environment, Handle, Job
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
@@ -34,6 +35,7 @@ from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.attached import STATISTICS, AttachedAdapters
 from mothtrap.session.control import RequestWatch
 from mothtrap.session.ending import told
+from mothtrap.session.job_stop import JobStop
 from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -113,6 +115,7 @@ class Worker:
             say,
             functools.partial(self._failed, "snapshots"),
         )
+        self._stop: JobStop | None = None
         self._keepers: list[LedgerKeeper | SourceKeeper] = []
 
     @property
@@ -173,6 +176,8 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
+        if self._stop is not None:
+            self._stop.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
         for handle in self.adapters.handles():
@@ -248,7 +253,10 @@ class Worker:
             self.leave()
             return
         attempt, changes = None, self.recorder.changes
-        ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
+        self._stop = JobStop.of(self.config, self.adapters, environment)
+        self._stop.connect(self.recorder, self._say)
+        recorder_ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
+        ask = functools.partial(self._stop.ask, otherwise=recorder_ask)
         if self.config.capture != "off":
             attempt = self._folder = self._contained("run folder", self._attempt)
         if attempt is not None:
@@ -333,6 +341,7 @@ class Worker:
             self._say if self._rank == 0 else None,
             self._findings_lost,
             self._found,
+            lasting(self.config.actions),
         )
         if attempt is not None:
             how = self.config.durability, self.config.roll_s

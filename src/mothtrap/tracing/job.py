@@ -136,6 +136,7 @@ class ProcessJob:
         self.recorder.close_step(closed)
         for observer in observers:
             observer.closed(closed)
+        self.recorder.boundary(closed.step + 1)
 
     def family(self, framework: str) -> frozenset[str]:
         """Return a framework, those that it refines, and those that refine one of these."""

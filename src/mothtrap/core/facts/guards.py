@@ -1,4 +1,4 @@
-"""Facts about steps that the guard found unsound."""
+"""Facts about steps that the guard found unsound, and about stops that were asked for."""
 
 from __future__ import annotations
 
@@ -25,3 +25,14 @@ class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
     parameters: tuple[str, ...] = ()
     concerned: int = 0
     location: str | None = None
+
+
+class TrainingStopped(Fact, frozen=True, kw_only=True, tag=True):
+    """The training was stopped on request before `step`; `request` is the id of the request.
+
+    `error`: why it was not, where it was not.
+    """
+
+    reason: str = ""
+    request: str = ""
+    error: str = ""

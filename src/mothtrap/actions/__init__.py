@@ -1,0 +1,1 @@
+"""Reactions to findings and other events, one file each; see `core.actions`."""

@@ -1,0 +1,61 @@
+"""Mail to what a `mailto` URL of Apprise names, under a Message-ID of our own."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.utils import formataddr, formatdate
+from typing import Any
+
+TIMEOUT_S = 15.0
+"""For each step of the connection; that of Apprise."""
+
+
+def is_mail(sender: Any) -> bool:
+    """Return whether an object of Apprise sends plain mail by SMTP."""
+    names = ("smtp_host", "secure_mode", "from_addr", "targets", "cc", "bcc")
+    return all(hasattr(sender, n) for n in names) and getattr(sender, "pgp_mode", "no") == "no"
+
+
+def send_mail(sender: Any, title: str, body: str, delivery: str) -> bool:
+    """Send a mail to all that a `mailto` URL names.
+
+    Args:
+        sender: the object that Apprise made of the URL.
+        title: subject.
+        body: text.
+        delivery: becomes the Message-ID.
+
+    Returns:
+        Whether the server took it for every recipient.
+
+    Raises:
+        OSError: the server cannot be reached, or refuses (`smtplib.SMTPException`).
+    """
+    mail = EmailMessage()
+    mail["Subject"] = title
+    mail["From"] = formataddr((sender.from_addr[0] or "", sender.from_addr[1]))
+    mail["To"] = ", ".join(formataddr((name or "", to)) for name, to in sender.targets)
+    if sender.cc:
+        mail["Cc"] = ", ".join(sorted(sender.cc))
+    mail["Date"] = formatdate(localtime=True)
+    mail["Message-ID"] = f"<{delivery}@mothtrap>"
+    mail.set_content(body)
+    everyone = [*(to for _, to in sender.targets), *sender.cc, *sender.bcc]
+    secure, context = str(sender.secure_mode), ssl.create_default_context()
+    if not sender.verify_certificate:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    port = sender.port or {"ssl": 465, "starttls": 587}.get(secure, 25)
+    if secure == "ssl":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(
+            sender.smtp_host, port, timeout=TIMEOUT_S, context=context
+        )
+    else:
+        server = smtplib.SMTP(sender.smtp_host, port, timeout=TIMEOUT_S)
+    with server:
+        if secure == "starttls":
+            server.starttls(context=context)
+        if sender.user and sender.password:
+            server.login(sender.user, sender.password)
+        return not server.send_message(mail, sender.from_addr[1], everyone)

@@ -1,0 +1,43 @@
+"""End a trial of Optuna or Ray Tune that is not worth going on with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mothtrap.core.actions import Action, Job
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.events import Event
+
+LIBRARIES = ("optuna", "ray")
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Asks the job to end its trial; the process goes on."""
+
+    library: Literal["optuna", "ray"]
+    label: str = "prune"
+    target: str = ""
+    is_message: bool = False
+
+    def run(self, event: Event, job: Job, delivery: str) -> str:
+        """Ask the job to prune the trial."""
+        del delivery
+        if not job.is_running:
+            return ""
+        asked = job.stop(event.text, self.library)
+        return f"asked the job to prune its trial of {self.library}" if asked else ""
+
+
+def make(settings: object, where: str) -> Sequence[Action]:
+    """Return the action; the library is that which this process has loaded, unless it is named."""
+    loaded = [name for name in LIBRARIES if name in sys.modules]
+    library = settings if settings is not None else (loaded or ["optuna"])[0]
+    if library == "optuna":
+        return (Prune("optuna"),)
+    if library == "ray":
+        return (Prune("ray"),)
+    raise ConfigError(f"{where}: prune must be one of: {', '.join(LIBRARIES)}")

@@ -1,0 +1,34 @@
+"""Take a snapshot of the next step, which `mothtrap replay` can replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mothtrap.core.actions import Action, Job
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Asks the job for a snapshot."""
+
+    label: str = "snapshot"
+    target: str = ""
+    is_message: bool = False
+
+    def run(self, event: Event, job: Job, delivery: str) -> str:
+        """Ask for a snapshot of the next step."""
+        del event, delivery
+        if not job.is_running:
+            return ""
+        job.snapshot()
+        return "asked the job for a snapshot of its next step"
+
+
+def make(settings: object, where: str) -> Sequence[Action]:
+    """Return the action; how many are kept is set by `snapshots` and `snapshot_mb`."""
+    if settings is not None:
+        raise ConfigError(f"{where}: snapshot has no settings here; see snapshots and snapshot_mb")
+    return (Snapshot(),)

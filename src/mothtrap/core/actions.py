@@ -1,0 +1,220 @@
+"""Reactions to events: the tables of a configuration, and what an action must be.
+
+A module of `mothtrap.actions`, or of the entry-point group of that name, is one action. It has
+`make(settings, where) -> Sequence[Action]`, with one `Action` for each target. `settings` is the
+value that a table of the configuration holds under the action's name (None: it holds none), `where`
+names that place in error messages. `make` raises `ConfigError` or `MissingExtraError` for what
+cannot work; an error never repeats a value, which may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from mothtrap.core.collections import Collection
+from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.events import EVENTS, NEWS, Event
+from mothtrap.core.findings import RuleState
+from mothtrap.core.values import fault, to_struct, unknown_key
+
+MASK = "***"
+SHOWN = ("name", "when", "do", "cooldown_s", "capture", "function")
+"""Keys of a table that hold no secret; all others are masked wherever a table is shown or kept."""
+COOLDOWN_S = 300.0
+"""Seconds in which a rule causes no second reaction of a table; chosen by hand."""
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Condition of a reaction; an event must meet all that is given.
+
+    `rules` are codes or beginnings of codes, `layers` globs over the layers of the finding.
+    `severity` is the least one. `for_steps`: the finding held at so many captured steps;
+    `for_minutes`: and for so long since it was opened. `events` are kinds of events: without
+    them, a finding that opens, gets worse or reopens. `states`: changes of a rule to one of
+    these states.
+    """
+
+    rules: tuple[str, ...] = ()
+    severity: Literal["error", "warning", "info"] = "warning"
+    layers: tuple[str, ...] = ()
+    for_steps: int = 1
+    for_minutes: float = 0.0
+    events: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of events that are meant."""
+        stated = ("rule_state",) if self.states else ()
+        return (*self.events, *stated) or NEWS
+
+
+class Reaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One `[[actions]]` table of a configuration; `settings` are by name of the action.
+
+    `cooldown_s`: a rule that has caused this reaction causes it again only after so many
+    seconds, or when its finding became more severe.
+    """
+
+    name: str
+    do: tuple[str, ...]
+    when: When = When()
+    cooldown_s: float = COOLDOWN_S
+    settings: dict[str, object] = {}
+
+
+class Job(Protocol):
+    """What an action may know of the job, and ask of it."""
+
+    @property
+    def path(self) -> Path:
+        """Folder of the run."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job still trains."""
+
+    def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
+        """Have the job, or the trial of a library, end at a step that all workers agree on.
+
+        Returns:
+            False where it was asked to before.
+        """
+
+    def snapshot(self) -> None:
+        """Have a snapshot taken of the next step."""
+
+    def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
+        """Have more captured from the next step on."""
+
+    def call(self, function: str, event: Event) -> None:
+        """Have a function of the configuration called in the job, at a step boundary."""
+
+
+class Action(Protocol):
+    """One reaction to one target; made once, then run for each event that it is meant for."""
+
+    @property
+    def label(self) -> str:
+        """Name for logs: never a secret."""
+
+    @property
+    def target(self) -> str:
+        """Identity of the target among those of its table: never a secret."""
+
+    @property
+    def is_message(self) -> bool:
+        """Whether something leaves this process.
+
+        A message is noted, and tried until it is delivered; what is none acts on the job, at
+        once.
+        """
+
+    def run(self, event: Event, job: Job, delivery: str) -> str:
+        """React to an event.
+
+        Args:
+            event: what happened.
+            job: in which it happened.
+            delivery: id of this reaction, the same whenever it is tried again.
+
+        Returns:
+            What was done, in a few words; "" for nothing.
+
+        Raises:
+            DeliveryError: trying again later may help.
+            ActionError: it cannot be done.
+        """
+
+
+def reactions(tables: Sequence[Mapping[str, object]], where: str = "") -> tuple[Reaction, ...]:
+    """Return the reactions of a configuration.
+
+    Args:
+        tables: the `[[actions]]` tables.
+        where: what they come from; "" where that is plain.
+
+    Raises:
+        ConfigError: a table has an unknown key, or a value that cannot be; values of keys that
+            may hold secrets are not repeated.
+    """
+    made: list[Reaction] = []
+    for index, table in enumerate(tables):
+        key = f"actions[{index}]"
+        values = {name.replace("-", "_"): value for name, value in table.items()}
+        do = values.get("do")
+        named = do if isinstance(do, list | tuple) else ()
+        if not named or not all(isinstance(word, str) for word in named):
+            raise fault(where, f'{key} needs do, a list of actions such as ["notify", "stop"]')
+        known = ("name", "when", "do", "cooldown_s")
+        settings = {str(word): values.pop(str(word), None) for word in named}
+        for name in values:
+            if name not in known:
+                raise fault(where, unknown_key(name, (*known, *settings), key))
+        values.setdefault("name", "+".join(map(str, named)))
+        reaction = to_struct({**values, "settings": {}}, Reaction, f"{where}: {key}".lstrip(": "))
+        reaction = msgspec.structs.replace(
+            reaction, settings={k: v for k, v in settings.items() if v is not None}
+        )
+        _check(reaction, where, key)
+        if any(other.name == reaction.name for other in made):
+            reaction = msgspec.structs.replace(reaction, name=f"{reaction.name}-{index + 1}")
+        made.append(reaction)
+    return tuple(made)
+
+
+def in_job(tables: Sequence[Mapping[str, object]]) -> frozenset[str]:
+    """Return the functions that tables have called in the job."""
+    given = [table.get("function") for table in tables]
+    found = [f for f in given if isinstance(f, Mapping) and f.get("in_job")]
+    return frozenset(str(function.get("function")) for function in found)
+
+
+def lasting(tables: Sequence[Mapping[str, object]]) -> frozenset[int]:
+    """Return the numbers of steps for which findings must last before tables react."""
+    return frozenset(reaction.when.for_steps for reaction in reactions(tables))
+
+
+def check_tables(tables: object, where: str) -> None:
+    """Raise `ConfigError` where `actions` is no list of tables; its values are not repeated."""
+    listed = isinstance(tables, list | tuple)
+    if not listed or not all(isinstance(t, Mapping) for t in tables):  # type: ignore[attr-defined]
+        raise fault(where, "actions must be a list of tables; each begins with [[actions]]")
+
+
+def _check(reaction: Reaction, where: str, key: str) -> None:
+    when = reaction.when
+    for given, possible, name in (
+        (when.events, EVENTS, "events"),
+        (when.states, tuple(state.value for state in RuleState), "states"),
+    ):
+        for word in given:
+            if word not in possible:
+                hint = f"{nearest(word, possible)}; possible: {', '.join(possible)}"
+                raise fault(where, f"{key}.when.{name} cannot be {word!r}{hint}")
+    if when.for_steps < 1:
+        raise fault(where, f"{key}.when.for_steps must be 1 step or more, not {when.for_steps}")
+    if not 0 <= when.for_minutes < float("inf"):
+        raise fault(where, f"{key}.when.for_minutes must be 0 or more, not {when.for_minutes:g}")
+    if not 0 <= reaction.cooldown_s < float("inf"):
+        raise fault(where, f"{key}.cooldown_s must be 0 or more, not {reaction.cooldown_s:g}")
+
+
+def masked(tables: Sequence[Mapping[str, object]]) -> tuple[dict[str, object], ...]:
+    """Return tables as they may be shown and kept: what may be a secret is `***`."""
+    return tuple({k: v if k in SHOWN else MASK for k, v in table.items()} for table in tables)
+
+
+def settings_of(settings: object, name: str, key: str, where: str) -> Mapping[str, object]:
+    """Return the settings of an action as a table; one value stands for that of `key`.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    if settings is None:
+        raise ConfigError(f"{where}: {name} needs {name} = ...; the configuration holds none")
+    return settings if isinstance(settings, Mapping) else {key: settings}

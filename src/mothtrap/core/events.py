@@ -1,0 +1,63 @@
+"""Events of a run that actions react to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from mothtrap.core.findings import Finding, RuleState
+from mothtrap.core.runs import RuleStatus
+
+FindingEvent = Literal[
+    "opened", "worsened", "passed", "reopened", "muted", "unmuted", "acknowledged"
+]
+RunEvent = Literal["started", "finished", "crashed", "stalled", "lost_steps"]
+EventKind = (
+    FindingEvent | RunEvent | Literal["rule_state", "test"]  # `test`: of `mothtrap actions test`
+)
+
+FINDING_EVENTS = (
+    *("opened", "worsened", "passed", "reopened"),
+    *("muted", "unmuted", "acknowledged"),
+)
+RUN_EVENTS = ("started", "finished", "crashed", "stalled", "lost_steps")
+EVENTS = (*FINDING_EVENTS, "rule_state", *RUN_EVENTS)
+NEWS = ("opened", "worsened", "reopened")
+"""Events at which a finding begins to matter, or matters more."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of a run; `key` tells it from all others of the run.
+
+    Attributes:
+        key: the kind, what it is about, and the number of such events before it.
+        kind: of the event.
+        run: name of the run.
+        path: folder of the run.
+        attempt: its number.
+        time_s: Unix time at which the event was seen.
+        step: train steps made by then; for a finding, its onset.
+        text: the event in one line.
+        finding: as it was then; of events of findings.
+        follows: codes of the findings that cause this one.
+        leads_to: codes of the findings that this one causes.
+        rule: the new state; of changes of a rule's state.
+        before: the state before that.
+        next: the command that shows more.
+    """
+
+    key: str
+    kind: EventKind
+    run: str
+    path: str
+    attempt: int
+    time_s: float
+    step: int = 0
+    text: str = ""
+    finding: Finding | None = None
+    follows: tuple[str, ...] = ()
+    leads_to: tuple[str, ...] = ()
+    rule: RuleStatus | None = None
+    before: RuleState | None = None
+    next: str = ""

@@ -1,0 +1,142 @@
+"""Which reactions an event calls for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from mothtrap.core.actions import Reaction, When
+from mothtrap.core.events import NEWS, Event
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.monitor.alerts import Alerts
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a reaction has been called for so far."""
+
+    severities: dict[str, Severity] = field(default_factory=dict)
+    last_s: dict[str, float] = field(default_factory=dict)
+    waiting: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A reaction that is due; `is_repeated`: a message of the same story was sent before."""
+
+    reaction: Reaction
+    event: Event
+    is_repeated: bool = False
+
+
+class Router:
+    """Holds the conditions of all reactions against the events of one run.
+
+    Args:
+        reactions: of the configuration.
+        alerts: that the events come from.
+    """
+
+    def __init__(self, reactions: Sequence[Reaction], alerts: Alerts) -> None:
+        self._alerts = alerts
+        self._told = [(reaction, _Told()) for reaction in reactions]
+
+    def route(self, events: Iterable[Event], now_s: float) -> list[Call]:
+        """Return the reactions that are due, in the order of the events.
+
+        An event that lasts too shortly yet waits, and is looked at again in the next call.
+        """
+        events = list(events)
+        calls = []
+        for reaction, told in self._told:
+            waiting, told.waiting = told.waiting, []
+            for event in (*waiting, *events):
+                due = self._is_due(reaction, told, event, now_s)
+                if due is not None:
+                    calls.append(Call(reaction=reaction, event=due[0], is_repeated=due[1]))
+        return calls
+
+    def _is_due(
+        self, reaction: Reaction, told: _Told, event: Event, now_s: float
+    ) -> tuple[Event, bool] | None:
+        when = reaction.when
+        finding = event.finding and self._alerts.findings.get(
+            event.finding.fingerprint, event.finding
+        )
+        if event.kind not in when.kinds or not matches(when, event):
+            return None
+        if finding is None or event.kind not in NEWS:
+            return self._of_something_else(reaction, told, event, now_s)
+        if not self._matters(when, event, finding, now_s):
+            return None
+        if not self._held(when, finding):
+            told.waiting.append(event)
+            return None
+        name, severity = finding.fingerprint, finding.severity
+        before = told.severities.get(name)
+        is_worse = before is not None and severity.rank < before.rank
+        if self._cools(reaction, told, finding.code, now_s) and not is_worse:
+            return None
+        story = self._alerts.stories.get(name, frozenset((name,)))
+        repeated = any(
+            other in told.severities and told.severities[other].rank <= severity.rank
+            for other in story
+            if other != name or event.kind == "opened"
+        )
+        told.severities[name] = severity
+        told.last_s[finding.code] = now_s
+        return msgspec.structs.replace(event, finding=finding), repeated
+
+    def _of_something_else(
+        self, reaction: Reaction, told: _Told, event: Event, now_s: float
+    ) -> tuple[Event, bool] | None:
+        """Events that last no time; that a finding passed is told to whom it was told."""
+        finding = event.finding
+        if finding is None:
+            about = event.rule.code if event.rule is not None else event.kind
+            if self._cools(reaction, told, about, now_s) and event.rule is not None:
+                return None
+            told.last_s[about] = now_s
+            return event, False
+        if event.kind == "passed" and any(kind in NEWS for kind in reaction.when.kinds):
+            told_of = finding.fingerprint in told.severities
+            return (event, bool(event.follows)) if told_of else None
+        return event, False
+
+    def _matters(self, when: When, event: Event, finding: Finding, now_s: float) -> bool:
+        """Return whether a finding is still as bad as asked for, and nobody has muted it."""
+        name = finding.fingerprint
+        if self._alerts.is_muted(name, now_s):
+            return False
+        if self._alerts.is_acknowledged(name) and event.kind == "opened":
+            return False
+        return finding.severity.rank <= Severity(when.severity).rank
+
+    def _held(self, when: When, finding: Finding) -> bool:
+        held_s = self._alerts.held_s.get(finding.fingerprint, 0.0)
+        return finding.count >= when.for_steps and held_s >= 60 * when.for_minutes
+
+    @staticmethod
+    def _cools(reaction: Reaction, told: _Told, about: str, now_s: float) -> bool:
+        return now_s - told.last_s.get(about, float("-inf")) < reaction.cooldown_s
+
+
+def matches(when: When, event: Event) -> bool:
+    """Return whether rule, layer, severity and state of an event are those of a condition."""
+    if event.rule is not None and (
+        (when.states and event.rule.state not in when.states)
+        or (when.rules and not event.rule.code.startswith(when.rules))
+    ):
+        return False
+    finding = event.finding
+    if finding is None:
+        return event.rule is not None or not (when.rules or when.layers)
+    if event.kind != "passed" and finding.severity.rank > Severity(when.severity).rank:
+        return False  # an event may wait, but never for a finding to get worse: that is another
+    if when.rules and not finding.code.startswith(when.rules):
+        return False
+    layers = finding.layers
+    return not when.layers or any(fnmatchcase(name, g) for name in layers for g in when.layers)

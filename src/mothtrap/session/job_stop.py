@@ -1,0 +1,229 @@
+"""Ends the training of this process at a step boundary that all workers agree on.
+
+A request reaches each worker on a thread of its own. There the worker promises, in the store of
+the job, a step that it will not pass before it knows the others' promises. The greatest of them is
+the common step: no worker has passed it, and no collective is needed to find it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core.actions import in_job
+from mothtrap.core.adapters import Environment, JobStore
+from mothtrap.core.config import Config
+from mothtrap.core.control import CallRequest, Request, StopRequest
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.guards import TrainingStopped
+from mothtrap.core.functions import function_named
+from mothtrap.core.stopping import StopTraining
+from mothtrap.session.attached import AttachedAdapters
+
+LEAD_STEPS = 2
+"""Steps from the one in progress to the promised one: time for a snapshot that was asked for just
+before."""
+AGREE_S = 30.0
+"""How long a worker waits for the promises of the others; chosen by hand: a request reaches all
+within a second or two."""
+POLL_S = 0.05
+OWN_LOOP_STEPS = 2
+"""Steps that a framework's own loop has to end after it was asked to; chosen by hand."""
+
+_savers: list[Callable[[], object]] = []
+"""Functions of the script that are called before this process stops."""
+
+
+def on_stop(save: Callable[[], object]) -> Callable[[], object]:
+    """Call a function before the training of this process is stopped on request.
+
+    It is called on the training thread, between two steps, by every worker at the same step; so
+    it may save a checkpoint, also with collectives. What it raises is reported, and the training
+    stops all the same. May be used as a decorator.
+
+    Args:
+        save: takes no arguments.
+    """
+    _savers.append(save)
+    return save
+
+
+class JobStop:
+    """Requests to stop and to call functions, carried out at step boundaries of this process.
+
+    Args:
+        rank: of this worker.
+        workers: their number.
+        exit_code: of the process.
+        functions: names of those that the configuration has called in the job.
+        store: returns the store of the job; None in a job of one process.
+        end_loop: asks the framework to end its own loop; False: it has none.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        workers: int,
+        exit_code: int,
+        functions: frozenset[str],
+        store: Callable[[], JobStore | None],
+        end_loop: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._rank, self._workers, self._exit_code = rank, workers, exit_code
+        self._functions, self._store = functions, store
+        self._tell: Callable[[Fact], None] = lambda _: None
+        self._say: Callable[[str], None] = lambda _: None
+        self._end_loop = end_loop
+        self._lock = threading.Lock()
+        self._agreed = threading.Event()
+        self._calls: list[CallRequest] = []
+        self._step = 0
+        self._request: StopRequest | None = None
+        self._hold = self._at = 0
+        self._stopped = 0
+        self._is_over = False
+
+    @classmethod
+    def of(cls, config: Config, adapters: AttachedAdapters, environment: Environment) -> JobStop:
+        """Return that of a worker, by its place in the job and what its adapters can do."""
+
+        def end_loop(reason: str) -> bool:
+            return any(handle.stop(reason) for handle in adapters.handles())
+
+        return cls(
+            environment.rank or 0,
+            environment.size,
+            exit_code(config.stop_exit_code),
+            in_job(config.actions),
+            lambda: environment.store,
+            end_loop,
+        )
+
+    def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
+        """Be asked by a recorder between two steps; facts go there, lines for the user to `say`."""
+        recorder.boundary, self._tell, self._say = self.boundary, recorder.observe, say
+
+    # On the thread of requests
+
+    def ask(self, request: Request, otherwise: Callable[[Any], None]) -> None:
+        """Take a request; `otherwise` gets what is another one."""
+        if isinstance(request, CallRequest):
+            with self._lock:
+                self._calls.append(request)
+        elif isinstance(request, StopRequest):
+            with self._lock:
+                if self._request is not None:
+                    return
+                self._hold, self._request = self._step + LEAD_STEPS, request
+            self._at = self._common_step(request.id)
+            self._agreed.set()
+        else:
+            otherwise(request)
+
+    def _common_step(self, request: str) -> int:
+        """Leave the own promise in the store, and return the greatest of all workers'."""
+        store = self._store() if self._workers > 1 else None
+        if store is None:
+            return self._hold
+        keys = [f"stop/{request}/{rank}" for rank in range(self._workers)]
+        promises: dict[str, int] = {}
+        try:
+            store.leave(keys[self._rank], str(self._hold))
+            until_s = time.monotonic() + AGREE_S
+            while len(promises) < len(keys) and time.monotonic() < until_s:
+                for key in keys:
+                    found = store.find(key) if key not in promises else None
+                    if found is not None:
+                        promises[key] = int(found)
+                if len(promises) < len(keys):
+                    time.sleep(POLL_S)
+        except Exception as err:  # of the framework's store: others may have ended
+            self._say(f"mothtrap: cannot agree on a step to stop at ({type(err).__name__})")
+        return max(promises.values(), default=self._hold)
+
+    # On the training thread
+
+    def close(self) -> None:
+        """The training has ended: nothing is stopped any more."""
+        self._is_over = True
+        if self._request is not None and not self._stopped:
+            error = "the training had ended before"
+            self._tell(TrainingStopped(step=self._step, request=self._request.id, error=error))
+
+    def boundary(self, step: int) -> None:
+        """Carry out what was asked for; called between two steps.
+
+        Args:
+            step: the one that begins.
+
+        Raises:
+            StopTraining: the training is to end here.
+        """
+        with self._lock:
+            self._step, hold = step, self._hold
+            calls, self._calls = self._calls, []
+        for call in calls:
+            self._call(call)
+        if self._is_over or self._request is None or step < hold:
+            return
+        self._agreed.wait(AGREE_S + 5)
+        if step >= self._at:
+            self._stop(self._request, step)
+
+    def _stop(self, request: StopRequest, step: int) -> None:
+        self._stopped += 1
+        if self._stopped == 1:
+            self._tell(TrainingStopped(step=step, reason=request.reason, request=request.id))
+            if self._rank == 0:
+                what = "the trial is pruned" if request.prunes else "the training is stopped"
+                self._say(f"mothtrap: {what} before step {step}: {request.reason}")
+            self._save()
+            if self._end_loop(request.reason):
+                self._at = step + OWN_LOOP_STEPS
+                return
+        if request.prunes:
+            self._request, self._hold, self._stopped = None, 0, 0  # the next trial goes on
+            self._agreed.clear()
+            _prune(request.prunes, request.reason)
+        raise StopTraining(self._exit_code, step, request.reason)
+
+    def _save(self) -> None:
+        for save in list(_savers):
+            try:
+                save()
+            except Exception as err:  # whatever a function of the script's raises
+                name = getattr(save, "__name__", "a function")
+                self._say(f"mothtrap: on_stop: {name} raised {type(err).__name__}: {err}")
+
+    def _call(self, call: CallRequest) -> None:
+        """Call a function that the configuration of this job names; no other is ever called."""
+        if call.function not in self._functions:
+            self._say(f"mothtrap: {call.function!r} is not called: it is not configured in_job")
+            return
+        try:
+            function_named(call.function)(call.event)
+        except (Exception, ConfigError) as err:  # whatever a function of the user's raises
+            self._say(f"mothtrap: {call.function} raised {type(err).__name__}: {err}")
+
+
+def _prune(library: str, reason: str) -> None:
+    """Tell a library that a trial is over; returns where it takes the end of the process.
+
+    Raises:
+        Exception: that by which Optuna knows a pruned trial.
+    """
+    if library == "optuna":
+        raise importlib.import_module("optuna").TrialPruned(reason)
+    importlib.import_module("ray.tune").report({"done": True, "mothtrap": reason})
+
+
+def exit_code(configured: int, environ: Mapping[str, str] = os.environ) -> int:
+    """Return the exit code of a worker that stops: 0 under a torchrun that would start it anew."""
+    restarts = environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
+    return 0 if restarts.isdigit() and int(restarts) > 0 else configured

@@ -1,0 +1,216 @@
+"""Follows a run from the launcher's process, and reacts to what happens in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from mothtrap.capture.containment import Containment
+from mothtrap.core.collections import Collection
+from mothtrap.core.config import Config
+from mothtrap.core.control import CallRequest, CaptureRequest, SnapshotRequest, StopRequest
+from mothtrap.core.errors import ActionError
+from mothtrap.core.events import Event
+from mothtrap.core.facts.guards import TrainingStopped
+from mothtrap.monitor.alerts import glance
+from mothtrap.monitor.catalogue import explains, load_rules
+from mothtrap.monitor.deliveries import Deliveries
+from mothtrap.monitor.reactions import Reactions
+from mothtrap.reader.run import Run, open_run
+from mothtrap.session.asking import common_step
+from mothtrap.store import control, layout
+from mothtrap.store.journal import Journal
+
+LOOK_EVERY_S = 0.5
+"""Pause between two looks at the run; chosen by hand."""
+CLOSE_S = 10.0
+"""How long messages are still tried when the job has ended; chosen by hand."""
+NO_ANSWER_S, NO_END_S = 120.0, 60.0
+"""How long a job has to come to the step at which it stops, and to end after that, before it is
+sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: saving takes a while."""
+
+
+class RunningJob:
+    """What actions may ask of the job of one run; requests go through its control files.
+
+    Args:
+        run: the run, as it is followed.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.path: Path = run.path
+        self.stop_asked_s: float | None = None
+        self.has_ended = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job still trains."""
+        return not self.has_ended and self._run.state == "running"
+
+    def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
+        """Have the job end at a step that all its workers agree on; once a job."""
+        if self.stop_asked_s is not None and not prunes:
+            return False
+        if not prunes:
+            self.stop_asked_s = time.monotonic()
+        self._ask(
+            StopRequest(id=control.new_id(), attempt=self._attempt, reason=reason, prunes=prunes)
+        )
+        return True
+
+    def snapshot(self) -> None:
+        """Have a snapshot taken of the next step."""
+        self._ask(SnapshotRequest(id=control.new_id(), attempt=self._attempt))
+
+    def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
+        """Have more captured from the next step on."""
+        self._ask(
+            CaptureRequest(
+                id=control.new_id(),
+                attempt=self._attempt,
+                add=dict(add),
+                for_steps=for_steps,
+                from_step=common_step(self._run),
+            )
+        )
+
+    def call(self, function: str, event: Event) -> None:
+        """Have a function of the configuration called in the job, at a step boundary."""
+        self._ask(
+            CallRequest(id=control.new_id(), attempt=self._attempt, function=function, event=event)
+        )
+
+    @property
+    def _attempt(self) -> int:
+        return layout.attempts(self.path)[-1]
+
+    def _ask(self, request: CaptureRequest | SnapshotRequest | StopRequest | CallRequest) -> None:
+        try:
+            control.send(self.path, request)
+        except OSError as err:
+            raise ActionError(f"the request cannot be written ({err.strerror or err})") from err
+
+
+class Executor:
+    """Runs the actions of one job on a thread of its own, until the job has ended.
+
+    It is begun before the job and closed after it, also where the job crashed. What fails in it
+    is said once, and the job goes on.
+
+    Args:
+        attempt: the folder of the attempt that this process opened.
+        config: with the actions.
+        say: prints one line for the user.
+        pid: returns the process to be ended by signals where a stop is not obeyed; None: none.
+    """
+
+    def __init__(
+        self,
+        attempt: Path,
+        config: Config,
+        say: Callable[[str], None],
+        pid: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._attempt, self._config, self._say, self._pid = attempt, config, say, pid
+        self._ended = threading.Event()
+        self._containment = Containment(say)
+        self._parts: tuple[Run, RunningJob, Journal, Deliveries, Reactions] | None = None
+        self._signalled = 0
+        self._thread = threading.Thread(target=self._watch, name="mothtrap actions", daemon=True)
+        self._thread.start()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the job had to be ended by a signal, since it did not obey a stop."""
+        return self._signalled > 0
+
+    def close(self) -> None:
+        """Look a last time, when the job has ended, and send the messages that are left."""
+        self._ended.set()
+        self._thread.join()
+        self._contained(self._look)
+        self._contained(self._close)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK_EVERY_S):
+            self._contained(self._look)
+
+    def _contained(self, act: Callable[[], None]) -> None:
+        if self._containment.is_off("actions"):
+            return
+        try:
+            act()
+        except Exception as err:  # whatever fails here, the job must not
+            self._containment.report("actions", err)
+
+    def _open(self) -> tuple[Run, RunningJob, Journal, Deliveries, Reactions]:
+        run = open_run(self._attempt.parent)
+        job, journal = RunningJob(run), Journal(run.path)
+        try:
+            if not journal.hold():
+                self._say("mothtrap: actions: another process sends the messages of this run, too")
+        except OSError as err:
+            self._say(f"mothtrap: actions: messages are not noted ({err.strerror})")
+        deliveries = Deliveries(journal, job, self._say)
+        reactions = Reactions(
+            self._config, explains(load_rules(self._config)), job, deliveries, self._say
+        )
+        deliveries.resend(reactions.senders)
+        first = layout.FIRST_ATTEMPT
+        if int(self._attempt.name) > first:  # told now if they were not, but acted on then
+            reactions.look(glance(run, time.time()), acts=False)
+        return run, job, journal, deliveries, reactions
+
+    def _look(self) -> None:
+        if self._parts is None:
+            self._parts = self._open()
+        run, job, _, _, reactions = self._parts
+        job.has_ended = self._ended.is_set()
+        run.refresh()
+        reactions.look(glance(run, time.time()))
+        if job.stop_asked_s is not None and not self._ended.is_set():
+            self._enforce(run, time.monotonic() - job.stop_asked_s)
+
+    def _enforce(self, run: Run, since_s: float) -> None:
+        """Send signals to a job that does not obey a stop."""
+        obeyed = bool(run.observations(TrainingStopped))
+        limit_s = (NO_END_S if obeyed else NO_ANSWER_S) * (1 + self._signalled)
+        pid = self._pid()
+        if pid is None or since_s < limit_s or self._signalled > 1:
+            return
+        number = (signal.SIGTERM, signal.SIGKILL)[self._signalled]
+        self._signalled += 1
+        self._say(f"mothtrap: the job did not stop within {limit_s:.0f} s; sent {number.name}")
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    def _close(self) -> None:
+        if self._parts is None:
+            return
+        _, _, journal, deliveries, _ = self._parts
+        left = deliveries.close(CLOSE_S)
+        journal.close()
+        if left:
+            plural = "s are" if left > 1 else " is"
+            self._say(
+                f"mothtrap: {left} message{plural} not delivered; to send again: "
+                f"mothtrap actions {self._attempt.parent} --send"
+            )
+
+
+def begin(
+    attempt: Path,
+    config: Config,
+    say: Callable[[str], None],
+    pid: Callable[[], int | None] = lambda: None,
+) -> Executor | None:
+    """Return an executor of the actions of a configuration; None where it has none."""
+    return Executor(attempt, config, say, pid) if config.actions else None

@@ -1,0 +1,121 @@
+"""Deliveries of messages, noted before and after each is sent: `RUN/alerts/journal.jsonl`.
+
+One JSON object a line, written and synced whole. A delivery that was noted and is not confirmed
+may or may not have arrived: it is sent again, under its id.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.events import Event
+
+FOLDER = "alerts"
+FILE = "journal.jsonl"
+MAX_BYTES = 64 << 20
+"""Of a journal that is read; chosen by hand, some 30,000 messages."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line. `state`: `noted` before the first attempt, `sent` once it was confirmed,
+    `failed` when it cannot be delivered. `target` names one of a reaction without its address.
+    """
+
+    id: str
+    state: Literal["noted", "sent", "failed"]
+    time_s: float
+    reaction: str = ""
+    action: str = ""
+    target: str = ""
+    event: Event | None = None
+    why: str = ""
+
+
+class Journal:
+    """The deliveries of one run; one process at a time may hold it.
+
+    Args:
+        run: folder of the run.
+
+    Attributes:
+        is_held: whether this process holds the journal and may write to it.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.path = run / FOLDER / FILE
+        self.is_held = False
+        self._file: int | None = None
+        self._write = threading.Lock()
+
+    def hold(self) -> bool:
+        """Take the journal for writing; return False where another process has it.
+
+        Raises:
+            OSError: it cannot be made or opened.
+        """
+        self.path.parent.mkdir(exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return False
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            os.write(descriptor, b"\n")  # of a process that was killed within a line
+        self._file, self.is_held = descriptor, True
+        return True
+
+    def note(self, entry: Entry) -> None:
+        """Write a line; it is on the disk when this returns.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if self._file is None:
+            return
+        with self._write:
+            os.write(self._file, jsonable.encode(entry) + b"\n")
+            os.fdatasync(self._file)
+
+    def close(self) -> None:
+        """Let other processes have it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file, self.is_held = None, False
+
+
+def read_journal(run: Path) -> tuple[Entry, ...]:
+    """Return the lines of a run's journal that can be read, the oldest first."""
+    try:
+        with (run / FOLDER / FILE).open("rb") as file:
+            lines = file.read(MAX_BYTES).split(b"\n")
+    except OSError:
+        return ()
+    entries = []
+    for line in filter(None, lines):
+        try:
+            entries.append(jsonable.decode(line, Entry))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return tuple(entries)
+
+
+def unconfirmed(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Return the deliveries that were noted, and neither confirmed nor given up."""
+    open_ones: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.state == "noted" and entry.event is not None:
+            open_ones.setdefault(entry.id, entry)
+        elif entry.state != "noted":
+            open_ones.pop(entry.id, None)
+    return tuple(open_ones.values())
