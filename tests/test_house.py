@@ -22,7 +22,7 @@ PACKAGE = "mothtrap"
 
 # A package imports itself and packages with a lower number.
 LAYERS = {
-    "cli": 8,
+    "cli": 9,
     "web": 8,
     "testing": 8,
     "session": 7,

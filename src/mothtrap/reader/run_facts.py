@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
+import xxhash
 
 from mothtrap.core.collections import Collection
 from mothtrap.core.fact import Fact
@@ -104,6 +105,16 @@ class RunFacts:
     def state(self) -> State:
         """`running`, `finished` or `crashed`, judged when the run was last read."""
         return self._span.latest.state()
+
+    @property
+    def cursor(self) -> str:
+        """How far the run was read: another text once it brought anything new."""
+        number, latest = max(self._span.attempts), self._span.latest
+        records = sum(len(view.commits) for view in latest.workers.values())
+        told = [(f.fingerprint, f.severity, f.count, f.last_step) for f in self.findings]
+        states = [(rule.code, rule.state) for rule in self.rules]
+        judged = xxhash.xxh3_64_hexdigest(repr((told, states)).encode())
+        return f"{number}-{records}-{judged}-{self.state}"
 
     @property
     def workers(self) -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""Web page of `mothtrap ui`: reads runs, serves them on this machine, changes nothing in them."""

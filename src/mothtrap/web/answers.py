@@ -1,0 +1,348 @@
+"""What the page is told of a run: the facts, the findings, what can be drawn, lines of source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.diagnosis import Story
+from mothtrap.core.errors import MothtrapError
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.rule import Rule
+from mothtrap.core.runs import Overhead, RuleStatus
+from mothtrap.core.steps import Mode
+from mothtrap.monitor.catalogue import rule_classes
+from mothtrap.reader.rows import CommittedRows
+from mothtrap.reader.run import Run
+from mothtrap.report.cost import cost_in_words
+from mothtrap.report.ending import ending_word
+from mothtrap.report.failures import Failure
+from mothtrap.report.guarded import Guarded
+from mothtrap.report.kept import kept_lines
+from mothtrap.report.style import Style
+from mothtrap.report.summary import RunSummary
+from mothtrap.statistics.summary import FIELDS, STATISTICS
+from mothtrap.store.unpacking import vectors
+from mothtrap.web.axes import axes
+from mothtrap.web.listing import last_activity_s, shown_command
+from mothtrap.web.opened import OpenRun
+from mothtrap.web.series import scalar_names, tensor_curve_name
+
+WORST = 8
+"""Tensors that the first page shows."""
+EVIDENCE_CURVES = 4
+SAMPLE_ROWS = 50_000
+"""Rows of statistics that are looked at to say which there are; chosen by hand."""
+RATE_STEPS = 50
+"""Last steps from whose times the pace is known; chosen by hand."""
+
+
+class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second."""
+
+    name: str
+    id: str
+    path: str
+    state: str
+    ending: str
+    verdict: str
+    severity: str
+    steps: int
+    attempts: int
+    workers: tuple[int, ...]
+    started_s: float
+    ended_s: float
+    active_s: float
+    now_s: float
+    rate: float
+    command: str
+    cwd: str
+    host: str
+    python: str
+    mothtrap: str
+    commit: str
+    overhead: Overhead
+    cost: str
+    failures: tuple[Failure, ...]
+    guarded: tuple[Guarded, ...]
+    notes: tuple[str, ...]
+    replay: str
+    called: str
+    losses: tuple[str, ...]
+    axes: tuple[str, ...]
+    cursor: str
+    controls: tuple[str, ...]
+
+
+class Worst(msgspec.Struct, frozen=True, kw_only=True):
+    """A tensor or layer that a finding names, and a curve that shows it ("" = none)."""
+
+    layer: str
+    fingerprint: str
+    severity: str
+    code: str
+    curve: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding, what its rule is about, and the curves that it was judged by."""
+
+    finding: Finding
+    summary: str
+    curves: tuple[str, ...]
+
+
+class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Stories, the worst first, their findings by fingerprint, and the state of every rule."""
+
+    stories: tuple[Story, ...]
+    findings: dict[str, Told]
+    rules: tuple[RuleStatus, ...]
+    worst: tuple[Worst, ...]
+    cursor: str
+
+
+class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be drawn: curves of scalars; names of tensors and statistics by kind."""
+
+    scalars: tuple[str, ...]
+    tensors: dict[str, list[str]]
+    statistics: dict[str, list[str]]
+    axes: tuple[str, ...]
+    modes: tuple[str, ...]
+
+
+class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a source file around one; `problem` says why there are none."""
+
+    location: str
+    first: int = 1
+    line: int = 0
+    lines: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def run_answer(opened: OpenRun, name: str, now_s: float, controls: tuple[str, ...]) -> RunAnswer:
+    """Return the facts of a run.
+
+    Args:
+        opened: the run.
+        name: under which the page knows it.
+        now_s: Unix time of the server: the page's clock may differ.
+        controls: what can be asked of the run.
+    """
+    run, summary = opened.run, opened.summary
+    info, end = run.info, run.end
+    worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
+    return RunAnswer(
+        name=name,
+        id=run.id,
+        path=str(run.path),
+        state=run.state,
+        ending=ending_word(run),
+        verdict=summary.verdict,
+        severity=worst.value if worst is not None else "",
+        steps=run.steps,
+        attempts=run.attempts,
+        workers=run.workers,
+        started_s=info.created_s if info else 0.0,
+        ended_s=end.ended_s if end else 0.0,
+        active_s=last_activity_s(run),
+        now_s=now_s,
+        rate=pace(run),
+        command=shown_command(info.command) if info else "",
+        cwd=info.cwd if info else "",
+        host=info.host if info else "",
+        python=info.python if info else "",
+        mothtrap=info.mothtrap if info else "",
+        commit=_commit(run),
+        overhead=summary.overhead,
+        cost=cost_in_words(summary.overhead, run.steps, len(run.workers)) if run.steps else "",
+        failures=summary.failures,
+        guarded=summary.guarded,
+        notes=tuple(_notes(summary)),
+        replay=_replay(summary),
+        called=summary.called or run.id,
+        losses=tuple(n for n, scalar in scalar_names(run).items() if scalar[0] == "loss"),
+        axes=tuple(axes(run)),
+        cursor=run.cursor,
+        controls=controls if run.state == "running" else (),
+    )
+
+
+def findings_answer(opened: OpenRun) -> FindingsAnswer:
+    """Return what was found in a run."""
+    summary = opened.summary
+    rules = {rule.code: rule for rule in rule_classes()}
+    tensors = [tensor.info for tensor in opened.run.tensors()]
+    by_layer: dict[str, list[tuple[str, str]]] = {}
+    for info in tensors:
+        for layer in {info.name, info.module}:
+            by_layer.setdefault(layer, []).append((info.kind, info.name))
+    told = {}
+    for finding in summary.findings:
+        rule = rules.get(finding.code)
+        curves = tuple(_evidence(opened.run, finding, rule, by_layer))
+        text = rule.doc().summary if rule else ""
+        told[finding.fingerprint] = Told(finding=finding, summary=text, curves=curves)
+    return FindingsAnswer(
+        stories=summary.diagnosis,
+        findings=told,
+        rules=summary.rules,
+        worst=tuple(_worst(summary, rules, by_layer)),
+        cursor=opened.run.cursor,
+    )
+
+
+def names_answer(opened: OpenRun) -> NamesAnswer:
+    """Return what can be drawn of a run."""
+    run = opened.run
+    tensors: dict[str, list[str]] = {}
+    for tensor in run.tensors():
+        tensors.setdefault(tensor.kind, []).append(tensor.name)
+    return NamesAnswer(
+        scalars=tuple(scalar_names(run)),
+        tensors=tensors,
+        statistics=_statistics(run),
+        axes=tuple(axes(run)),
+        modes=tuple(mode.value for mode in run.modes),
+    )
+
+
+def _statistics(run: Run) -> dict[str, list[str]]:
+    """Which statistics were captured of each kind, as the first rows of each worker say."""
+    found: dict[str, set[str]] = {}
+    for part in run.parts() if run.workers else []:
+        rows = 0
+        kinds = {number: info.kind for number, info in part.view.tensors.items()}
+        reader = CommittedRows(part.view.folder, "stats", "tensors", ("tensor", "summary"))
+        for piece in reader.poll(part.view.commits):
+            tensor_N = piece.column("tensor")
+            there_NF = ~np.isnan(vectors(piece.batch.column("summary")))
+            for number in np.unique(tensor_N).tolist():
+                present_F = there_NF[tensor_N == number].any(axis=0)
+                columns = {FIELDS[column] for column in np.flatnonzero(present_F)}
+                found.setdefault(kinds.get(number, ""), set()).update(columns)
+            rows += len(tensor_N)
+            if rows > SAMPLE_ROWS:
+                break
+    return {
+        kind: [s for s in STATISTICS if s in _derivable(columns)]
+        for kind, columns in found.items()
+        if kind
+    }
+
+
+def _derivable(columns: set[str]) -> set[str]:
+    found = set(columns) - {"count"}
+    if "deviation_l2" in columns:
+        found.add("std")
+    if "abs_sum" in columns:
+        found.add("abs_mean")
+    if {"min", "max"} <= columns:
+        found.add("abs_max")
+    return found
+
+
+def _evidence(
+    run: Run,
+    finding: Finding,
+    rule: type[Rule] | None,
+    by_layer: dict[str, list[tuple[str, str]]],
+) -> Iterator[str]:
+    """Names of the curves that a finding was judged by, as far as its rule says what it needs."""
+    found = dict.fromkeys(
+        name
+        for layer in finding.layers[:EVIDENCE_CURVES]
+        for name in _layer_curves(layer, finding, rule, by_layer)
+    )
+    yield from list(found)[:EVIDENCE_CURVES]
+    if found:
+        return
+    names = scalar_names(run)
+    series = finding.evidence.get("series")
+    chosen = [name for name, s in names.items() if s[0] == "loss" and series in (None, s[1])]
+    yield from (chosen or [n for n, s in names.items() if s[0] == "loss"])[:EVIDENCE_CURVES]
+
+
+def _layer_curves(
+    layer: str,
+    finding: Finding,
+    rule: type[Rule] | None,
+    by_layer: dict[str, list[tuple[str, str]]],
+) -> Iterator[str]:
+    for need in rule.needs if rule else ():
+        for kind, tensor in by_layer.get(layer, []):
+            if kind in need.kinds and need.statistics:
+                yield tensor_curve_name(kind, need.statistics[0], tensor, finding.mode)
+
+
+def _worst(
+    summary: RunSummary,
+    rules: dict[str, type[Rule]],
+    by_layer: dict[str, list[tuple[str, str]]],
+) -> Iterator[Worst]:
+    """The layers that findings name, the worst finding first."""
+    seen: set[str] = set()
+    for finding in summary.findings:
+        if finding.severity is Severity.INFO:
+            continue
+        for layer in finding.layers:
+            if layer in seen or len(seen) >= WORST:
+                continue
+            seen.add(layer)
+            curves = _layer_curves(layer, finding, rules.get(finding.code), by_layer)
+            yield Worst(
+                layer=layer,
+                fingerprint=finding.fingerprint,
+                severity=finding.severity.value,
+                code=finding.code,
+                curve=next(curves, ""),
+            )
+
+
+def pace(run: Run) -> float:
+    """Return the steps a second of the last steps, 0 where that is not known."""
+    parts = run.parts() if run.workers else []
+    if not parts:
+        return 0.0
+    row_N = parts[-1].commits(Mode.TRAIN)[-RATE_STEPS:]
+    if len(row_N) < 2:
+        return 0.0
+    commits = parts[-1].view.commits
+    seconds = float(commits.wall_s[row_N[-1]] - commits.wall_s[row_N[0]])
+    steps = int(commits.steps[row_N[-1]] - commits.steps[row_N[0]])
+    return steps / seconds if seconds > 0 else 0.0
+
+
+def _replay(summary: RunSummary) -> str:
+    """The command that replays the step that tells most, or ""."""
+    root = summary.diagnosis[0].root if summary.diagnosis else None
+    first = next((f for f in summary.findings if f.fingerprint == root), None)
+    lines = kept_lines(summary.called or summary.run.id, summary.snapshots, Style(), first)
+    _, found, command = lines[0].partition("mothtrap replay ") if lines else ("", "", "")
+    return found + command
+
+
+def _notes(summary: RunSummary) -> Iterator[str]:
+    for failed in summary.tool_errors:
+        yield f"mothtrap failed in {failed.part}: {failed.error}"
+    for lost in summary.not_kept:
+        yield f"{lost.count:,} {lost.what} were not kept: {lost.reason}"
+    for text in summary.damage:
+        yield f"damaged: {text}"
+    for unseen in summary.blind:
+        yield f"{unseen.what} was not observed: {unseen.reason}"
+
+
+def _commit(run: Run) -> str:
+    try:
+        source = run.source
+    except MothtrapError:
+        return ""
+    if source is None or not source.commit:
+        return ""
+    changed = f" + {source.changed_count} changed files" if source.changed_count else ""
+    return source.commit[:8] + changed

@@ -1,0 +1,227 @@
+"""The web application: static files and the API, all of it read-only but `/api/control`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import ConfigError, ControlError, MothtrapError
+from mothtrap.reader.commits import ENDLESS
+from mothtrap.web import answers, comparison, control, events, output, series
+from mothtrap.web.listing import RunsFolder
+from mothtrap.web.opened import OpenRun, OpenRuns
+from mothtrap.web.source_lines import source_answer
+from mothtrap.web.static_files import INDEX, StaticFile, static_files
+
+T = TypeVar("T")
+Answer = Callable[[Request], Awaitable[Response]]
+
+THREADS = 2
+"""That read runs; chosen by hand: the training has the rest of the machine."""
+MOST_CURVES = 16
+BINARY = "application/octet-stream"
+
+
+class Application:
+    """Answers of the API over the runs of one place.
+
+    Args:
+        runs: the runs.
+    """
+
+    def __init__(self, runs: RunsFolder) -> None:
+        self._runs = runs
+        self._opened = OpenRuns()
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mothtrap-web")
+
+    def routes(self) -> list[Route]:
+        """Return the addresses and what answers them."""
+        return [
+            Route("/", self._static),
+            Route("/api/runs", self._caught(self._list)),
+            Route("/api/compare", self._caught(self._compare)),
+            Route("/api/run", self._caught(self._run)),
+            Route("/api/findings", self._caught(self._findings)),
+            Route("/api/names", self._caught(self._names)),
+            Route("/api/series", self._caught(self._series)),
+            Route("/api/source", self._caught(self._source)),
+            Route("/api/logs", self._caught(self._logs)),
+            Route("/api/events", self._events),
+            Route("/api/control/{name}", self._caught(self._control), methods=["POST"]),
+            Route("/{file:path}", self._static),
+        ]
+
+    async def _static(self, request: Request) -> Response:
+        found = static_files().get(request.path_params.get("file", INDEX) or INDEX)
+        if found is None:
+            return _json({"error": "There is no such file."}, 404)
+        return _file(request, found)
+
+    async def _list(self, request: Request) -> Response:
+        begin, query = _number(request, "begin", 0), request.query_params.get("query", "")
+        page = await self._do(lambda: self._runs.page(begin, query=query))
+        return _json({"page": page, "single": self._runs.single})
+
+    async def _compare(self, request: Request) -> Response:
+        names = request.query_params.getlist("run")[: comparison.MOST_RUNS]
+        scalar, most = request.query_params.get("name", ""), _number(request, "px", 600)
+        return _bytes(
+            await self._do(lambda: comparison.answer(self._runs, names, scalar, most=most))
+        )
+
+    async def _run(self, request: Request) -> Response:
+        name = request.query_params.get("run", "")
+        controls = tuple(control.CONTROLS)
+        return _json(
+            await self._of(request, lambda o: answers.run_answer(o, name, time.time(), controls))
+        )
+
+    async def _findings(self, request: Request) -> Response:
+        return _json(await self._of(request, answers.findings_answer))
+
+    async def _names(self, request: Request) -> Response:
+        return _json(await self._of(request, answers.names_answer))
+
+    async def _series(self, request: Request) -> Response:
+        names = request.query_params.getlist("name")[:MOST_CURVES]
+        begin, end = _number(request, "from", 0), _number(request, "to", ENDLESS)
+        most, axis = _number(request, "px", 1200), request.query_params.get("x", "step")
+        worker = _number(request, "worker", -1)
+        return _bytes(
+            await self._of(
+                request,
+                lambda opened: series.answer(
+                    opened,
+                    names,
+                    begin=begin,
+                    end=end,
+                    most=most,
+                    axis=axis,
+                    worker=None if worker < 0 else worker,
+                ),
+            ),
+            request,
+        )
+
+    async def _source(self, request: Request) -> Response:
+        finding = request.query_params.get("finding", "")
+        return _json(await self._of(request, lambda opened: source_answer(opened, finding)))
+
+    async def _logs(self, request: Request) -> Response:
+        after = _number(request, "after", -1)
+        return _json(await self._of(request, lambda opened: output.answer(opened.run, after=after)))
+
+    async def _events(self, request: Request) -> Response:
+        async def look() -> events.Seen:
+            if "run" in request.query_params:
+                return await self._of(request, events.seen_of)
+            return events.Seen(cursor=await self._do(self._runs.state), kind="runs")
+
+        told = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
+        headers = {"x-accel-buffering": "no"}
+        return StreamingResponse(
+            events.stream(look, told), media_type="text/event-stream", headers=headers
+        )
+
+    async def _control(self, request: Request) -> Response:
+        body, run = await _body(request), request.query_params.get("run", "")
+        name = request.path_params["name"]
+
+        def carry_out() -> control.Done:
+            return control.carry_out(name, self._runs.path(run), body)
+
+        return _json(await asyncio.to_thread(carry_out))
+
+    async def _of(self, request: Request, work: Callable[[OpenRun], T]) -> T:
+        name = request.query_params.get("run", "")
+
+        def answered() -> T:
+            with self._opened.at(self._runs.path(name)) as opened:
+                return work(opened)
+
+        return await self._do(answered)
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def _caught(self, answer: Answer) -> Answer:
+        async def safe(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except ControlError as err:
+                return _json({"error": str(err)}, 409)
+            except ConfigError as err:
+                return _json({"error": str(err)}, 400)
+            except PermissionError as err:
+                where = err.filename or "the run"
+                return _json({"error": f"No permission to read {where}."}, 403)
+            except (FileNotFoundError, KeyError) as err:
+                return _json({"error": str(err)}, 404)
+            except (MothtrapError, OSError) as err:
+                return _json({"error": str(err)}, 503)
+            except Exception as err:
+                text = f"mothtrap itself failed: {type(err).__name__}: {err}"
+                return _json({"error": text}, 500)
+
+        return safe
+
+
+def application(runs: RunsFolder) -> Starlette:
+    """Return the ASGI application, without the gate."""
+    routes = Application(runs).routes()
+    return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=2048)])
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > control.MAX_BYTES:
+            break
+    return body
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    try:
+        return max(-1, min(int(text), ENDLESS))
+    except ValueError as err:
+        raise ConfigError(f"{name} must be a whole number, not {text[:40]!r}") from err
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(jsonable.encode(value), status_code=status, media_type="application/json")
+
+
+def _bytes(data: bytes, request: Request | None = None) -> Response:
+    tag = f'"{hashlib.blake2b(data, digest_size=10).hexdigest()}"'
+    if request is not None and request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"etag": tag})
+    return Response(data, media_type=BINARY, headers={"etag": tag})
+
+
+def _file(request: Request, found: StaticFile) -> Response:
+    headers = {"etag": found.tag, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == found.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(found.data, media_type=found.kind, headers=headers)
+
+
+def place_of(runs: str) -> str:
+    """Return the text by which a place of runs is known."""
+    return runs if "://" in runs else str(Path(runs).absolute())

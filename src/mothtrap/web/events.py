@@ -1,0 +1,92 @@
+"""What changed, as server-sent events: the page is told, and asks for what it shows.
+
+The id of an event is the cursor of what was read. A page that comes back with another id than the
+present one is told at once, so nothing is lost while the server was away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import MothtrapError
+from mothtrap.web.answers import pace
+from mothtrap.web.listing import last_activity_s
+from mothtrap.web.opened import OpenRun
+
+LIVE_S, IDLE_S = 0.5, 2.0
+"""Pause between two looks at a running job, and at anything else."""
+PING_S = 15.0
+RETRY_MS = 1000
+
+Look = Callable[[], Awaitable["Seen"]]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """How something stands. `cursor` is the id; `kind` names its event."""
+
+    cursor: str
+    kind: str = "state"
+    state: str = ""
+    steps: int = 0
+    active_s: float = 0.0
+    now_s: float = 0.0
+    rate: float = 0.0
+    problem: str = ""
+
+
+def seen_of(opened: OpenRun) -> Seen:
+    """Return how a run stands."""
+    run = opened.run
+    return Seen(
+        cursor=run.cursor,
+        state=run.state,
+        steps=run.steps,
+        active_s=last_activity_s(run),
+        now_s=time.time(),
+        rate=pace(run),
+    )
+
+
+def kind_of(before: str, cursor: str) -> str:
+    """Return the name of the event between two cursors of a run.
+
+    `state`: another attempt, or it ended; `finding`: anything was judged; else `step`.
+    """
+    old, new = before.split("-"), cursor.split("-")
+    if len(old) != len(new) or old[0] != new[0] or old[-1] != new[-1]:
+        return "state"
+    return "finding" if old[2:] != new[2:] else "step"
+
+
+async def stream(look: Look, last_id: str) -> AsyncIterator[bytes]:
+    """Yield events for as long as somebody listens.
+
+    Args:
+        look: returns how things stand now.
+        last_id: the id that the page has seen last, or "".
+    """
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    told_s = time.monotonic()
+    while True:
+        try:
+            seen = await look()
+        except (MothtrapError, OSError) as err:
+            seen = Seen(cursor="gone", problem=str(err))
+        if seen.cursor != last_id:
+            kind = "problem" if seen.problem else kind_of(last_id, seen.cursor)
+            yield _event(kind, seen)
+            last_id, told_s = seen.cursor, time.monotonic()
+        elif time.monotonic() - told_s > PING_S:
+            yield b": ping\n\n"
+            told_s = time.monotonic()
+        await asyncio.sleep(LIVE_S if seen.state == "running" else IDLE_S)
+
+
+def _event(kind: str, seen: Seen) -> bytes:
+    data = jsonable.text(msgspec.structs.replace(seen, kind=kind))
+    return f"id: {seen.cursor}\nevent: {kind}\ndata: {data}\n\n".encode()

@@ -1,0 +1,121 @@
+"""Runs that the page looks at: opened once, read on as they grow, few at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mothtrap.core.errors import RunNotFoundError, UnknownNameError
+from mothtrap.core.steps import Mode
+from mothtrap.monitor.catalogue import explains
+from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.worker_view import WorkerView
+from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.store import layout
+from mothtrap.store.naming import name_here
+from mothtrap.web.overviews import Overview
+
+MOST_RUNS = 3
+"""Opened runs that are kept; chosen by hand: one that is looked at, and two to go back to."""
+MOST_OVERVIEWS = 4
+"""Statistics of a run that are kept, each of all its tensors; chosen by hand."""
+FRESH_S = 0.4
+"""How long what was read counts as new; chosen by hand: below what a person takes for live."""
+
+
+class OpenRun:
+    """A run, its summary and the overviews made of it; used under `lock`."""
+
+    def __init__(self, path: Path) -> None:
+        self.lock = threading.RLock()
+        self.path = path
+        self.run: Run = open_run(path)
+        self._read_s = time.monotonic()
+        self._summary: tuple[str, RunSummary] | None = None
+        self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
+
+    def refresh(self) -> None:
+        """Read what was added, unless that was done just now.
+
+        Raises:
+            RunNotFoundError: the run was removed.
+        """
+        if not layout.attempts(self.path):
+            raise RunNotFoundError(
+                f"the run {self.path.name!r} is gone: its folder {self.path} was removed or cannot "
+                "be read; choose another run"
+            )
+        if time.monotonic() - self._read_s > FRESH_S:
+            self.run.refresh()
+            self._read_s = time.monotonic()
+
+    @property
+    def summary(self) -> RunSummary:
+        """The run in one record, made anew when anything was added."""
+        cursor = self.run.cursor
+        if self._summary is None or self._summary[0] != cursor:
+            called = name_here(self.path)
+            self._summary = cursor, summarize(self.run, explains(), called=called)
+        return self._summary[1]
+
+    def overview(self, view: WorkerView, statistic: str, mode: Mode) -> Overview:
+        """Return the overview of a statistic, as far as the run was read."""
+        key = (id(view), statistic, mode)
+        if key not in self._overviews:
+            self._overviews[key] = Overview(view, statistic, mode)
+        self._overviews.move_to_end(key)
+        while len(self._overviews) > MOST_OVERVIEWS * max(1, self.run.attempts):
+            self._overviews.popitem(last=False)
+        self._overviews[key].follow()
+        return self._overviews[key]
+
+
+class OpenRuns:
+    """The runs that were looked at last, by path."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[Path, OpenRun] = OrderedDict()
+
+    @contextmanager
+    def at(self, path: Path) -> Iterator[OpenRun]:
+        """Hold a run, read up to now.
+
+        Raises:
+            RunNotFoundError: it is not there, or not any more.
+        """
+        opened = self._opened(path)
+        with opened.lock:
+            try:
+                opened.refresh()
+            except RunNotFoundError:
+                with self._lock:
+                    self._runs.pop(path, None)
+                raise
+            yield opened
+
+    def _opened(self, path: Path) -> OpenRun:
+        with self._lock:
+            if path not in self._runs:
+                self._runs[path] = OpenRun(path)
+            self._runs.move_to_end(path)
+            while len(self._runs) > MOST_RUNS:
+                self._runs.popitem(last=False)
+            return self._runs[path]
+
+
+def known_worker(run: Run, worker: int | None) -> int:
+    """Return a worker's rank, the lowest for None.
+
+    Raises:
+        UnknownNameError: the run has no such worker.
+    """
+    if worker is None:
+        return min(run.workers, default=0)
+    if worker not in run.workers:
+        raise UnknownNameError(f"there is no worker {worker} in {run.id}")
+    return worker

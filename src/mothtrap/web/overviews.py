@@ -1,0 +1,201 @@
+"""A statistic of all tensors over a whole run, in memory that does not grow with its steps.
+
+Each tensor has the same columns; one covers `width` steps, a power of two, and holds the offset of
+its first row, the extremes and the last value. When the columns are full two become one.
+Shape suffixes: N = rows, T = tensors, C = columns, G = groups of rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Bools, Floats, Ints
+from mothtrap.reader.commits import mode_code
+from mothtrap.reader.matrices import captured
+from mothtrap.reader.rows import CommittedRows, Piece
+from mothtrap.reader.worker_view import WorkerView
+from mothtrap.statistics.summary import COLUMN, WIDTH, derive
+from mothtrap.store.unpacking import vectors
+from mothtrap.web.buckets import INF, NAN, Buckets, Bytes, bad_bits, extremes
+
+COLUMNS = 512
+"""Of a tensor; chosen by hand: 17 bytes each, so 87 MB for 10,000 tensors."""
+FIRST_TENSORS = 16
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class Overview:
+    """One statistic of the tensors of one worker in one attempt; `follow` reads what is new.
+
+    Args:
+        view: of the worker; is refreshed elsewhere.
+        statistic: an id of `statistics.summary.STATISTICS`.
+        mode: of the steps.
+        columns: of each tensor, a power of two.
+    """
+
+    def __init__(
+        self, view: WorkerView, statistic: str, mode: Mode = Mode.TRAIN, columns: int = COLUMNS
+    ) -> None:
+        self._view, self._statistic, self._mode = view, statistic, mode_code(mode)
+        self._rows = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
+        self._columns = columns
+        self.width = 1
+        self._allocate(FIRST_TENSORS)
+
+    def follow(self) -> None:
+        """Read the rows that were written since the last call."""
+        for piece in self._rows.poll(self._view.commits):
+            self._take(piece)
+
+    def buckets(self, tensor: int, before: int) -> Buckets:
+        """Return the columns of a tensor that begin before a step.
+
+        Args:
+            tensor: id in the view.
+            before: first step that does not count.
+        """
+        if tensor >= len(self._offset):
+            tensor, before = 0, 0
+        step_C = np.arange(self._columns) * self.width + self._offset[tensor]
+        chosen_C = (self._offset[tensor] >= 0) & (step_C < before)
+        return Buckets(
+            step_C[chosen_C],
+            self._min[tensor][chosen_C].astype(np.float64),
+            self._max[tensor][chosen_C].astype(np.float64),
+            self._last[tensor][chosen_C].astype(np.float64),
+            self._bad[tensor][chosen_C],
+            self.width,
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the columns."""
+        return sum(array.nbytes for array in self._arrays())
+
+    def _take(self, piece: Piece) -> None:
+        if piece.batch.schema.field("summary").type.list_size != WIDTH:
+            return  # of another version: no column can be trusted
+        step_N, tensor_N, value_N, bad_N = rows_of(piece, self._view, self._statistic, self._mode)
+        if not len(step_N):
+            return
+        self._make_room(int(step_N.max()), int(tensor_N.max()))
+        cell_N = tensor_N * self._columns + step_N // self.width
+        order_N = np.argsort(cell_N, kind="stable")
+        start_G = np.flatnonzero(np.diff(cell_N[order_N], prepend=-1))
+        cell_G = cell_N[order_N][start_G]
+        value_N, bad_N, step_N = value_N[order_N], bad_N[order_N], step_N[order_N]
+        min_G, max_G, last_G = extremes(value_N, start_G)
+        offset_G = (step_N[start_G] % self.width).astype(np.int32)
+        self._fold(cell_G, offset_G, (min_G, max_G, last_G))
+        self._bad.reshape(-1)[cell_G] |= np.bitwise_or.reduceat(bad_N, start_G)
+
+    def _fold(
+        self,
+        cell_G: Ints,
+        offset_G: npt.NDArray[np.int32],
+        extremes_G: tuple[Floats, Floats, Floats],
+    ) -> None:
+        """Join groups of rows, later than those before, with what their cells hold."""
+        # A value beyond float32 is drawn at its edge: it is a number, and must stay one.
+        min_G, max_G, last_G = (
+            np.clip(each, -LARGEST, LARGEST).astype(np.float32) for each in extremes_G
+        )
+        offset, lowest, highest, last = (
+            array.reshape(-1) for array in (self._offset, self._min, self._max, self._last)
+        )
+        offset[cell_G] = np.where(offset[cell_G] < 0, offset_G, offset[cell_G])
+        lowest[cell_G] = np.fmin(lowest[cell_G], min_G)
+        highest[cell_G] = np.fmax(highest[cell_G], max_G)
+        last[cell_G] = np.where(np.isnan(last_G), last[cell_G], last_G)
+
+    def _make_room(self, step: int, tensor: int) -> None:
+        while step // self.width >= self._columns:
+            self._halve()
+        if tensor >= len(self._offset):
+            before = self._arrays()
+            self._allocate(max(2 * len(self._offset), tensor + 1))
+            for old, new in zip(before, self._arrays(), strict=True):
+                new[: len(old)] = old
+
+    def _halve(self) -> None:
+        """Join each two columns; the second half becomes empty."""
+        half = self._columns // 2
+        pairs = (len(self._offset), half, 2)
+        offset, last = self._offset.reshape(pairs), self._last.reshape(pairs)
+        later = np.where(offset[..., 1] >= 0, offset[..., 1] + self.width, -1)
+        self._offset[:, :half] = np.where(offset[..., 0] >= 0, offset[..., 0], later)
+        self.width *= 2
+        self._last[:, :half] = np.where(np.isnan(last[..., 1]), last[..., 0], last[..., 1])
+        self._min[:, :half] = np.fmin.reduce(self._min.reshape(pairs), axis=2)
+        self._max[:, :half] = np.fmax.reduce(self._max.reshape(pairs), axis=2)
+        self._bad[:, :half] = np.bitwise_or.reduce(self._bad.reshape(pairs), axis=2)
+        self._offset[:, half:], self._bad[:, half:] = -1, 0
+        for array in (self._min, self._max, self._last):
+            array[:, half:] = np.nan
+
+    def _allocate(self, tensors: int) -> None:
+        shape = (tensors, self._columns)
+        self._offset = np.full(shape, -1, np.int32)
+        self._min, self._max, self._last = (np.full(shape, np.nan, np.float32) for _ in range(3))
+        self._bad = np.zeros(shape, np.uint8)
+
+    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        return self._offset, self._min, self._max, self._last, self._bad
+
+
+def exact_rows(
+    view: WorkerView, tensors: list[int], statistic: str, mode: Mode, begin: int, end: int
+) -> tuple[Ints, Floats, Bytes]:
+    """Return every row of a statistic of a tensor, without keeping any other.
+
+    Args:
+        view: of a worker in an attempt.
+        tensors: ids under which the view knows the tensor.
+        statistic: id.
+        mode: of the steps.
+        begin: first step.
+        end: one more than the last step.
+
+    Returns:
+        Steps, values and bits of values that are not finite, in the order of writing.
+    """
+    reader = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
+    found: list[tuple[Ints, Floats, Bytes]] = [
+        (np.empty(0, np.int64), np.empty(0), np.empty(0, np.uint8))
+    ]
+    for piece in reader.poll(view.commits):
+        if piece.batch.schema.field("summary").type.list_size == WIDTH:
+            chosen_N = np.isin(piece.column("tensor"), tensors)
+            step_N = view.commits.steps[piece.commit_N]
+            chosen_N &= (step_N >= begin) & (step_N < end)
+            step_N, _, value_N, bad_N = rows_of(piece, view, statistic, mode_code(mode), chosen_N)
+            found.append((step_N, value_N, bad_N))
+    step_N, value_N, bad_N = (np.concatenate(column) for column in zip(*found, strict=True))
+    return step_N, value_N, bad_N
+
+
+def rows_of(
+    piece: Piece, view: WorkerView, statistic: str, mode: int, chosen_N: Bools | None = None
+) -> tuple[Ints, Ints, Floats, Bytes]:
+    """Return step, tensor, value and bits of the rows of a piece that have a statistic.
+
+    A tensor in which any element is not finite has the bit, whatever its statistic is.
+    """
+    keep_N = view.commits.modes[piece.commit_N] == mode
+    if chosen_N is not None:
+        keep_N &= chosen_N
+    rows = np.flatnonzero(keep_N)
+    summary_NF = vectors(piece.batch.column("summary"))[rows]
+    value_N = derive(summary_NF, statistic)
+    present_N = captured(summary_NF, statistic, value_N)
+    rows, summary_NF, value_N = rows[present_N], summary_NF[present_N], value_N[present_N]
+    bad_N = bad_bits(value_N)
+    bad_N |= (summary_NF[:, COLUMN["nan"]] > 0) * np.uint8(NAN)
+    bad_N |= (summary_NF[:, COLUMN["inf"]] > 0) * np.uint8(INF)
+    tensor_N = piece.column("tensor")[rows].astype(np.int64)
+    return view.commits.steps[piece.commit_N[rows]], tensor_N, value_N, bad_N

@@ -1,0 +1,256 @@
+"""Curves of a run: what there is, and their numbers as bytes.
+
+A curve has a name that reads like a path: `train/loss`, `train/lr:Adam`, or with a tensor
+`train/gradient.l2/blocks.0.weight`. Shape suffixes: N = rows, B = buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.digests import NAMES as DIGESTS
+from mothtrap.core.errors import UnknownNameError, nearest
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Floats, Ints
+from mothtrap.reader.commits import ENDLESS
+from mothtrap.reader.parts import Part
+from mothtrap.reader.run import Run
+from mothtrap.reader.worker_view import ScalarName, WorkerView
+from mothtrap.statistics.summary import STATISTICS
+from mothtrap.web.axes import Axis, axis_of
+from mothtrap.web.buckets import Buckets, Bytes, bad_bits, joined
+from mothtrap.web.opened import OpenRun, known_worker
+from mothtrap.web.overviews import exact_rows
+
+MOST_BUCKETS = 4096
+"""Of a curve in one answer; chosen by hand: more than a screen has pixels."""
+MOST_EXACT_ROWS = 4_000_000
+"""Rows of statistics that are read for one zoom; chosen by hand: about a second."""
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """What the head of an answer says of a curve.
+
+    `width` is the number of steps in a bucket, `rows` how many values were joined (-1 = unknown).
+    `note` says why it is coarser than was asked for.
+    """
+
+    name: str
+    count: int
+    width: int
+    rows: int = -1
+    location: str | None = None
+    note: str = ""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of an answer: `begin` and `end` are the steps of the run, `axis` the unit of x."""
+
+    begin: int
+    end: int
+    axis: str
+    curves: list[Curve]
+
+
+def curve_name(mode: str, name: str, of: str = "") -> str:
+    """Return the name of a scalar's curve."""
+    return f"{mode}/{name}:{of}" if of else f"{mode}/{name}"
+
+
+def tensor_curve_name(kind: str, statistic: str, tensor: str, mode: str = Mode.TRAIN) -> str:
+    """Return the name of the curve of a statistic of a tensor."""
+    return f"{mode}/{kind}.{statistic}/{tensor}"
+
+
+def scalar_names(run: Run) -> dict[str, ScalarName]:
+    """Return the scalars of a run that are numbers, by the names of their curves."""
+    found: dict[str, ScalarName] = {}
+    for view in _views(run, None):
+        for scalar in view.scalars():
+            if scalar[0] not in DIGESTS:
+                found.setdefault(curve_name(scalar[2].value, scalar[0], scalar[1]), scalar)
+    return found
+
+
+def answer(
+    opened: OpenRun,
+    names: Sequence[str],
+    *,
+    begin: int = 0,
+    end: int = ENDLESS,
+    most: int = 1200,
+    axis: str = "step",
+    worker: int | None = None,
+) -> bytes:
+    """Return curves as bytes: see `packed`.
+
+    Args:
+        opened: the run.
+        names: of the curves.
+        begin: first step.
+        end: one more than the last step.
+        most: buckets of each curve.
+        axis: what x counts, see `web.axes`.
+        worker: rank; None means the lowest.
+
+    Raises:
+        UnknownNameError: there is no such curve, axis or worker; names the nearest.
+    """
+    run = opened.run
+    worker = known_worker(run, worker)
+    most = max(2, min(most, MOST_BUCKETS))
+    x_of = axis_of(run, axis, worker)
+    scalars = scalar_names(run)
+    curves, found = [], []
+    for name in names:
+        if name in scalars:
+            buckets, curve = _scalar(run, name, scalars[name], begin, end, most, worker)
+        else:
+            buckets, curve = _statistic(opened, name, begin, end, most, worker)
+        curves.append(curve)
+        found.append(buckets)
+    head = Head(begin=begin, end=min(end, run.steps), axis=axis, curves=curves)
+    return packed(head, found, x_of)
+
+
+def packed(head: Head, found: Sequence[Buckets], x_of: Axis) -> bytes:
+    """Return buckets as bytes.
+
+    Little-endian: the length of the head (uint32), the head as JSON, spaces up to a multiple of 8,
+    then for each curve float64 x and step, float32 minimum, maximum and last, uint8 bits of values
+    that are not finite, zeros up to a multiple of 8.
+    """
+    text = msgspec.json.encode(head)
+    text += b" " * (-(4 + len(text)) % 8)
+    parts = [len(text).to_bytes(4, "little"), text]
+    for buckets in found:
+        body = x_of(buckets.step_B).astype("<f8").tobytes()
+        body += buckets.step_B.astype("<f8").tobytes()
+        for value_B in (buckets.min_B, buckets.max_B, buckets.last_B):
+            body += narrowed(value_B).tobytes()
+        body += buckets.bad_B.astype("u1").tobytes()
+        parts += [body, b"\0" * (-len(body) % 8)]
+    return b"".join(parts)
+
+
+def narrowed(value_B: Floats) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Return numbers as float32; those beyond it as its largest: they are finite, and stay so."""
+    largest = float(np.finfo(np.float32).max)
+    return np.clip(value_B, -largest, largest).astype("<f4")
+
+
+def _scalar(
+    run: Run, name: str, scalar: ScalarName, begin: int, end: int, most: int, worker: int
+) -> tuple[Buckets, Curve]:
+    steps, values = [np.empty(0, np.int64)], [np.empty(0)]
+    location = None
+    for part in run.parts(worker):
+        column = part.view.scalars().get(scalar)
+        if column is None:
+            continue
+        commit_N = column.commits.view()
+        step_N = part.view.commits.steps[commit_N]
+        keep_N = part.counts(commit_N) & (step_N >= begin) & (step_N < end)
+        steps.append(step_N[keep_N])
+        values.append(column.values.view()[keep_N])
+        about = part.view.loss_series.get(scalar[1]) if scalar[0] == "loss" else None
+        location = about.location if about else location
+    step_N, value_N = np.concatenate(steps), np.concatenate(values)
+    buckets = joined(step_N, value_N, bad_bits(value_N), most)
+    return buckets, _curve(name, buckets, rows=len(step_N), location=location)
+
+
+def _statistic(
+    opened: OpenRun, name: str, begin: int, end: int, most: int, worker: int
+) -> tuple[Buckets, Curve]:
+    mode, kind, statistic, tensor = _tensor_parts(opened.run, name)
+    identity = f"{kind}:{tensor}"
+    parts = [part for part in opened.run.parts(worker) if part.view.ids(identity)]
+    overviews = [_overview(opened, part, identity, statistic, mode) for part in parts]
+    coarse = _cut(overviews, begin, end)
+    info = opened.run.tensor(identity).info
+    if coarse.width == 1 or _few(coarse, begin, end, most):
+        return coarse, _curve(name, coarse, location=info.location)
+    if sum(_rows_before(part, end) for part in parts) > MOST_EXACT_ROWS:
+        note = f"1 point covers {coarse.width} steps; zoom in to see each"
+        return coarse, _curve(name, coarse, location=info.location, note=note)
+    step_N, value_N, bad_N = _exact(parts, identity, statistic, mode, begin, end)
+    exact = joined(step_N, value_N, bad_N, most)
+    return exact, _curve(name, exact, rows=len(step_N), location=info.location)
+
+
+def _curve(
+    name: str, buckets: Buckets, *, rows: int = -1, location: str | None, note: str = ""
+) -> Curve:
+    return Curve(
+        name=name,
+        count=len(buckets.step_B),
+        width=buckets.width,
+        rows=rows,
+        location=location,
+        note=note,
+    )
+
+
+def _tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
+    mode, _, rest = name.partition("/")
+    what, _, tensor = rest.partition("/")
+    kind, _, statistic = what.rpartition(".")
+    if not tensor or statistic not in STATISTICS or mode not in tuple(Mode):
+        known = list(scalar_names(run))
+        raise UnknownNameError(f"there is no curve {name!r} in {run.id}{nearest(name, known)}")
+    run.tensor(f"{kind}:{tensor}")  # where there is none, it names the nearest
+    return Mode(mode), kind, statistic, tensor
+
+
+def _overview(
+    opened: OpenRun, part: Part, identity: str, statistic: str, mode: Mode
+) -> list[Buckets]:
+    overview = opened.overview(part.view, statistic, mode)
+    before = part.redone.train if mode == Mode.TRAIN else part.redone.others
+    return [overview.buckets(number, before) for number in part.view.ids(identity)]
+
+
+def _cut(overviews: Sequence[Sequence[Buckets]], begin: int, end: int) -> Buckets:
+    """Return the buckets of all attempts one after another, of the steps that are asked for."""
+    every = [buckets for each in overviews for buckets in each]
+    width = max((buckets.width for buckets in every), default=1)
+    step = np.concatenate([np.empty(0, np.int64), *(each.step_B for each in every)])
+    low = np.concatenate([np.empty(0), *(each.min_B for each in every)])
+    high = np.concatenate([np.empty(0), *(each.max_B for each in every)])
+    last = np.concatenate([np.empty(0), *(each.last_B for each in every)])
+    bad = np.concatenate([np.empty(0, np.uint8), *(each.bad_B for each in every)])
+    keep = np.flatnonzero((step + width > begin) & (step < end))
+    keep = keep[np.argsort(step[keep], kind="stable")]
+    return Buckets(step[keep], low[keep], high[keep], last[keep], bad[keep], width)
+
+
+def _few(coarse: Buckets, begin: int, end: int, most: int) -> bool:
+    """Whether nothing finer fits: the whole run is shown, or as many buckets as were asked for."""
+    whole = begin == 0 and end >= ENDLESS
+    return whole or 2 * len(coarse.step_B) > most
+
+
+def _rows_before(part: Part, end: int) -> int:
+    commits = part.view.commits
+    last = int(np.searchsorted(commits.steps, end)) if len(commits) else 0
+    return int(commits.promised("tensors")[:last].sum()) if last else 0
+
+
+def _exact(
+    parts: Sequence[Part], identity: str, statistic: str, mode: Mode, begin: int, end: int
+) -> tuple[Ints, Floats, Bytes]:
+    found = []
+    for part in parts:
+        stop = part.redone.train if mode == Mode.TRAIN else part.redone.others
+        ids = part.view.ids(identity)
+        found.append(exact_rows(part.view, ids, statistic, mode, begin, min(end, stop)))
+    step_N, value_N, bad_N = (np.concatenate(c) for c in zip(*found, strict=True))
+    return step_N, value_N, bad_N
+
+
+def _views(run: Run, worker: int | None) -> list[WorkerView]:
+    return [part.view for part in run.parts(known_worker(run, worker))] if run.workers else []

@@ -1,0 +1,65 @@
+"""Lines of the script around a place that a finding names, where the file is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mothtrap.core.errors import MothtrapError, UnknownNameError
+from mothtrap.reader.run import Run
+from mothtrap.session.surroundings import digests_of
+from mothtrap.web.answers import SourceAnswer
+from mothtrap.web.opened import OpenRun
+
+AROUND = 4
+"""Lines before and after."""
+MAX_BYTES = 4 << 20
+MAX_LINE = 400
+
+
+def source_answer(opened: OpenRun, fingerprint: str) -> SourceAnswer:
+    """Return the lines around the place of a finding.
+
+    Only files of the script are read, and only where they have the digest that the run noted:
+    a run cannot name a file whose contents its maker did not know.
+
+    Raises:
+        UnknownNameError: the run has no such finding.
+    """
+    finding = next((f for f in opened.run.findings if f.fingerprint == fingerprint), None)
+    if finding is None:
+        raise UnknownNameError(f"{opened.run.id} has no finding {fingerprint!r}")
+    location = finding.location or ""
+    file, _, number = location.rpartition(":")
+    if not file or not number.isdecimal():
+        return SourceAnswer(location=location, problem="This finding has no place in the source.")
+    text, problem = _unchanged(opened.run, file)
+    if text is None:
+        return SourceAnswer(location=location, problem=problem)
+    every, line = text.splitlines(), int(number)
+    first = max(1, line - AROUND)
+    lines = tuple(each[:MAX_LINE] for each in every[first - 1 : line + AROUND])
+    if not 1 <= line <= len(every):
+        return SourceAnswer(location=location, problem=f"{file} has only {len(every)} lines.")
+    return SourceAnswer(location=location, first=first, line=line, lines=lines)
+
+
+def _unchanged(run: Run, file: str) -> tuple[str | None, str]:
+    """The text of a file as it was in the run, or why there is none."""
+    try:
+        ledger = run.ledger()
+    except MothtrapError:
+        ledger = None
+    then = ledger.facts.get("sources", {}).get(file) if ledger else None
+    if ledger is None or then is None:
+        return None, f"The run did not note how {file} was, so its lines are not shown."
+    folder = Path(ledger.cwd)
+    now = digests_of([file], folder).get(file)
+    path = folder / file
+    try:
+        if now is None or path.stat().st_size > MAX_BYTES:
+            return None, f"{file} is not in {folder} on this machine."
+        if now != then:
+            return None, f"{file} was changed after the run began; the line numbers are of then."
+        return path.read_text(encoding="utf-8", errors="replace"), ""
+    except OSError as err:
+        return None, f"{file} cannot be read: {err.strerror}."

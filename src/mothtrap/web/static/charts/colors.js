@@ -1,0 +1,24 @@
+/** Colors of charts, from the style sheet, so that both schemes are one place. */
+
+/** @param {string} name of a custom property @returns {string} */
+export function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+export const SERIES = 8;
+/** @param {number} place */
+export const seriesColor = (place) => color(`--series-${(place % SERIES) + 1}`);
+
+const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
+
+/** A color of size. @param {number} share from 0 to 1 */
+export function cividis(share) {
+  const at = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
+  const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
+  const mixed = CIVIDIS[low].map((value, part) =>
+    Math.round(value + (CIVIDIS[low + 1][part] - value) * (at - low)));
+  return `rgb(${mixed.join(" ")})`;
+}
+
+/** Whether the page is dark. */
+export const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,0 +1,144 @@
+/** Draws curves, the lane of what is not finite, and marks on the canvas of a chart. */
+import { color } from "./colors.js";
+import { smoothed, xOfStep } from "./scale.js";
+
+const LANE = 9;
+const GLYPHS = { error: "✖", warning: "▲", info: "●" };
+
+export class Drawing {
+  /** @param {() => any} wanted what is to be drawn now */
+  constructor(wanted) { this.wanted = wanted; }
+
+  /** @param {import("uplot").default} plot */
+  draw(plot) {
+    const wanted = this.wanted();
+    const context = plot.ctx;
+    const scale = devicePixelRatio || 1;
+    const { left, top, width, height } = plot.bbox;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    wanted.curves.forEach((curve, place) => {
+      this.#band(plot, curve, wanted.colors[place], wanted);
+      this.#line(plot, curve, wanted.colors[place], scale, wanted);
+    });
+    for (const curve of wanted.curves) this.#lane(plot, curve, scale);
+    context.restore();
+    this.#marks(plot, wanted, scale);
+    if (wanted.at !== null && wanted.at !== undefined) this.#cursor(plot, wanted, scale);
+  }
+
+  #band(plot, curve, stroke, wanted) {
+    if (curve.width === 1 && curve.count <= 1) return;
+    const context = plot.ctx;
+    context.beginPath();
+    let begun = false;
+    const ends = [];
+    const close = () => {
+      for (const [x, y] of ends.reverse()) context.lineTo(x, y);
+      ends.length = 0;
+      begun = false;
+      context.closePath();
+    };
+    for (let place = 0; place < curve.count; place += 1) {
+      const low = this.#y(plot, curve.min[place], wanted);
+      const high = this.#y(plot, curve.max[place], wanted);
+      if (low === null || high === null) { if (begun) close(); continue; }
+      const x = plot.valToPos(curve.x[place], "x", true);
+      if (begun) context.lineTo(x, high);
+      else context.moveTo(x, high);
+      begun = true;
+      ends.push([x, low]);
+    }
+    if (begun) close();
+    context.globalAlpha = 0.22;
+    context.fillStyle = stroke;
+    context.fill();
+    context.globalAlpha = 1;
+  }
+
+  #line(plot, curve, stroke, scale, wanted) {
+    const context = plot.ctx;
+    const plain = (values, alpha, width) => {
+      context.beginPath();
+      let before = false;
+      for (let place = 0; place < curve.count; place += 1) {
+        const y = this.#y(plot, values[place], wanted);
+        if (y === null) { before = false; continue; }
+        const x = plot.valToPos(curve.x[place], "x", true);
+        if (before) context.lineTo(x, y);
+        else {
+          context.moveTo(x, y);
+          context.lineTo(x + 0.01, y);
+        }
+        before = true;
+      }
+      context.globalAlpha = alpha;
+      context.strokeStyle = stroke;
+      context.lineWidth = width * scale;
+      context.lineJoin = context.lineCap = "round";
+      context.stroke();
+      context.globalAlpha = 1;
+    };
+    if (wanted.smooth) {
+      plain(curve.last, 0.3, 1);
+      plain(smoothed(curve.last, wanted.smooth, wanted.scale === "log"), 1, 2);
+    } else plain(curve.last, 1, wanted.curves.length > 20 ? 1 : 1.6);
+  }
+
+  #lane(plot, curve, scale) {
+    const context = plot.ctx;
+    const { left, top, width, height } = plot.bbox;
+    const bottom = top + height;
+    const cell = Math.max(3 * scale, width / Math.max(curve.count, 1));
+    context.fillStyle = color("--bad");
+    for (let place = 0; place < curve.count; place += 1) {
+      if (!curve.bad[place]) continue;
+      const x = plot.valToPos(curve.x[place], "x", true);
+      const from = Math.max(left, Math.min(x - cell / 2, left + width - 3 * scale));
+      context.fillRect(from, bottom - LANE * scale, cell, LANE * scale);
+    }
+  }
+
+  #marks(plot, wanted, scale) {
+    const context = plot.ctx;
+    const { left, top, width, height } = plot.bbox;
+    context.save();
+    context.textAlign = "center";
+    context.font = `${13 * scale}px system-ui, sans-serif`;
+    for (const mark of wanted.marks ?? []) {
+      const x = plot.valToPos(xOfStep(wanted.curves, mark.step), "x", true);
+      if (x < left - 1 || x > left + width + 1) continue;
+      context.strokeStyle = context.fillStyle = color(`--${mark.severity}`);
+      context.setLineDash([3 * scale, 3 * scale]);
+      context.lineWidth = scale;
+      context.beginPath();
+      context.moveTo(x, top);
+      context.lineTo(x, top + height);
+      context.stroke();
+      context.fillText(GLYPHS[mark.severity] ?? "●", x, top - 5 * scale);
+    }
+    context.restore();
+  }
+
+  #cursor(plot, wanted, scale) {
+    const context = plot.ctx;
+    const { top, height } = plot.bbox;
+    const x = plot.valToPos(xOfStep(wanted.curves, wanted.at), "x", true);
+    context.save();
+    context.strokeStyle = color("--focus");
+    context.lineWidth = 1.5 * scale;
+    context.beginPath();
+    context.moveTo(x, top);
+    context.lineTo(x, top + height);
+    context.stroke();
+    context.restore();
+  }
+
+  /** Where a value lies; null where it has no place on the scale. */
+  #y(plot, value, wanted) {
+    if (!Number.isFinite(value) || (wanted.scale === "log" && value <= 0)) return null;
+    return plot.valToPos(value, "y", true);
+  }
+}

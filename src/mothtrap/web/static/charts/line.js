@@ -1,0 +1,193 @@
+/** A chart of curves: the band from minimum to maximum of each bucket, a line through the last
+ * values, what is not finite in a lane of its own, and marks at findings. uPlot has the axes, the
+ * cursor and the zoom; the curves are drawn here. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import { number, shortCurve, tick } from "../format.js";
+import { html } from "../html.js";
+import { spoken } from "../state.js";
+import { color, seriesColor } from "./colors.js";
+import { Drawing } from "./drawing.js";
+import { nearest, splits, xRange, yRange } from "./scale.js";
+
+const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
+const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples" };
+
+/** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
+ *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
+ *   label: string}[], at?: number | null, onAt?: (step: number) => void,
+ *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean}} props */
+export function LineChart(props) {
+  const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
+  const room = useRef(null);
+  const chart = useRef(null);
+  const colors = props.colors ?? curves.map((_, place) => seriesColor(place));
+  const latest = useRef(null);
+  latest.current = { ...props, colors, marks };
+  const [at, setAt] = useState(null);
+  const [table, setTable] = useState(false);
+
+  const move = (step, aloud) => {
+    setAt(step);
+    latest.current.onAt?.(step);
+    if (aloud) spoken.value = atStep(curves, step).map((each) =>
+      `${shortCurve(each.name)} at step ${number(each.step)}: ${each.text}`).join("; ");
+  };
+
+  useEffect(() => {
+    const drawing = new Drawing(() => latest.current);
+    const plot = new uPlot(options(room.current, height, axis, latest, drawing, move), dataOf(curves),
+      room.current);
+    chart.current = plot;
+    const watched = new ResizeObserver(() => {
+      const width = room.current?.clientWidth ?? 0;
+      if (width && width !== plot.width) plot.setSize({ width, height });
+    });
+    watched.observe(room.current);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const redraw = () => plot.redraw(false, true);
+    scheme.addEventListener("change", redraw);
+    return () => {
+      scheme.removeEventListener("change", redraw);
+      watched.disconnect();
+      plot.destroy();
+    };
+  }, [props.scale, axis, height]);
+
+  useEffect(() => { chart.current?.setData(dataOf(curves)); },
+    [curves, marks, props.robust, props.smooth, props.colors]);
+  useEffect(() => { chart.current?.redraw(false, false); }, [props.at]);
+
+  const keys = (event) => {
+    const steps = Array.from(curves[0]?.step ?? []);
+    if (!steps.length || event.ctrlKey || event.metaKey || event.altKey) return;
+    const here = nearest(steps, props.at ?? at ?? steps[steps.length - 1]);
+    const far = event.shiftKey ? 10 : 1;
+    const moves = { ArrowLeft: here - far, ArrowRight: here + far, Home: -1, End: steps.length - 1 };
+    if (event.key === "t") setTable(!table);
+    else if (event.key === "Home") move(firstBad(curves, marks) ?? steps[0], true);
+    else if (event.key in moves) {
+      move(steps[Math.min(Math.max(moves[event.key], 0), steps.length - 1)], true);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  const shown = atStep(curves, props.at ?? at);
+  return html`<figure class="chart">
+    <div ref=${room} class="canvas" role="img" tabindex="0" aria-label=${sentence(title, curves, marks)}
+      onKeyDown=${keys} data-buckets=${curves[0]?.count ?? 0}></div>
+    ${legend && html`<ul class="legend">${curves.map((curve, place) => html`
+      <li key=${curve.name}><i style=${{ background: colors[place] }}></i>
+        <span title=${curve.name}>${shortCurve(curve.name)}</span>
+        ${shown[place] && html` <b>${shown[place].text}</b>`}</li>`)}
+      ${(props.at ?? at) !== null && html`<li class="muted">step ${number(shown[0]?.step ?? 0)}</li>`}
+      ${curves.some((curve) => curve.bad.some(Boolean)) && html`
+        <li><i class="bad"></i>not finite</li>`}
+      <li><button class="plain" aria-expanded=${table} onClick=${() => setTable(!table)}>
+        Table</button></li></ul>`}
+    ${curves.map((curve) => curve.note && html`<p class="muted" key=${curve.name}>${curve.note}</p>`)}
+    ${table && html`<${ChartTable} curves=${curves} />`}
+  </figure>`;
+}
+
+/** The first rows and the last of what is drawn, as a table. */
+function ChartTable({ curves }) {
+  const steps = Array.from(curves[0]?.step ?? []);
+  const every = Math.max(1, Math.ceil(steps.length / 100));
+  const rows = steps.filter((_, place) => place % every === 0);
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Values of the chart"><table>
+    <thead><tr><th scope="col">step</th>${curves.map((curve) =>
+      html`<th scope="col">${shortCurve(curve.name)}</th>`)}</tr></thead>
+    <tbody>${rows.map((step) => html`<tr key=${step}><th scope="row">${number(step)}</th>
+      ${atStep(curves, step).map((each) => html`<td>${each.text}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
+}
+
+function options(room, height, axis, latest, drawing, move) {
+  const scale = latest.current.scale ?? "linear";
+  const side = { stroke: () => color("--muted"), grid: { stroke: () => color("--grid"), width: 1 },
+    ticks: { show: false }, font: "12px system-ui, sans-serif" };
+  return {
+    width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 12, 0, 0],
+    scales: {
+      x: { time: false, range: () => xRange(latest.current.curves) },
+      y: { distr: DISTRIBUTIONS[scale], asinh: 1e-3,
+        range: () => yRange(latest.current.curves, scale, latest.current.robust) },
+    },
+    series: [{}, { points: { show: false }, stroke: "transparent" }],
+    axes: [
+      { ...side, size: 34, label: UNITS[axis], labelSize: 16, labelFont: "12px system-ui, sans-serif",
+        values: (_, ticks) => ticks.map(tick) },
+      { ...side, size: 62, values: (_, ticks) => ticks.map(tick),
+        ...(scale === "linear" ? {} : { splits: (_, __, low, high) => splits(scale, low, high), filter: (_, found) => found }) },
+    ],
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
+    hooks: {
+      draw: [(plot) => drawing.draw(plot)],
+      setCursor: [(plot) => {
+        if (plot.cursor.idx === null || plot.cursor.left < 0) return;
+        const curve = latest.current.curves.find((each) => each.count);
+        if (curve) move(curve.step[nearest(curve.x, plot.posToVal(plot.cursor.left, "x"))], false);
+      }],
+      setSelect: [(plot) => {
+        const { left, width } = plot.select;
+        const curve = latest.current.curves.find((each) => each.count);
+        if (width < 4 || !curve) return;
+        const ends = [left, left + width].map((position) =>
+          curve.step[nearest(curve.x, plot.posToVal(position, "x"))]);
+        plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+        latest.current.onZoom?.(ends[0], ends[1] + curve.width);
+      }],
+    },
+  };
+}
+
+/** uPlot is given the ends of x only: what it needs for the axes. */
+function dataOf(curves) {
+  return [xRange(curves), [null, null]];
+}
+
+/** Values of all curves at the bucket that is nearest to a step. */
+export function atStep(curves, step) {
+  if (step === null || step === undefined) return [];
+  return curves.map((curve) => {
+    const place = nearest(curve.step, step);
+    if (place < 0) return { name: curve.name, step, text: "no value" };
+    const bad = badWords(curve.bad[place]);
+    const value = Number.isFinite(curve.last[place]) ? number(curve.last[place]) : "";
+    return { name: curve.name, step: curve.step[place],
+      text: [value, bad].filter(Boolean).join(", ") || "no value" };
+  });
+}
+
+function badWords(bits) {
+  return ["NaN", "Inf", "-Inf"].filter((_, bit) => bits & (1 << bit)).join(", ");
+}
+
+/** The first step that a mark or a value that is not finite names. */
+export function firstBad(curves, marks) {
+  const steps = marks.map((mark) => mark.step);
+  for (const curve of curves) {
+    const place = curve.bad.findIndex(Boolean);
+    if (place >= 0) steps.push(curve.step[place]);
+  }
+  return steps.length ? Math.min(...steps) : null;
+}
+
+/** What the picture shows, in a sentence. */
+function sentence(title, curves, marks) {
+  const [first] = curves;
+  if (!first?.count) return `${title}: no values`;
+  let [high, where] = [-Infinity, 0];
+  let bad = 0;
+  for (let place = 0; place < first.count; place += 1) {
+    if (first.max[place] > high) [high, where] = [first.max[place], first.step[place]];
+    bad += first.bad[place] ? 1 : 0;
+  }
+  const steps = `steps ${number(first.step[0])} to ${number(first.step[first.count - 1])}`;
+  const top = Number.isFinite(high) ? `, highest ${number(high)} at step ${number(where)}` : "";
+  const lane = bad ? `, not finite in ${bad} of ${first.count} points` : "";
+  const told = marks.length ? `, ${marks.length} findings marked` : "";
+  return `${title}, ${steps}${top}${lane}${told}. Arrow keys move the cursor, t shows a table.`;
+}

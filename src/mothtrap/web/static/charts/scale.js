@@ -1,0 +1,101 @@
+/** Ranges of charts, and where a step lies in a curve. */
+
+/** The first place whose x is not below. @param {ArrayLike<number>} xs @param {number} x */
+export function placeOf(xs, x) {
+  let low = 0;
+  let high = xs.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The place that is nearest, -1 in an empty curve. */
+export function nearest(xs, x) {
+  const after = placeOf(xs, x);
+  if (after === 0) return xs.length ? 0 : -1;
+  if (after === xs.length) return after - 1;
+  return xs[after] - x < x - xs[after - 1] ? after : after - 1;
+}
+
+/** @param {import("../source.js").Curve[]} curves */
+export function xRange(curves) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const curve of curves) {
+    if (!curve.count) continue;
+    low = Math.min(low, curve.x[0]);
+    high = Math.max(high, curve.x[curve.count - 1]);
+  }
+  if (low > high) return [0, 1];
+  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+}
+
+/** The range of y: of everything, or with `robust` from the 1st to the 99th of 100 values.
+ * @param {import("../source.js").Curve[]} curves @param {string} kind linear, log or symlog */
+export function yRange(curves, kind, robust) {
+  const values = [];
+  for (const curve of curves) {
+    for (let place = 0; place < curve.count; place += 1) {
+      for (const value of robust ? [curve.last[place]] : [curve.min[place], curve.max[place]]) {
+        if (Number.isFinite(value) && (kind !== "log" || value > 0)) values.push(value);
+      }
+    }
+  }
+  if (!values.length) return kind === "log" ? [0.1, 1] : [0, 1];
+  values.sort((a, b) => a - b);
+  const cut = robust ? Math.floor(values.length / 100) : 0;
+  const [low, high] = [values[cut], values[values.length - 1 - cut]];
+  if (kind === "log") return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
+  const room = high === low ? Math.abs(high) * 0.1 || 1 : (high - low) * 0.05;
+  return [low - room, high + room];
+}
+
+/** x of a step, as a curve has it; the step itself where there is none. */
+export function xOfStep(curves, step) {
+  const curve = curves.reduce((best, each) => (each.count > (best?.count ?? 0) ? each : best), null);
+  if (!curve) return step;
+  const after = placeOf(curve.step, step);
+  if (after < curve.count && curve.step[after] === step) return curve.x[after];
+  if (after === 0 || after === curve.count) return curve.x[Math.min(after, curve.count - 1)];
+  const share = (step - curve.step[after - 1]) / (curve.step[after] - curve.step[after - 1]);
+  return curve.x[after - 1] + share * (curve.x[after] - curve.x[after - 1]);
+}
+
+/** Exponential smoothing that begins anew after what is not finite; of logarithms on such a scale.
+ * @param {ArrayLike<number>} values @param {number} weight 0 to 1 @param {boolean} log */
+export function smoothed(values, weight, log = false) {
+  let level = NaN;
+  const levels = Float64Array.from(values, (value) => {
+    const here = log ? Math.log(value) : value;
+    level = !Number.isFinite(here) ? NaN : Number.isFinite(level)
+      ? weight * level + (1 - weight) * here : here;
+    return level;
+  });
+  return log ? levels.map(Math.exp) : levels;
+}
+
+const MOST_TICKS = 7;
+
+/** Where the ticks of a logarithmic axis are: powers of ten, every so many; within one power 1, 2, 5.
+ * @param {string} kind log or symlog */
+export function splits(kind, low, high) {
+  if (kind === "log") return powers(low, high);
+  const negative = low < 0 ? powers(Math.max(1e-3, -Math.min(high, 0)), -low).map((each) => -each) : [];
+  const positive = high > 0 ? powers(Math.max(1e-3, low), high) : [];
+  return [...negative.reverse(), ...(low <= 0 && high >= 0 ? [0] : []), ...positive];
+}
+
+function powers(low, high) {
+  const first = Math.floor(Math.log10(low));
+  const last = Math.ceil(Math.log10(high));
+  const found = [];
+  const every = Math.max(1, Math.ceil((last - first) / MOST_TICKS));
+  const parts = last - first <= 3 ? [1, 2, 5] : [1];
+  for (let power = first; power <= last; power += every) {
+    for (const part of parts) found.push(Number(`${part}e${power}`));
+  }
+  return found.filter((each) => each >= low && each <= high);
+}

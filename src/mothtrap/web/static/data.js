@@ -1,0 +1,73 @@
+/** What was asked of the source, as signals: the old answer stays until the new one is there. */
+import { effect, signal } from "@preact/signals";
+import { HttpSource } from "./source.js";
+import { run } from "./state.js";
+
+export const source = new HttpSource();
+
+/** How the run stands, by the latest event. */
+export const seen = signal(null);
+/** "open", "lost" or "gone": the connection to the server. */
+export const connection = signal("open");
+/** Counters that grow with the events: what depends on one is asked again. */
+export const ticks = { step: signal(0), finding: signal(0), runs: signal(0) };
+
+const NOTHING = { value: null, error: null, loading: true };
+
+/** An answer: `{value, error, loading}`. `ask` reads signals; when one changes it is asked again.
+ * An answer of another subject is not shown meanwhile.
+ * @template T @param {(signal: AbortSignal) => Promise<T> | null} ask @param {() => string} about */
+export function answer(ask, about = () => run.value) {
+  const found = signal(NOTHING);
+  let subject = "";
+  const stop = effect(() => {
+    const controller = new AbortController();
+    if (about() !== subject) {
+      subject = about();
+      found.value = NOTHING;
+    }
+    const asked = ask(controller.signal);
+    if (asked === null) {
+      found.value = { value: null, error: null, loading: false };
+      return () => {};
+    }
+    asked.then(
+      (value) => { if (!controller.signal.aborted) found.value = { value, error: null, loading: false }; },
+      (error) => {
+        if (!controller.signal.aborted) found.value = { value: found.peek().value, error, loading: false };
+      });
+    return () => controller.abort();
+  });
+  return { found, stop };
+}
+
+let followed = null;
+effect(() => {
+  const name = run.value;
+  seen.value = null;
+  followed?.();
+  followed = source.follow(name, (kind, data) => {
+    if (kind === "open") connection.value = "open";
+    else if (kind === "lost") connection.value = "lost";
+    else if (kind === "problem") { connection.value = "gone"; seen.value = data; }
+    else {
+      connection.value = "open";
+      seen.value = { ...data, heard: performance.now() };
+      if (!name) ticks.runs.value += 1;
+      else {
+        ticks.step.value += 1;
+        if (kind !== "step") ticks.finding.value += 1;
+      }
+    }
+  });
+});
+
+/** Run, findings and names of the run that is looked at. */
+export const runAnswer = answer((signal) => {
+  ticks.finding.value;
+  return run.value ? source.run(run.value, signal) : null;
+}).found;
+export const findingsAnswer = answer((signal) => {
+  ticks.finding.value;
+  return run.value ? source.findings(run.value, signal) : null;
+}).found;

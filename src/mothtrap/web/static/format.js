@@ -1,0 +1,62 @@
+/** Numbers, times and words as the page shows them. */
+
+/** @param {number} value */
+export function number(value) {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "Inf" : "-Inf";
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e6 || size < 1e-3)) return value.toExponential(2);
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  return Number(value.toPrecision(4)).toString();
+}
+
+/** A tick of an axis: short. @param {number} value */
+export function tick(value) {
+  const size = Math.abs(value);
+  if (size >= 1e5 || (size !== 0 && size < 1e-3)) {
+    return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+  }
+  return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
+}
+
+/** @param {number} count @param {string} noun */
+export function counted(count, noun) {
+  const plural = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${count.toLocaleString("en-US")} ${count === 1 ? noun : plural}`;
+}
+
+/** A duration in the two largest units. @param {number} seconds */
+export function duration(seconds) {
+  if (!(seconds >= 0)) return "unknown";
+  if (seconds < 1) return "under 1 s";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+
+/** @param {number} unix seconds, 0 = unknown */
+export function moment(unix) {
+  if (!unix) return "unknown";
+  const date = new Date(unix * 1000);
+  const two = (value) => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ` +
+    `${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** A rule's name as words. @param {string} name */
+export function words(name) {
+  const text = name.replaceAll("_", " ").replace("nonfinite", "non-finite");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A curve's name without the folder of a script in it. @param {string} name */
+export function shortCurve(name) {
+  return name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
+}
+
+/** The last parts of a place in the source. @param {string} location */
+export function shortPlace(location) {
+  const parts = location.split("/");
+  return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : location;
+}

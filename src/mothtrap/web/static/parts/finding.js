@@ -1,0 +1,61 @@
+/** Parts of a finding that several views show. */
+import { source } from "../data.js";
+import { number, shortPlace, words } from "../format.js";
+import { html } from "../html.js";
+import { useAnswer } from "./use.js";
+import { Status } from "./status.js";
+
+/** A text whose words between backticks are code. @param {{text: string}} props */
+export function Prose({ text }) {
+  return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
+}
+
+/** Where and since when, in one line. */
+export function Where({ finding }) {
+  const layers = finding.layers.slice(0, 3).join(", ");
+  const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
+  const ranks = finding.workers.length > 1 || finding.workers[0] > 0
+    ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
+  return html`<p class="where"><span>since step <b>${number(finding.step)}</b></span>
+    ${layers && html`<span>in <b>${layers}</b>${more}</span>`}
+    ${finding.location && html`<span>at <code title=${finding.location}>${
+      shortPlace(finding.location)}</code></span>`}${ranks}</p>`;
+}
+
+/** @param {{finding: any, level?: number}} props */
+export function Title({ finding, level = 2 }) {
+  const text = html`<${Status} of=${finding.severity} quiet />${" "}${words(finding.name)}
+    ${" "}<small>${finding.code}</small>`;
+  return level === 1 ? html`<h1>${text}</h1>` : html`<h2>${text}</h2>`;
+}
+
+/** The lines of the script that a finding names. */
+export function SourceLines({ run, fingerprint }) {
+  const found = useAnswer((signal) => source.source(run, fingerprint, signal), `${run} ${fingerprint}`);
+  const lines = found.value;
+  if (found.error) return html`<p class="muted">${found.error.message}</p>`;
+  if (!lines) return html`<p class="muted">Reading the source …</p>`;
+  if (lines.problem) return html`<p class="muted">${lines.problem}</p>`;
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Source"><pre class="source"><code>${
+    lines.lines.map((text, place) => {
+      const line = lines.first + place;
+      const here = line === lines.line;
+      return html`<span class=${here ? "here" : ""} aria-current=${here ? "true" : undefined}><i>${
+        String(line).padStart(5)}</i>  ${text}${"\n"}</span>`;
+    })}</code></pre></div>`;
+}
+
+/** Evidence as a short table. */
+export function Evidence({ finding }) {
+  const rows = Object.entries(finding.evidence).filter(([, value]) => value !== "");
+  if (!rows.length) return null;
+  return html`<dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${
+    name.replaceAll("_", " ")}</dt><dd>${shown(value)}</dd></div>`)}</dl>`;
+}
+
+function shown(value) {
+  if (Array.isArray(value)) return value.map(shown).join(", ");
+  if (typeof value === "number") return number(value);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return value === null ? "unknown" : String(value);
+}

@@ -1,0 +1,59 @@
+/** The head of every view: which run, is it alive, and the way to the other views. */
+import { useEffect, useState } from "preact/hooks";
+import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
+import { duration, number } from "../format.js";
+import { html } from "../html.js";
+import { VIEWS, help, href, run, view } from "../state.js";
+import { Status } from "./status.js";
+
+export function Header() {
+  const known = VIEWS.filter((each) => !each.run || run.value);
+  const found = findingsAnswer.value.value;
+  const count = found ? Object.values(found.findings).filter(
+    (each) => each.finding.severity !== "info").length : 0;
+  return html`<header>
+    <div class="bar">
+      <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
+        mothtrap</a>
+      ${run.value && html`<${Alive} />`}
+      <button class="plain" onClick=${() => { help.value = true; }} aria-haspopup="dialog">
+        Keys <kbd>?</kbd></button>
+    </div>
+    <nav aria-label="Views">${known.map((each) => html`<a key=${each.id}
+        href=${href(each.id, each.run ? { run: run.value } : {})}
+        aria-current=${each.id === view.value ? "page" : undefined}>
+      ${each.title}${each.id === "findings" && count ? html` <span class="count">${count}</span>` : ""}</a>`)}
+    </nav>
+    <${Connection} />
+  </header>`;
+}
+
+/** State, step, pace and the age of the last step; counts on between two events. */
+function Alive() {
+  const [, tick] = useState(0);
+  const about = runAnswer.value.value;
+  const state = seen.value?.state || about?.state;
+  useEffect(() => {
+    if (state !== "running") return () => {};
+    const timer = setInterval(() => tick((before) => before + 1), 1000);
+    return () => clearInterval(timer);
+  }, [state]);
+  if (!about) return html`<strong class="name">${run.value}</strong>`;
+  const now = seen.value?.steps ? { ...about, ...seen.value } : about;
+  const age = now.now_s - now.active_s + (now.heard ? (performance.now() - now.heard) / 1000 : 0);
+  const overhead = about.steps ? Math.round(about.overhead.ratio * 100) : null;
+  return html`<strong class="name" title=${about.path}>${run.value}</strong>
+    <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
+    <span>step ${number(now.steps)}</span>
+    ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} steps/s</span>`}
+    ${now.active_s > 0 && html`<span>last step ${duration(age)} ago</span>`}
+    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}`;
+}
+
+function Connection() {
+  if (connection.value === "lost") return html`<p class="problem" role="alert">
+    The server does not answer; the page goes on by itself when it is back.</p>`;
+  if (connection.value === "gone") return html`<p class="problem" role="alert">
+    ${seen.value?.problem}</p>`;
+  return null;
+}

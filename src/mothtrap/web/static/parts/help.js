@@ -1,0 +1,20 @@
+/** The list of keys, made from the table of the keyboard. */
+import { useEffect, useRef } from "preact/hooks";
+import { html } from "../html.js";
+import { KEYS } from "../keys.js";
+import { help } from "../state.js";
+
+export function Help() {
+  const box = useRef(null);
+  useEffect(() => {
+    if (help.value) box.current?.showModal();
+    else box.current?.close();
+  }, [help.value]);
+  return html`<dialog ref=${box} aria-labelledby="keys-title" onClose=${() => { help.value = false; }}>
+    <h2 id="keys-title">Keys</h2>
+    <table><tbody>${KEYS.map((each) => html`<tr key=${each.does}>
+      <th scope="row">${each.keys.map((key) => html`<kbd>${key}</kbd> `)}</th><td>${each.does}</td></tr>`)}
+    </tbody></table>
+    <button onClick=${() => { help.value = false; }}>Close</button>
+  </dialog>`;
+}

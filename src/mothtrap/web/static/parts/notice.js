@@ -1,0 +1,12 @@
+/** Sentences where there are no data: loading, an error, or what to do to get some. */
+import { html } from "../html.js";
+
+/** @param {{error: Error | null, loading: boolean, value: unknown}} found */
+export function Notice({ found, what }) {
+  if (found.error) return html`<p class="notice problem" role="alert">${found.error.message}</p>`;
+  if (found.loading && !found.value) return html`<p class="notice" role="status">Reading ${what} …</p>`;
+  return null;
+}
+
+/** @param {{children: unknown}} props */
+export const Empty = ({ children }) => html`<p class="notice empty">${children}</p>`;

@@ -1,0 +1,149 @@
+/** Where the page's data come from. `HttpSource` asks the server; `FileSource` holds the answers of
+ * a report. Both have the same methods, and the views know no other door. */
+
+/** @typedef {{name: string, count: number, width: number, rows: number, location: string | null,
+ *   note: string, x: Float64Array, step: Float64Array, min: Float32Array, max: Float32Array,
+ *   last: Float32Array, bad: Uint8Array}} Curve */
+
+export class SourceError extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Read curves from the bytes of `/api/series`. @param {ArrayBuffer} buffer */
+export function unpacked(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  let at = 4 + length;
+  const take = (Type, count) => {
+    const array = new Type(buffer, at, count);
+    at += array.byteLength;
+    return array;
+  };
+  const curves = head.curves.map((about) => {
+    const count = about.count;
+    const curve = {
+      ...about,
+      x: take(Float64Array, count), step: take(Float64Array, count), min: take(Float32Array, count),
+      max: take(Float32Array, count), last: take(Float32Array, count), bad: take(Uint8Array, count),
+    };
+    at += -at & 7;
+    return curve;
+  });
+  return { ...head, curves };
+}
+
+export class HttpSource {
+  live = true;
+
+  /** @param {string} path @param {Record<string, unknown>} parameters @param {AbortSignal} [signal] */
+  async #get(path, parameters, signal) {
+    const query = new URLSearchParams();
+    for (const [name, given] of Object.entries(parameters)) {
+      for (const each of Array.isArray(given) ? given : [given]) {
+        if (each !== undefined && each !== null && each !== "") query.append(name, String(each));
+      }
+    }
+    let answer;
+    try {
+      answer = await fetch(`./api/${path}?${query}`, { signal });
+    } catch (error) {
+      if (error instanceof DOMException) throw error;
+      throw new SourceError("The server does not answer. Is `mothtrap ui` still running?", 0);
+    }
+    if (!answer.ok) throw await refused(answer);
+    return answer;
+  }
+
+  async #json(path, parameters, signal) {
+    return (await this.#get(path, parameters, signal)).json();
+  }
+
+  runs(begin, query, signal) { return this.#json("runs", { begin, query }, signal); }
+  run(run, signal) { return this.#json("run", { run }, signal); }
+  findings(run, signal) { return this.#json("findings", { run }, signal); }
+  names(run, signal) { return this.#json("names", { run }, signal); }
+  source(run, finding, signal) { return this.#json("source", { run, finding }, signal); }
+  logs(run, after, signal) { return this.#json("logs", { run, after }, signal); }
+
+  /** @param {{name: string[], from?: number, to?: number, px?: number, x?: string}} wish */
+  async series(run, wish, signal) {
+    return unpacked(await (await this.#get("series", { run, ...wish }, signal)).arrayBuffer());
+  }
+
+  async compare(runs, name, px, signal) {
+    return unpacked(await (await this.#get("compare", { run: runs, name, px }, signal)).arrayBuffer());
+  }
+
+  /** Ask something of a running job. */
+  async control(run, what, body) {
+    const answer = await fetch(`./api/control/${what}?run=${encodeURIComponent(run)}`, {
+      method: "POST", body: JSON.stringify(body), headers: { "X-Mothtrap": "1" },
+    });
+    if (!answer.ok) throw await refused(answer);
+    return answer.json();
+  }
+
+  /** Hear of changes. @param {string} run "" = of the list of runs
+   * @param {(kind: string, data: any) => void} told @returns {() => void} ends it */
+  follow(run, told) {
+    const events = new EventSource(`./api/events${run ? `?run=${encodeURIComponent(run)}` : ""}`);
+    for (const kind of ["step", "finding", "state", "problem"]) {
+      events.addEventListener(kind, (event) => told(kind, JSON.parse(event.data)));
+    }
+    events.onopen = () => told("open", null);
+    events.onerror = () => told("lost", null);
+    return () => events.close();
+  }
+}
+
+/** Answers that are stored: `{run, findings, names, source: {}, logs, series: {}}`; what is not
+ * there is a sentence. `series` are the bytes of each chart by its first curve, in base 64. */
+export class FileSource {
+  live = false;
+
+  /** @param {Record<string, any>} data */
+  constructor(data) { this.data = data; }
+
+  #held(name) {
+    const found = this.data[name];
+    return found ? Promise.resolve(found) : Promise.reject(
+      new SourceError("This is not part of the report.", 404));
+  }
+
+  runs() { return this.#held("runs"); }
+  run() { return this.#held("run"); }
+  findings() { return this.#held("findings"); }
+  names() { return this.#held("names"); }
+  logs() { return this.#held("logs"); }
+  async source(_run, finding) { return (await this.#held("source"))[finding]; }
+
+  async series(_run, wish) {
+    const held = await this.#held("series");
+    const texts = wish.name.map((name) => held[name]).filter(Boolean);
+    const parts = texts.map((text) => unpacked(bytesOf(text)));
+    return { ...parts[0], curves: parts.flatMap((part) => part.curves) };
+  }
+
+  compare() { return this.#held("compare"); }
+  control() { return Promise.reject(new SourceError("A report can ask nothing of a job.", 409)); }
+  follow() { return () => {}; }
+}
+
+/** @param {string} text base 64 */
+function bytesOf(text) {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer;
+}
+
+/** @param {Response} answer */
+async function refused(answer) {
+  const text = await answer.text();
+  try {
+    return new SourceError(JSON.parse(text).error, answer.status);
+  } catch {
+    return new SourceError(text || `The server answered ${answer.status}.`, answer.status);
+  }
+}

@@ -1,0 +1,66 @@
+/** The state of the page, which is its address: `#/curves?run=a&name=train/loss&from=10`. */
+import { computed, signal } from "@preact/signals";
+
+export const VIEWS = [
+  { id: "runs", title: "Runs", key: "r", run: false },
+  { id: "overview", title: "Overview", key: "o", run: true },
+  { id: "findings", title: "Findings", key: "f", run: true },
+  { id: "curves", title: "Curves", key: "c", run: true },
+  { id: "logs", title: "Logs", key: "l", run: true },
+];
+
+const address = signal(location.hash);
+window.addEventListener("hashchange", () => { address.value = location.hash; });
+
+/** @param {string} hash */
+export function parsed(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?", 2);
+  return { view: path || "runs", query: new URLSearchParams(query || "") };
+}
+
+export const place = computed(() => parsed(address.value));
+export const view = computed(() =>
+  VIEWS.some((known) => known.id === place.value.view) ? place.value.view : "runs");
+export const run = computed(() => place.value.query.get("run") || "");
+
+/** Values of a parameter of the address. @param {string} name */
+export const values = (name) => place.value.query.getAll(name);
+/** @param {string} name @param {string} otherwise */
+export const value = (name, otherwise = "") => place.value.query.get(name) ?? otherwise;
+
+/** The address of a view. Values may be lists; null and "" leave a parameter out.
+ * @param {string} id @param {Record<string, unknown>} parameters */
+export function href(id, parameters = {}) {
+  const query = new URLSearchParams();
+  for (const [name, given] of Object.entries(parameters)) {
+    for (const each of Array.isArray(given) ? given : [given]) {
+      if (each !== null && each !== undefined && each !== "") query.append(name, String(each));
+    }
+  }
+  const text = query.toString();
+  return `#/${id}${text ? `?${text}` : ""}`;
+}
+
+/** Go somewhere; `replace` leaves no entry in the history. */
+export function go(id, parameters, replace = false) {
+  const target = href(id, parameters);
+  if (target === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", target);
+    address.value = target;
+  } else {
+    location.hash = target;
+  }
+}
+
+/** Change parameters of the present view. @param {Record<string, unknown>} changes */
+export function change(changes, replace = true) {
+  const now = {};
+  for (const name of new Set(place.value.query.keys())) now[name] = values(name);
+  go(place.value.view, { ...now, ...changes }, replace);
+}
+
+/** A sentence that screen readers read aloud. */
+export const spoken = signal("");
+/** Whether the list of keys is shown. */
+export const help = signal(false);

@@ -1,0 +1,147 @@
+/** Curves: how a number moved. Up to eight on one canvas, over steps, time, epochs or samples. */
+import { useEffect } from "preact/hooks";
+import { LineChart } from "../charts/line.js";
+import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { counted, number, shortCurve } from "../format.js";
+import { html } from "../html.js";
+import { actions } from "../keys.js";
+import { TickList } from "../parts/list.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { useAnswer } from "../parts/use.js";
+import { change, run, value, values } from "../state.js";
+import { CaptureMore } from "./capture.js";
+
+const MOST = 8;
+const AXES = { step: "step", time: "time", epoch: "epoch", samples: "samples" };
+const PLUMBING = /^\w+\/(own_s|step_s|skipped|micro_batches|gradient_state|stale_gradient|memory_bytes)/;
+
+export function Curves() {
+  const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
+  const about = runAnswer.value.value;
+  const asked = values("name").filter(Boolean).slice(0, MOST);
+  const chosen = asked.length ? asked : (about?.losses ?? []).slice(0, MOST);
+  const from = number0(value("from"));
+  const to = number0(value("to"));
+  const axis = value("x", "step");
+  const answer = useAnswer((signal) => (chosen.length
+    ? source.series(run.value, { name: chosen, from, to, x: axis, px: 1200 }, signal) : null),
+  `${run.value} ${JSON.stringify([chosen, from, to, axis])}`, ticks.step.value);
+  useZoom(from, to, about?.steps ?? 0);
+  const toggle = (name) => change({ name: chosen.includes(name)
+    ? chosen.filter((each) => each !== name) : [...chosen, name].slice(-MOST) });
+  const curves = answer.value?.curves ?? [];
+  const scale = value("scale", "linear");
+  return html`<h1 class="hidden">Curves</h1>
+    <div class="split curves">
+      <aside aria-label="Choice of curves">
+        ${names.value ? html`<${Choice} names=${names.value} chosen=${chosen} toggle=${toggle} />`
+          : html`<${Notice} found=${names} what="the names" />`}
+        <${CaptureMore} />
+      </aside>
+      <div>
+        <${Tools} axes=${names.value?.axes ?? ["step"]} axis=${axis} scale=${scale} from=${from} to=${to} />
+        ${!chosen.length && html`<${Empty}>Choose what to draw on the left.</${Empty}>`}
+        <${Notice} found=${answer} what="the curves" />
+        ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
+          scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
+          height=${430} marks=${marks(from, to)} at=${number0(value("at"))}
+          onAt=${(step) => change({ at: step })}
+          onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />
+          <p class="muted">${width(curves)}</p>`}
+      </div>
+    </div>`;
+}
+
+const number0 = (text) => (text === "" ? null : Math.max(0, Math.round(Number(text)) || 0));
+const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
+  : counted(curves.length, "curve"));
+
+/** How many steps a point stands for, where it is more than one. */
+function width(curves) {
+  const widest = Math.max(...curves.map((curve) => curve.width));
+  return widest > 1 ? `A point covers ${widest} steps: the line is the last value, the band runs from ` +
+    "the least to the greatest. Drag, or press w, to zoom in." : "Each captured step is a point.";
+}
+
+function marks(from, to) {
+  const found = findingsAnswer.value.value;
+  const told = found ? Object.values(found.findings).map((each) => each.finding) : [];
+  return told.filter((each) => each.severity !== "info" && each.step >= (from ?? 0) &&
+    each.step <= (to ?? Infinity)).slice(0, 20).map((each) =>
+    ({ step: each.step, severity: each.severity, label: each.name }));
+}
+
+/** Keys that zoom and pan: the range of steps is in the address. */
+function useZoom(from, to, steps) {
+  useEffect(() => {
+    const begin = from ?? 0;
+    const end = Math.max(to ?? steps, begin + 1);
+    const set = (first, length) => {
+      const whole = length >= steps;
+      const start = Math.round(Math.min(Math.max(first, 0), Math.max(0, steps - length)));
+      change(whole ? { from: null, to: null } : { from: start, to: Math.round(start + length) });
+    };
+    actions.set("zoom", (factor) => {
+      const length = Math.max(4, (end - begin) * factor);
+      const middle = number0(value("at")) ?? (begin + end) / 2;
+      set(middle - length / 2, length);
+    });
+    actions.set("pan", (share) => set(begin + share * (end - begin), end - begin));
+    return () => { actions.delete("zoom"); actions.delete("pan"); };
+  });
+}
+
+function Tools({ axes, axis, scale, from, to }) {
+  const select = (label, name, now, choices) => html`<label>${label} <select value=${now}
+      onChange=${(event) => change({ [name]: event.target.value })}>
+    ${choices.map(([id, text]) => html`<option key=${id} value=${id} selected=${id === now}>${text}</option>`)}
+    </select></label>`;
+  return html`<p class="tools">
+    ${select("x", "x", axis, axes.map((each) => [each, AXES[each]]))}
+    ${select("y", "scale", scale, [["linear", "linear"], ["log", "log"], ["symlog", "symlog"]])}
+    ${select("range", "range", value("range", "all"), [["all", "all values"], ["robust", "1st to 99th percentile"]])}
+    ${select("smoothing", "smooth", value("smooth", "0"), [["0", "none"], ["0.6", "some"], ["0.9", "much"], ["0.98", "most"]])}
+    ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
+      All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
+  </p>`;
+}
+
+function Choice({ names, chosen, toggle }) {
+  const query = value("query");
+  const kinds = Object.keys(names.statistics);
+  const kind = kinds.includes(value("kind")) ? value("kind") : kinds[0];
+  const statistics = names.statistics[kind] ?? [];
+  const statistic = statistics.includes(value("statistic")) ? value("statistic")
+    : statistics.includes("l2") ? "l2" : statistics[0];
+  const matching = filtered([...names.scalars].sort(byUse), query);
+  const tensors = filtered((names.tensors[kind] ?? []), query);
+  const prefix = `train/${kind}.${statistic}/`;
+  const pick = (label, name, now, choices) => html`<label>${label} <select value=${now}
+    onChange=${(event) => change({ [name]: event.target.value })}>${choices.map((each) =>
+      html`<option key=${each} value=${each} selected=${each === now}>${each.replaceAll("_", " ")}</option>`)}
+    </select></label>`;
+  return html`<p class="tools"><label>Search <input data-search type="search" value=${query}
+      placeholder="loss, blocks.*.attn" onInput=${(event) => change({ query: event.target.value })} /></label></p>
+    <h2 class="small">Scalars <small>${matching.length}</small></h2>
+    <${TickList} names=${matching} ticked=${chosen} toggle=${toggle} label="Scalars" shown=${shortCurve} />
+    ${kind && html`<h2 class="small">Tensors <small>${number(tensors.length)}</small></h2>
+      <p class="tools">${pick("of", "kind", kind, kinds)} ${pick("statistic", "statistic", statistic, statistics)}</p>
+      <${TickList} names=${tensors} label="Tensors"
+        ticked=${chosen.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length))}
+        toggle=${(name) => toggle(prefix + name)} />`}
+    ${!kind && html`<p class="muted">No statistics of tensors were captured.</p>`}`;
+}
+
+/** Names that a search matches: words, with * for anything. */
+export function filtered(names, query) {
+  if (!query) return names;
+  const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => new RegExp(
+    word.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*")));
+  return names.filter((name) => tests.every((test) => test.test(name.toLowerCase())));
+}
+
+/** Losses first, mothtrap's own measures last. */
+function byUse(one, other) {
+  const rank = (name) => (/\/loss\b/.test(name) ? 0 : PLUMBING.test(name) ? 2 : 1);
+  return rank(one) - rank(other) || one.localeCompare(other);
+}

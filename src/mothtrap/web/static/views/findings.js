@@ -1,0 +1,154 @@
+/** Findings: what led to what, with evidence, the source line and what to try. */
+import { useEffect, useState } from "preact/hooks";
+import { LineChart } from "../charts/line.js";
+import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { counted, number, shortCurve, words } from "../format.js";
+import { html } from "../html.js";
+import { actions } from "../keys.js";
+import { Command, copy } from "../parts/copy.js";
+import { Evidence, Prose, SourceLines, Title, Where } from "../parts/finding.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Status } from "../parts/status.js";
+import { useAnswer } from "../parts/use.js";
+import { change, href, run, value } from "../state.js";
+
+export function Findings() {
+  const answer = findingsAnswer.value;
+  const found = answer.value;
+  const ordered = found ? found.stories.flatMap((story) => [story.root, ...story.effects]) : [];
+  const known = [...new Set(ordered)];
+  const chosen = known.includes(value("finding")) ? value("finding") : known[0];
+  const go = (by) => {
+    const place = Math.min(Math.max(known.indexOf(chosen) + by, 0), known.length - 1);
+    if (known.length) change({ finding: known[place] });
+  };
+  useEffect(() => {
+    actions.set("next", () => go(1));
+    actions.set("previous", () => go(-1));
+    return () => { actions.delete("next"); actions.delete("previous"); };
+  });
+  if (!found) return html`<${Notice} found=${answer} what="the findings" />`;
+  return html`<h1 class="hidden">Findings</h1>
+    <div class="split">
+      <div><${Stories} found=${found} chosen=${chosen} /><${Unjudged} found=${found} /></div>
+      ${chosen ? html`<${Detail} told=${found.findings[chosen]} found=${found} key=${chosen} />`
+        : html`<${Empty}>Nothing was found. The rules on the left say what was judged.</${Empty}>`}
+    </div>`;
+}
+
+function Stories({ found, chosen }) {
+  if (!found.stories.length) return null;
+  return html`<nav aria-label="Findings" class="stories"><ol>${found.stories.map((story) => html`
+    <li key=${story.root}><${Entry} told=${found.findings[story.root]} chosen=${chosen} />
+      ${story.effects.length > 0 && html`<ol aria-label="This led to">${story.effects.map((each) => html`
+        <li key=${each}><${Entry} told=${found.findings[each]} chosen=${chosen} /></li>`)}</ol>`}
+    </li>`)}</ol></nav>`;
+}
+
+function Entry({ told, chosen }) {
+  const { finding } = told;
+  return html`<a href=${href("findings", { run: run.value, finding: finding.fingerprint })}
+      aria-current=${finding.fingerprint === chosen ? "true" : undefined}>
+    <${Status} of=${finding.severity} quiet /> ${words(finding.name)}
+    <small>${finding.code} · step ${number(finding.step)}${
+      finding.layers.length ? ` · ${finding.layers[0]}` : ""}</small></a>`;
+}
+
+function Detail({ told, found }) {
+  const { finding } = told;
+  const by = (codes) => found.stories.flatMap((story) => [story.root, ...story.effects])
+    .map((each) => found.findings[each].finding).filter((each) => codes.includes(each.code));
+  return html`<article class="detail">
+    <${Title} finding=${finding} level=${2} />
+    <${Where} finding=${finding} />
+    <p class="said"><${Prose} text=${finding.message} /></p>
+    <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
+    <${Chain} label="Led to" findings=${by(finding.causes)} />
+    ${finding.fixes.length > 0 && html`<h3>Try</h3>
+      <ol class="fixes">${finding.fixes.map((fix) => html`<li key=${fix}><${Prose} text=${fix} /></li>`)}</ol>`}
+    <${EvidenceChart} told=${told} />
+    ${finding.location && html`<h3>Source: <code>${finding.location}</code></h3>
+      <${SourceLines} run=${run.value} fingerprint=${finding.fingerprint} />`}
+    ${finding.why && html`<h3>Why it matters</h3><p><${Prose} text=${finding.why} /></p>`}
+    <h3>Evidence</h3>
+    <p class="muted">${seenIn(finding)}; confidence ${finding.confidence}</p>
+    <${Evidence} finding=${finding} />
+    <h3>Continue in the terminal</h3>
+    <${Commands} finding=${finding} />
+  </article>`;
+}
+
+function seenIn(finding) {
+  const until = finding.last_step > finding.step ? ` up to step ${number(finding.last_step)}` : "";
+  return `Seen in ${counted(finding.count, "captured step")}${until}, ` +
+    `reported at step ${number(finding.detected_step)}`;
+}
+
+function Chain({ label, findings }) {
+  if (!findings.length) return null;
+  return html`<p class="chain"><b>${label}</b> ${findings.map((each, place) => html`${place > 0 && ", "}
+    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>${words(each.name)}</a>
+    ${" "}(step ${number(each.step)})`)}</p>`;
+}
+
+function EvidenceChart({ told }) {
+  const { finding, curves } = told;
+  const steps = runAnswer.value.value?.steps ?? 0;
+  const half = Math.max(50, Math.round(steps / 20));
+  const range = steps > 4 * half
+    ? { from: Math.max(0, finding.step - half), to: finding.step + half } : {};
+  const answer = useAnswer((signal) => (curves.length
+    ? source.series(run.value, { name: curves, px: 600, ...range }, signal) : null),
+  `${run.value} ${curves.join(" ")} ${JSON.stringify(range)}`, ticks.finding.value);
+  if (!curves.length) return null;
+  const marks = [{ step: finding.step, severity: finding.severity, label: finding.name }];
+  const values = answer.value?.curves ?? [];
+  const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
+  return html`<h3>${[...new Set(curves.map((name) => shortCurve(name).split("/")[1].replace(".", " ")))]
+    .join(", ")}</h3>
+    <${Notice} found=${answer} what="the evidence" />
+    ${answer.value && html`<${LineChart} curves=${values} title=${words(finding.name)} marks=${marks}
+      at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
+      <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
+        Open in Curves</a></p>`}`;
+}
+
+function Commands({ finding }) {
+  const about = runAnswer.value.value;
+  const [copied, setCopied] = useState(false);
+  if (!about) return null;
+  const again = about.replay ? `mothtrap replay ${about.called} --step ${stepOf(about.replay)}` : "";
+  return html`<ul class="commands">
+    ${again && html`<li><${Command} text=${again} label="Copy replay" /></li>
+      <li><${Command} text=${`${again} --as-test`} label="Copy as test" /></li>`}
+    <li><${Command} text=${`mothtrap rule ${finding.code}`} /></li>
+    <li><button onClick=${async () => setCopied(await copy(asIssue(finding, about), "Issue"))}>
+      ${copied ? "Copied" : "Copy as issue"}</button></li></ul>`;
+}
+
+const stepOf = (command) => command.match(/--step (\d+)/)?.[1] ?? "";
+
+/** A finding as Markdown for an issue. */
+function asIssue(finding, about) {
+  return [`## ${words(finding.name)} since step ${finding.step} (${finding.code})`, "",
+    finding.message, "", finding.layers.length ? `- layers: ${finding.layers.join(", ")}` : null,
+    finding.location ? `- place: \`${finding.location}\`` : null, `- run: ${about.id}`,
+    `- command: \`${about.command}\``, about.commit ? `- commit: ${about.commit}` : null, "",
+    "Try:", ...finding.fixes.map((fix, place) => `${place + 1}. ${fix}`),
+  ].filter((line) => line !== null).join("\n");
+}
+
+const FOLDS = [["rule_failed", "failed"], ["not_enough_data", "require more data"],
+  ["not_applicable", "not applicable"], ["ok", "ok"]];
+
+function Unjudged({ found }) {
+  return html`<h2 class="small">Rules</h2>
+    ${!found.rules.length && html`<${Empty}>No rule has judged so far.</${Empty}>`}
+    ${FOLDS.map(([state, label]) => {
+      const rules = found.rules.filter((rule) => rule.state === state);
+      return rules.length > 0 && html`<details key=${state} class="fold">
+        <summary><${Status} of=${state} quiet /> ${rules.length} ${label}</summary>
+        <ul>${rules.map((rule) => html`<li key=${rule.code}><b>${rule.code}</b> ${words(rule.name)}${
+          rule.reason ? html`<small>${rule.reason}</small>` : ""}</li>`)}</ul></details>`;
+    })}`;
+}

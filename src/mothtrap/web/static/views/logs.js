@@ -1,0 +1,44 @@
+/** Logs: the last lines that the job wrote. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { source, ticks } from "../data.js";
+import { counted } from "../format.js";
+import { html } from "../html.js";
+import { Rows } from "../parts/list.js";
+import { Empty } from "../parts/notice.js";
+import { change, run, value } from "../state.js";
+
+const MOST = 10_000;
+const HEIGHT = 19;
+
+export function Logs() {
+  const [kept, setKept] = useState({ lines: [], next: -1, cut: false, problem: "", read: false });
+  const latest = useRef(kept);
+  latest.current = kept;
+  const query = value("query").toLowerCase();
+  useEffect(() => {
+    const controller = new AbortController();
+    source.logs(run.value, latest.current.next, controller.signal).then((answer) => {
+      if (answer.next === latest.current.next && latest.current.read) return;
+      const lines = latest.current.next < 0 ? answer.lines : [...latest.current.lines, ...answer.lines];
+      setKept({ lines: lines.slice(-MOST), next: answer.problem ? -1 : answer.next,
+        cut: latest.current.cut || answer.cut || lines.length > MOST, problem: answer.problem, read: true });
+    }, (error) => {
+      if (!controller.signal.aborted) setKept({ ...latest.current, problem: error.message, read: true });
+    });
+    return () => controller.abort();
+  }, [ticks.step.value]);
+  const shown = query ? kept.lines.filter((line) => line.toLowerCase().includes(query)) : kept.lines;
+  return html`<section class="logs"><h1>Output of the job</h1>
+    <p class="tools"><label>Search <input data-search type="search" value=${value("query")}
+        onInput=${(event) => change({ query: event.target.value })} /></label>
+      <span class="muted" role="status">${counted(shown.length, "line")}${
+        kept.cut ? `, the last of more (${MOST.toLocaleString("en-US")} are kept)` : ""}</span></p>
+    ${!kept.read && html`<p class="notice" role="status">Reading the output …</p>`}
+    ${kept.problem && html`<${Empty}>${kept.problem}</${Empty}>`}
+    ${kept.read && !kept.problem && !shown.length && html`<${Empty}>${
+      query ? "No line matches." : "The job has written nothing so far."}</${Empty}>`}
+    ${shown.length > 0 && html`<${Rows} count=${shown.length} rowHeight=${HEIGHT} stick=${!query}
+      label="Lines of output" row=${(place) => html`<div class="line" key=${place}>
+        ${shown[place] || "\u00a0"}</div>`} />`}
+  </section>`;
+}

@@ -1,0 +1,197 @@
+/** Overview: what is wrong, since when, where, and what to do; readable in ten seconds. */
+import { LineChart } from "../charts/line.js";
+import { Spark } from "../charts/spark.js";
+import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { counted, duration, moment, number, shortCurve, words } from "../format.js";
+import { html } from "../html.js";
+import { Command } from "../parts/copy.js";
+import { Prose, Title, Where } from "../parts/finding.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Status } from "../parts/status.js";
+import { useAnswer } from "../parts/use.js";
+import { href, run } from "../state.js";
+
+const AROUND = 40;
+
+export function Overview() {
+  const about = runAnswer.value;
+  const found = findingsAnswer.value;
+  if (!about.value || !found.value) {
+    return html`<${Notice} found=${about.error ? about : found} what="the run" />`;
+  }
+  return html`<${Verdict} about=${about.value} found=${found.value} />
+    <div class="columns">
+      <div><${Loss} about=${about.value} found=${found.value} />
+        <${Worst} found=${found.value} /></div>
+      <div><${Rules} found=${found.value} /><${Facts} about=${about.value} /></div>
+    </div>`;
+}
+
+/** The stories that are worse than notes. */
+export const bad = (found) => found.stories.filter((story) => story.severity !== "info");
+
+function Verdict({ about, found }) {
+  const [first, ...others] = bad(found);
+  if (!first) return html`<${Healthy} about=${about} found=${found} />`;
+  const finding = found.findings[first.root].finding;
+  const effects = first.effects.map((each) => found.findings[each].finding);
+  const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
+    at: finding.step, name: found.findings[first.root].curves };
+  return html`<section class="verdict ${first.severity}" aria-label="Verdict">
+    <${Title} finding=${finding} level=${1} />
+    <p class="said"><${Prose} text=${finding.message} /></p>
+    <${Where} finding=${finding} />
+    ${finding.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${finding.fixes[0]} /></p>`}
+    ${effects.length > 0 && html`<p class="muted">This led to: ${effects.slice(0, 5).map((each, place) => html`
+      ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
+        ${words(each.name)}</a> (step ${number(each.step)})`)}${
+        effects.length > 5 ? ` and ${effects.length - 5} more` : ""}</p>`}
+    <${Ending} about=${about} />
+    <p class="actions">
+      <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
+        Why, and where in the source</a>
+      <a class="button" href=${href("curves", at)}>Show the first bad step</a>
+      <${Next} about=${about} />
+    </p>
+    ${others.length > 0 && html`<h2 class="small">Other problems</h2>
+      <ul class="others">${others.slice(0, 4).map((story) => {
+        const other = found.findings[story.root].finding;
+        return html`<li key=${story.root}>
+          <a href=${href("findings", { run: run.value, finding: story.root })}>
+            <${Status} of=${story.severity} quiet /> ${words(other.name)}</a>
+          ${" "}since step ${number(other.step)}: ${other.message}</li>`;
+      })}${others.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
+        and ${others.length - 4} more</a></li>`}</ul>`}
+  </section>`;
+}
+
+function Healthy({ about, found }) {
+  const sign = about.state === "crashed" ? "crashed" : about.steps ? "ok" : "not_enough_data";
+  const notes = found.stories.length;
+  return html`<section class="verdict ${sign}" aria-label="Verdict">
+    <h1><${Status} of=${sign} quiet /> ${
+      about.state === "crashed" ? "The job crashed" : about.steps ? "Nothing wrong was found"
+        : "Nothing was observed"}</h1>
+    <p class="said">${about.verdict}</p>
+    <${Ending} about=${about} />
+    <p class="actions"><${Next} about=${about} />
+      ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
+        ${counted(notes, "note")}</a>`}</p>
+  </section>`;
+}
+
+/** The exceptions that ended the script. */
+function Ending({ about }) {
+  return about.failures.slice(0, 2).map((failure) => html`<div class="failure" key=${failure.error}>
+    <p><${Status} of="crashed" quiet /> Step ${number(failure.step)}: <code>${failure.error}</code></p>
+    <p><${Prose} text=${failure.sentence} /></p>
+    ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
+    ${failure.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+}
+
+function Next({ about }) {
+  const text = about.replay || `mothtrap show ${about.called}`;
+  return html`<${Command} text=${text} label=${about.replay ? "Copy replay" : "Copy"} />`;
+}
+
+function Loss({ about, found }) {
+  const names = about.losses.slice(0, 8);
+  const answer = useAnswer((signal) => (names.length
+    ? source.series(run.value, { name: names, px: 1000 }, signal) : null),
+  `${run.value} ${names.join(" ")}`, ticks.step.value);
+  const marks = bad(found).flatMap((story) => [story.root, ...story.effects]).slice(0, 12).map((each) => {
+    const { finding } = found.findings[each];
+    return { step: finding.step, severity: finding.severity, label: finding.name };
+  });
+  return html`<section><h2>Loss</h2>
+    ${!names.length && html`<${Empty}>No loss was seen so far. Pass it with
+      <code>dbg.step(loss=loss)</code>.</${Empty}>`}
+    <${Notice} found=${answer} what="the loss" />
+    ${answer.value && html`<${LineChart} curves=${answer.value.curves} title="Loss" marks=${marks}
+      scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
+  </section>`;
+}
+
+/** Whether values are positive and three powers of ten apart: then a linear chart shows nothing. */
+function spread(curves) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const curve of curves) {
+    for (const value of curve.min) if (Number.isFinite(value)) low = Math.min(low, value);
+    for (const value of curve.max) if (Number.isFinite(value)) high = Math.max(high, value);
+  }
+  return low > 0 && high / low > 1000;
+}
+
+const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
+const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
+  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run" };
+
+function Rules({ found }) {
+  const families = new Map();
+  for (const rule of found.rules) {
+    const family = rule.code.slice(0, 3);
+    if (!families.has(family)) families.set(family, {});
+    const counts = families.get(family);
+    counts[rule.state] = (counts[rule.state] ?? 0) + 1;
+  }
+  return html`<section><h2>Rules</h2>
+    ${!found.rules.length ? html`<${Empty}>No rule has judged so far.</${Empty}>` : html`
+    <table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
+      html`<th scope="col" key=${state}><${Status} of=${state} quiet /></th>`)}</tr></thead>
+    <tbody>${[...families].map(([family, counts]) => html`<tr key=${family}>
+      <th scope="row">${FAMILIES[family] ?? family}</th>${STATES.map((state) =>
+        html`<td key=${state} class=${counts[state] ? state : "none"}>${counts[state] ?? "·"}</td>`)}
+      </tr>`)}</tbody></table>
+    <p class="muted key">${STATES.map((state) => html`<${Status} of=${state} key=${state} /> `)}</p>`}
+  </section>`;
+}
+
+function Worst({ found }) {
+  const rows = found.worst;
+  const names = [...new Set(rows.map((row) => row.curve).filter(Boolean))];
+  const answer = useAnswer((signal) => (names.length
+    ? source.series(run.value, { name: names, px: 120 }, signal) : null),
+  `${run.value} ${names.join(" ")}`, ticks.finding.value);
+  const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
+  return html`<section><h2>Worst layers</h2>
+    ${!rows.length && html`<${Empty}>No finding names a layer.</${Empty}>`}
+    ${rows.length > 0 && html`<table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
+      <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
+      <tbody>${rows.map((row) => {
+        const curve = curves.get(row.curve);
+        const { finding } = found.findings[row.fingerprint];
+        return html`<tr key=${row.layer}>
+          <th scope="row"><a title=${row.layer} href=${href("curves", { run: run.value, name: row.curve,
+            at: finding.step })}>${row.layer}</a></th>
+          <td><${Spark} curve=${curve} mark=${finding.step} /></td>
+          <td class="number ${curve && !Number.isFinite(lastOf(curve)) ? "nonfinite" : ""}">${
+            curve ? number(lastOf(curve)) : ""}</td>
+          <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
+            <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
+      })}</tbody></table>
+      <p class="muted">${[...new Set(names.map(what))].join(", ")}; the red line is the first bad step</p>`}
+  </section>`;
+}
+
+/** The last value of a curve; NaN where the last bucket has no number. */
+const lastOf = (curve) => (curve.count ? curve.last[curve.count - 1] : NaN);
+/** What a curve of a tensor is: `gradient l2`. */
+const what = (name) => shortCurve(name).split("/")[1]?.replace(".", " ") ?? name;
+
+function Facts({ about }) {
+  const took = (about.ended_s || about.active_s) - about.started_s;
+  const rows = {
+    Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
+    Took: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
+    Workers: about.workers.length > 1 ? String(about.workers.length) : "",
+    Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
+    Overhead: about.cost,
+  };
+  return html`<section><h2>Run</h2>
+    <dl class="facts">${Object.entries(rows).filter(([, text]) => text).map(([name, text]) =>
+      html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
+    ${about.notes.length > 0 && html`<details><summary>${counted(about.notes.length, "thing")}
+      not observed, not kept or damaged</summary>
+      <ul>${about.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul></details>`}
+  </section>`;
+}

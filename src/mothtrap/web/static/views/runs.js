@@ -1,0 +1,139 @@
+/** Runs: which there are, how each stands, and one scalar of those that are ticked. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { cividis, isDark, seriesColor } from "../charts/colors.js";
+import { LineChart } from "../charts/line.js";
+import { source, ticks } from "../data.js";
+import { counted, duration, moment, number } from "../format.js";
+import { html } from "../html.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Status } from "../parts/status.js";
+import { useAnswer } from "../parts/use.js";
+import { change, href, value, values } from "../state.js";
+
+const MOST = 200;
+
+export function Runs() {
+  const query = value("query");
+  const begin = Number(value("begin", "0")) || 0;
+  const answer = usePage(begin, query);
+  const page = answer.value?.page;
+  const ticked = values("tick");
+  return html`<h1>Runs ${page && html`<small>${page.folder}</small>`}</h1>
+    <p class="tools"><label>Filter <input data-search type="search" value=${query}
+        placeholder="name, verdict, state" onInput=${(event) => change({ query: event.target.value, begin: null })} />
+      </label>
+      <span role="status" class="muted">${page ? `${counted(page.matching, "run")}${
+        page.matching < page.total ? ` of ${number(page.total)}` : ""}${
+        page.pending ? `, ${number(page.pending)} not read yet` : ""}` : ""}</span></p>
+    <${Notice} found=${answer} what="the runs" />
+    ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} rows=${page?.rows ?? []} />`}
+    ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Make one:
+      ${" "}<code>mothtrap run train.py</code></${Empty}>`}
+    ${page && page.total > 0 && !page.matching && html`<${Empty}>No run matches.</${Empty}>`}
+    ${page && page.rows.length > 0 && html`<${Table} rows=${page.rows} ticked=${ticked} />
+      <${Pages} page=${page} />`}`;
+}
+
+/** A page of runs; what the server had no time to read is asked for again. */
+function usePage(begin, query) {
+  const [round, setRound] = useState(0);
+  const answer = useAnswer((signal) => source.runs(begin, query, signal), `${begin} ${query}`,
+    `${ticks.runs.value} ${round}`);
+  useEffect(() => {
+    if (answer.value?.page.pending) setRound((before) => before + 1);
+  }, [answer.value]);
+  return answer;
+}
+
+function Table({ rows, ticked }) {
+  const toggle = (name) => change({
+    tick: ticked.includes(name) ? ticked.filter((each) => each !== name) : [...ticked, name].slice(-MOST) });
+  const all = rows.every((row) => ticked.includes(row.name));
+  const names = rows.map((row) => row.name);
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="list">
+    <thead><tr>
+      <th scope="col"><input type="checkbox" checked=${all} aria-label="Tick all of this page"
+        onChange=${() => change({ tick: all ? ticked.filter((each) => !names.includes(each))
+          : [...new Set([...ticked, ...names])].slice(-MOST) })} /></th>
+      <th scope="col">State</th><th scope="col">Run</th><th scope="col">Verdict</th>
+      <th scope="col" class="number">Steps</th><th scope="col">Started</th><th scope="col">Last step</th>
+      <th scope="col">Script</th><th scope="col">Commit</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.name}>
+      <td><input type="checkbox" checked=${ticked.includes(row.name)} aria-label="Draw ${row.name}"
+        onChange=${() => toggle(row.name)} /></td>
+      <td><${Status} of=${row.pending ? "pending" : row.state} word=${row.state === "running" ? "" : row.ending} /></td>
+      <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a></th>
+      <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${row.severity || (row.pending
+        ? "pending" : row.steps ? "ok" : "not_enough_data")} quiet /> ${row.verdict}`}</div></td>
+      <td class="number">${number(row.steps)}</td>
+      <td>${moment(row.started_s)}</td>
+      <td>${row.active_s ? `${duration(Date.now() / 1000 - row.active_s)} ago` : ""}</td>
+      <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
+}
+
+function Pages({ page }) {
+  const size = 200;
+  if (page.matching <= size) return null;
+  return html`<p class="tools">
+    <button disabled=${page.begin === 0} onClick=${() => change({ begin: Math.max(0, page.begin - size) })}>
+      Newer</button>
+    <span>${number(page.begin + 1)} to ${number(page.begin + page.rows.length)} of ${number(page.matching)}</span>
+    <button disabled=${page.begin + size >= page.matching} onClick=${() => change({ begin: page.begin + size })}>
+      Older</button></p>`;
+}
+
+function Compared({ names, rows }) {
+  const scalar = value("scalar", "train/loss");
+  const scale = value("scale", "linear");
+  const answer = useAnswer((signal) => source.compare(names, scalar, names.length > 20 ? 300 : 800, signal),
+    `${scalar} ${names.join(" ")}`, ticks.runs.value);
+  const parameters = [...new Set(rows.filter((row) => names.includes(row.name))
+    .flatMap((row) => Object.keys(row.parameters ?? {})))].sort();
+  const by = parameters.includes(value("color")) ? value("color") : "";
+  const curves = useMemo(() => (answer.value?.curves ?? []).filter((curve) => curve.count), [answer.value]);
+  const scheme = useMemo(() => colorsBy(curves, rows, by), [curves, rows, by]);
+  const lacking = (answer.value?.curves ?? []).length - curves.length;
+  return html`<section class="compared" aria-label="Ticked runs">
+    <p class="tools"><label>Scalar <input value=${scalar} list="scalars"
+        onChange=${(event) => change({ scalar: event.target.value })} /></label>
+      <datalist id="scalars"><option value="train/loss" /><option value="eval/loss" /><option value="train/lr" />
+        <option value="train/step_s" /></datalist>
+      <label>y <select value=${scale} onChange=${(event) => change({ scale: event.target.value })}>
+        ${["linear", "log", "symlog"].map((each) => html`<option key=${each} selected=${each === scale}>${each}</option>`)}
+      </select></label>
+      ${parameters.length > 0 && html`<label>color by <select value=${by}
+          onChange=${(event) => change({ color: event.target.value })}>
+        <option value="" selected=${!by}>run</option>
+        ${parameters.map((each) => html`<option key=${each} selected=${each === by}>${each}</option>`)}</select></label>`}
+      <button onClick=${() => change({ tick: null })}>Untick all</button></p>
+    <${Notice} found=${answer} what="the curves" />
+    ${curves.length > 0 && html`<${LineChart} curves=${curves} colors=${scheme.colors} scale=${scale}
+      title=${`${scalar} of ${counted(curves.length, "run")}`} height=${320} legend=${curves.length <= 12} />`}
+    ${by && html`<ul class="legend">${scheme.key.map(([text, color]) => html`<li key=${text}>
+      <i style=${{ background: color }}></i>${by} ${text}</li>`)}</ul>`}
+    ${lacking > 0 && html`<p class="muted">${counted(lacking, "run")} without ${scalar}.</p>`}
+  </section>`;
+}
+
+/** A color for each curve, by a parameter of its run: numbers get a scale, words get hues. */
+export function colorsBy(curves, rows, by) {
+  const of = new Map(rows.map((row) => [row.name, row.parameters?.[by] ?? "not set"]));
+  const texts = [...new Set(curves.map((curve) => of.get(curve.name) ?? "not set"))];
+  if (!by) return { colors: curves.map((_, place) => seriesColor(place)), key: [] };
+  const numbers = texts.filter((text) => text !== "" && Number.isFinite(Number(text)));
+  const known = new Map();
+  if (numbers.length > 1) {
+    const sorted = numbers.map(Number).sort((a, b) => a - b);
+    sorted.forEach((number, place) => {
+      const share = place / (sorted.length - 1);
+      known.set(String(number), cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share));
+    });
+  }
+  texts.forEach((text, place) => {
+    const found = known.get(String(Number(text)));
+    known.set(text, found ?? seriesColor(place));
+  });
+  const ordered = [...texts].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
+  return { colors: curves.map((curve) => known.get(of.get(curve.name) ?? "not set")),
+    key: ordered.slice(0, 12).map((text) => [text, known.get(text)]) };
+}

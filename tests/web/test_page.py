@@ -1,0 +1,183 @@
+"""The page in a real browser: every view of every kind of run, keyboard, screen readers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.web.conftest import TOKEN, Site, Watched
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+HOSTILE_RUN = "a&b=c%2F#'\""
+VIEWS = ("overview", "findings", "curves", "logs")
+SAID = {
+    "healthy": "Nothing wrong was found in 120 steps",
+    "nan": "Gradient norm 3.1e+04 is 410x its median",
+    "crashed": "The job stopped without closing its run",
+    "live": "the job is still running",
+    "empty": "Nothing was observed",
+    "wide": "Exploding gradient",
+    HOSTILE_RUN: "Exploding gradient",
+}
+
+
+def open_view(watched: Watched, site: Site, view: str, run: str = "", more: str = "") -> Any:
+    """Go to a view of a run, and wait until it is there."""
+    page = watched.page
+    query = f"?run={quote(run, safe='')}{more}" if run else (f"?{more}" if more else "")
+    page.goto(site.url(f"#/{view}{query}"))
+    page.locator("main").wait_for()
+    page.get_by_text("Reading", exact=False).first.wait_for(state="detached")
+    return page
+
+
+@pytest.mark.parametrize("run", list(SAID))
+def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, run: str) -> None:
+    page = open_view(watched, site, "overview", run)
+    assert TOKEN not in page.url
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_text(re.compile(re.escape(SAID[run]), re.IGNORECASE)).first.wait_for()
+    page.get_by_role("link", name=re.compile("^Findings")).click()
+    page.get_by_role("heading", name="Rules").or_(page.get_by_text("No rule has")).first.wait_for()
+    page.get_by_role("link", name="Curves", exact=True).click()
+    names = page.get_by_role("listbox", name="Scalars")
+    names.wait_for()
+    if run != "empty":
+        page.get_by_role("img", name=re.compile("train.loss")).wait_for()
+    page.get_by_role("link", name="Logs").click()
+    page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
+    page.get_by_role("link", name="Runs").click()
+    page.get_by_role("link", name=run, exact=True).wait_for()
+
+
+def test_from_the_verdict_to_the_line_and_the_command_in_three_clicks(
+    watched: Watched, site: Site
+) -> None:
+    page = open_view(watched, site, "runs")
+    page.get_by_role("link", name="nan", exact=True).click()
+    page.get_by_role("heading", level=1, name=re.compile("Exploding gradient")).wait_for()
+    page.get_by_text("clip_grad_norm_(parameters, 1.0)").first.wait_for()
+    page.get_by_role("link", name="Why, and where in the source").click()
+    page.locator(".source .here", has_text="loss = model(x).log().mean()").wait_for()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.origin)
+    page.get_by_role("button", name="Copy: mothtrap rule GRD101").click()
+    page.get_by_role("button", name="Copy: mothtrap rule GRD101").get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "mothtrap rule GRD101"
+
+
+def test_the_whole_way_by_keyboard(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "overview", "nan")
+    press = page.keyboard.press
+    press("?")
+    page.get_by_role("dialog").get_by_text("Go to Findings").wait_for()
+    press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    press("g")
+    press("f")
+    page.get_by_role("heading", level=2, name=re.compile("Exploding gradient")).wait_for()
+    press("n")
+    page.get_by_role("heading", level=2, name=re.compile("Non-finite loss")).wait_for()
+    press("p")
+    page.get_by_role("heading", level=2, name=re.compile("Exploding gradient")).wait_for()
+    press("g")
+    press("c")
+    page.get_by_role("img", name=re.compile("train.loss")).focus()
+    press("Home")
+    page.get_by_text("step 40", exact=True).wait_for()
+    press("ArrowRight")
+    page.get_by_text("step 41", exact=True).wait_for()
+    press("Shift+ArrowRight")
+    page.get_by_text("step 51", exact=True).wait_for()
+    assert "at step 51: NaN" in page.locator("[aria-live=polite]").inner_text()
+    press("t")
+    page.get_by_role("region", name="Values of the chart").wait_for()
+    press("w")
+    page.get_by_role("button", name="All steps").wait_for()
+    assert "from=" in page.url
+    press("Escape")
+    page.get_by_role("button", name="All steps").wait_for(state="detached")
+    press("/")
+    page.keyboard.type("blocks.2")
+    press("Escape")
+    tensors = page.get_by_role("listbox", name="Tensors")
+    tensors.focus()
+    press("Space")
+    page.get_by_role("img", name=re.compile("2 curves")).wait_for()
+    press("g")
+    press("r")
+    page.get_by_role("heading", level=1, name=re.compile("^Runs")).wait_for()
+
+
+def test_a_link_opens_what_it_was_copied_from(watched: Watched, site: Site) -> None:
+    name = quote("train/gradient.l2/blocks.1.weight", safe="")
+    more = f"&name={name}&from=30&to=50&scale=log&at=40"
+    page = open_view(watched, site, "curves", "nan", more)
+    drawn = re.compile(r"gradient\.l2.blocks\.1\.weight, steps 30 to 49")
+    page.get_by_role("img", name=drawn).wait_for()
+    assert page.get_by_label("y", exact=True).input_value() == "log"
+    page.get_by_text("step 40", exact=True).wait_for()
+
+
+def test_ten_thousand_tensors_are_a_list_of_the_rows_in_sight(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "curves", "wide")
+    tensors = page.get_by_role("listbox", name="Tensors")
+    tensors.get_by_role("option").first.wait_for()
+    assert tensors.get_by_role("option").count() < 60
+    assert tensors.get_by_role("option").first.get_attribute("aria-setsize") == "10000"
+    page.get_by_role("searchbox").fill("blocks.*9.weight")
+    page.get_by_role("heading", name="Tensors 1,000").wait_for()
+    tensors.get_by_role("option", name="blocks.9.weight", exact=True).click()
+    page.get_by_role("img", name=re.compile("2 curves")).wait_for()
+
+
+def test_names_of_a_hostile_run_stay_text(watched: Watched, site: Site) -> None:
+    for view in VIEWS:
+        page = open_view(watched, site, view, HOSTILE_RUN)
+        assert page.locator("main img").count() == 0
+    page.get_by_text("</script><img", exact=False).first.wait_for()
+
+
+def test_output_is_searched_and_only_rows_in_sight_are_drawn(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "logs", "healthy")
+    page.get_by_text("epoch 299:", exact=False).wait_for()
+    page.get_by_text("300 lines").wait_for()
+    assert page.locator(".line").count() < 100
+    page.get_by_role("searchbox").fill("epoch 17:")
+    page.get_by_text("1 line", exact=True).wait_for()
+    page.get_by_role("searchbox").fill("nothing like it")
+    page.get_by_text("No line matches.").wait_for()
+
+
+def test_ticked_runs_share_a_canvas_colored_by_a_parameter(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "runs")
+    page.get_by_role("checkbox", name="Draw healthy").check()
+    page.get_by_role("checkbox", name="Draw nan").check()
+    page.get_by_role("img", name=re.compile("train.loss of 2 runs")).wait_for()
+    page.get_by_label("color by").select_option("lr")
+    page.get_by_text("lr 0.1").wait_for()
+    assert page.url.count("tick=") == 2
+
+
+def test_a_filter_without_a_match_says_so(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "runs")
+    page.get_by_role("searchbox").fill("zzz")
+    page.get_by_text("No run matches.").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_any_view(browser: Any, site: Site, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1300, "height": 900})
+    watched = Watched(context.new_page(), site.origin)
+    places = [("runs", "", "tick=healthy&tick=nan"), *((view, "nan", "") for view in VIEWS)]
+    places += [("overview", "healthy", ""), ("overview", "empty", ""), ("findings", "wide", "")]
+    for view, run, more in places:
+        page = open_view(watched, site, view, run, more)
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate("axe.run({resultTypes: ['violations']}).then(r => r.violations)")
+        said = [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
+        assert said == [], (view, run)
+    context.close()
+    watched.assert_quiet()
