@@ -31,7 +31,8 @@ def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
         assert part in failure["sentence"]
     assert wanted.fix in next(iter(failure.get("fixes", [])), "")
     assert wanted.batch in failure.get("batch", "")
-    assert failure["sentence"] in outcome.stderr.split("\nmothtrap: ")[-1]
+    verdict = " ".join(outcome.stderr.rpartition("\nmothtrap: ")[2].split())
+    assert " ".join(failure["sentence"].split()) in verdict
     assert "switched" not in outcome.stderr
 
 

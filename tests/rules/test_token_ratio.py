@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import LossCall, TokenShares
+from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.token_ratio import TokenRatio
 
@@ -59,3 +59,29 @@ def test_cannot_judge_masks_or_few_tokens() -> None:
         check()
     with pytest.raises(NotApplicable, match="numbers"):
         check(tokens(PADDED), token_values="pad")
+
+
+def masked(**fields: object) -> LossCall:
+    return LossCall(step=0, operation="cross_entropy", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        masked(targets=TargetSample(dtype="int64", count=600, ignored_share=0.68)),
+        masked(reduction="none", above=("mean", "mul")),
+        masked(reduction="none", above=("mean", "index")),
+    ],
+    ids=["ignored labels", "weights", "picked positions"],
+)
+def test_padding_that_the_loss_leaves_out_is_a_note(line: LossCall) -> None:
+    [finding] = check(tokens(PADDED), line)
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("; the loss leaves them out")
+    assert "ignore_index" not in " ".join(finding.fixes)
+
+
+def test_a_few_ignored_labels_do_not_mask_the_padding() -> None:
+    few = masked(targets=TargetSample(dtype="int64", count=600, ignored_share=0.02))
+    [finding] = check(tokens(PADDED), few)
+    assert finding.severity is Severity.WARNING

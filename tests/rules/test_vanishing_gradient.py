@@ -5,6 +5,7 @@ import pytest
 from tests.rules.windows import loss, noise, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Matrix, Series
@@ -163,3 +164,40 @@ def test_a_step_whose_gradient_is_all_nan_has_no_part_in_it() -> None:
     matrix.values_ST[STEPS // 2, :4] = np.nan
     [finding] = check(matrix, loss(LEVEL))
     assert (finding.severity, finding.count) == (Severity.ERROR, STEPS - 1)
+
+
+def taken(layer: str, cut_at: str | None) -> DataTaken:
+    sizes = {"mean": 0.0, "std": 1.0, "smallest": -3.0, "largest": 3.0, "zeros": 0.0}
+    return DataTaken(
+        step=0,
+        layer=layer,
+        layer_type="Linear",
+        shape=(32, 8),
+        gain=1.0,
+        rows=32,
+        features=8,
+        nonzero_rms=1.0,
+        cut_at=cut_at,
+        **sizes,
+    )
+
+
+CUT = np.array([1e-7, 1e-7, 2e-7, 1.0, 1.0, 1.1])
+
+
+def test_a_detached_tensor_is_named_in_place_of_the_depth() -> None:
+    [finding] = VanishingGradient().check(
+        window(layers(CUT), loss(LEVEL), taken("body.3", "vae.py:18"))
+    )
+    assert "as body.3 takes a tensor that is detached" in finding.message
+    assert finding.location == "vae.py:18"
+    assert finding.fixes[0].startswith("Remove the `.detach()`")
+
+
+@pytest.mark.parametrize(
+    "seen", [taken("body.3", None), taken("body.0", "vae.py:18"), taken("body.5", "probe.py:9")]
+)
+def test_data_and_detached_heads_are_not_blamed(seen: DataTaken) -> None:
+    [finding] = VanishingGradient().check(window(layers(CUT), loss(LEVEL), seen))
+    assert "detached" not in finding.message
+    assert "detach" not in finding.fixes[0]

@@ -91,3 +91,35 @@ def test_says_why_it_cannot_judge() -> None:
         check(falling, "nll")
     with pytest.raises(NotEnoughData, match="8 are needed"):
         check(falling[:4], "cross_entropy")
+
+
+def test_a_loss_of_any_kind_that_falls_below_every_scale_has_no_bound() -> None:
+    values = [7e4, 2e4, -3e6, -4e12, -6e18, np.nan, np.nan]
+    [finding] = WrongSign().check(window(loss(values)))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 2)
+    assert finding.message == "the loss fell from 7e+04 to -6e+18 and has no lower bound"
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        np.linspace(3000.0, -12_000.0, 80),
+        np.concatenate([[4.0, 1.0], -np.logspace(0, 3, 40)]),
+        np.concatenate([[1.0, -5e4], np.linspace(2.0, 0.5, 20)]),
+        np.array([2.0, 1e9, 3e9, 1e10]),
+    ],
+    ids=["likelihood of images", "returns of a policy", "one bad batch", "rises"],
+)
+def test_a_loss_that_may_be_negative_keeps_its_scale(healthy: np.ndarray) -> None:
+    with pytest.raises(NotEnoughData):
+        WrongSign().check(window(loss(healthy)))
+
+
+def test_a_player_of_a_game_may_fall_without_bound() -> None:
+    falling = -(10.0 ** np.arange(12.0))
+    players = (
+        loss(falling, of="a.py:1", optimizers=("A",)),
+        loss(-falling, of="a.py:2", optimizers=("B",)),
+    )
+    with pytest.raises(NotEnoughData):
+        WrongSign().check(window(*players))

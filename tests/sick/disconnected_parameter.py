@@ -9,13 +9,13 @@ class Net(nn.Module):
     def __init__(self, whole):
         super().__init__()
         self.whole = whole
-        self.encoder = nn.Sequential(nn.Linear(12, 32), nn.Tanh())  # <- here
+        self.encoder = nn.Sequential(nn.Linear(12, 32), nn.Tanh())
         self.head = nn.Linear(32, 4)
 
     def forward(self, x):
         z = self.encoder(x)
         if not self.whole:
-            z = z.detach()
+            z = z.detach()  # <- here
         return self.head(z)
 
 

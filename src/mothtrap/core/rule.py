@@ -69,9 +69,10 @@ class Rule(abc.ABC):
         confidence: str = "high",
         mode: str = "train",
         fixes: tuple[str, ...] | None = None,
+        why: str | None = None,
         workers: tuple[int, ...] | None = None,
     ) -> Finding:
-        """Make a finding of this rule; why and fixes come from the docstring."""
+        """Make a finding of this rule; why and fixes come from the docstring unless given."""
         doc = self.doc()
         return Finding(
             code=self.code,
@@ -86,7 +87,7 @@ class Rule(abc.ABC):
             last_step=step if last_step is None else last_step,
             message=message,
             evidence={key: _plain(value) for key, value in (evidence or {}).items()},
-            why=doc.why,
+            why=doc.why if why is None else why,
             fixes=doc.fixes if fixes is None else fixes,
             confidence=confidence,
             location=location,

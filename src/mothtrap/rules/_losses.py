@@ -23,6 +23,7 @@ class Judgement:
     count: int
     message: str
     evidence: dict[str, EvidenceValue]
+    fixes: tuple[str, ...] | None = None
 
 
 def loss_series(window: Window) -> tuple[Series, ...]:
@@ -129,5 +130,6 @@ def judge_series(
         message=verdict.message,
         evidence={**verdict.evidence, "series": series.of},
         location=series.location,
+        fixes=verdict.fixes,
     )
     return [found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -17,6 +18,9 @@ from mothtrap.rules._reach import newest_modules, total_parameters
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
 
+FIX_OF_DETACHED = (
+    "Remove the `.detach()` (or `.data`, `.item()`, `.numpy()`) between the module and the loss."
+)
 WITHOUT_GRAPH, DETACHED, UPSTREAM, ASIDE = "without graph", "detached", "upstream", "aside"
 
 
@@ -61,7 +65,7 @@ class DisconnectedParameter(Rule):
     """
 
     code = "GRD104"
-    needs = (Need(facts=(UnreachedModule,)),)
+    needs = (Need(facts=(UnreachedModule,)), Need(facts=(DataTaken,), optional=True))
     explains = (
         *UNLEARNED,
         "constant_output",
@@ -113,6 +117,9 @@ class DisconnectedParameter(Rule):
             UPSTREAM: "its output leaves the graph before what comes after it",
             ASIDE: "its output does not reach the loss",
         }[cause]
+        fixes = self.doc().fixes
+        if cause == DETACHED:
+            fixes = (FIX_OF_DETACHED, *fixes[1:])
         return self.finding(
             window,
             severity=severity,
@@ -132,8 +139,18 @@ class DisconnectedParameter(Rule):
                 "cause": cause,
                 "detached_before": cut,
             },
-            location=next((seen.location for seen in found if seen.location), None),
+            location=(_cut_at(window, cut) if cause == DETACHED else None)
+            or next((seen.location for seen in found if seen.location), None),
+            fixes=fixes,
         )
+
+
+def _cut_at(window: Window, layer: str | None) -> str | None:
+    """Return the line that detached the input of a layer, or of one inside it."""
+    for seen in window.seen(DataTaken):
+        if layer and seen.cut_at is not None and f"{seen.layer}.".startswith(f"{layer}."):
+            return seen.cut_at
+    return None
 
 
 def _cause(seen: UnreachedModule) -> str:

@@ -15,6 +15,10 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 CLASS_LOSSES = ("cross_entropy", "nll")
+WHY_NLL = (
+    "`nll_loss` takes the logarithms of probabilities. Of probabilities it makes a loss between -1 "
+    "and 0 whose gradient does not grow where the model is wrong, so confident mistakes stay."
+)
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
 
@@ -46,7 +50,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
     What to do:
         - Remove the softmax from the model: give the logits to `cross_entropy`, and
           apply softmax only where probabilities are shown.
-        - With `nll_loss` use `log_softmax`, not `softmax`.
+        - Put `log_softmax` in place of `softmax` before `nll_loss`, or give the logits to
+          `cross_entropy`.
 
     Example:
         loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice
@@ -117,6 +122,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
             },
             location=first.location,
             mode=first.mode.value,
+            fixes=self.doc().fixes[:: -1 if first.operation == "nll" else 1],
+            why=WHY_NLL if first.operation == "nll" and severity is Severity.ERROR else None,
         )
 
 
@@ -124,7 +131,7 @@ def _message(what: str, call: LossCall, severity: Severity) -> str:
     if severity is Severity.INFO:
         return f"{what} {call.operation}, which applies it itself; superfluous but harmless"
     if call.operation == "nll":
-        return f"{what} nll, which expects log-probabilities"
+        return f"{what} nll_loss, which expects log-probabilities (log_softmax)"
     return f"{what} {call.operation}, which applies softmax itself"
 
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+
+MASKED_PART = 0.5
+"""Part of the padded share that the loss must leave out; chosen by hand: targets and inputs are
+shifted against one another, and counted in different batches."""
+CHOOSING = frozenset({"mul", "index", "masked_select"})
+"""Operations that weigh or pick the losses of single positions."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class TokenRatio(Rule):
     Fires:
         Warning, over at least `samples` tokens, when the share of one of `token_values` is
         above its entry of `token_thresholds_percent` (the last entry counts for all further
-        tokens).
+        tokens). Info where the loss leaves that many positions out: then only time is lost.
 
     Stays quiet:
         Models that read no integers in rows of four and more; inputs of two values, such
@@ -111,15 +120,33 @@ class TokenRatio(Rule):
         share: float,
         limit: float,
     ) -> Finding:
+        masked = _is_masked(window, share)
+        out = "; the loss leaves them out" if masked else ""
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=Severity.INFO if masked else Severity.WARNING,
             step=seen[0].step,
             last_step=seen[-1].step,
             count=len({shares.step for shares in seen}),
             message=(
-                f"{share:.0%} of the tokens in input {argument} are {token} (limit {limit:g} %)"
+                f"{share:.0%} of the tokens in input {argument} are {token} "
+                f"(limit {limit:g} %){out}"
             ),
+            fixes=self.doc().fixes[:1] if masked else None,
             evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
             location=next((call.location for call in window.seen(LossCall)), None),
         )
+
+
+def _is_masked(window: Window, share: float) -> bool:
+    """Report whether the losses of training leave most of that share of positions out.
+
+    They ignore labels, or weigh or pick single positions before they are averaged.
+    """
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    ignored = [call.targets.ignored_share or 0.0 for call in calls if call.targets is not None]
+    if ignored and float(np.median(ignored)) >= MASKED_PART * share:
+        return True
+    return any(
+        call.reduction == "none" and not CHOOSING.isdisjoint(call.above or ()) for call in calls
+    )

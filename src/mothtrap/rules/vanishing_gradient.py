@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Window
+from mothtrap.core.window import Floats, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._layers import (
     LayerGradients,
@@ -29,6 +30,12 @@ ORDERED = 0.7
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
+
+WHY_OF_CUT = (
+    "No gradient of the loss passes a tensor that is detached. The layers before it learn from "
+    "other terms of the loss only, and what comes after it cannot teach them anything."
+)
+FIX_OF_CUT = "Remove the `.detach()` (or `.data`) if the gradient is to reach the layers before it."
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class VanishingGradient(Rule):
         gradient at all, embeddings, biases before a normalisation.
 
     What to do:
+        - Where a tensor between them is detached, remove the `.detach()`.
         - Use ReLU or GELU in place of sigmoid or tanh between the layers, initialised to
           match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
         - Add residual connections or normalisation layers: both carry the gradient past
@@ -78,6 +86,7 @@ class VanishingGradient(Rule):
         Need(kinds=("gradient",), statistics=("l2",)),
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(DataTaken,), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -141,6 +150,10 @@ class VanishingGradient(Rule):
         weak = np.flatnonzero(level_L < self.ratio_limit**0.5 * level_L.max())
         grave = float(np.median(ratio_S)) < self.error_ratio and len(held) >= self.error_steps
         severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
+        cut = self._cut(window, group, level_L)
+        through = f"through {len(group.modules)} layers"
+        if cut is not None:
+            through = f"as {cut.layer} takes a tensor that is detached from the graph"
         return self.finding(
             window,
             severity=severity,
@@ -150,7 +163,7 @@ class VanishingGradient(Rule):
             layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
             message=(
                 f"the first layers get {ratio:.2g} of the gradient of the last ones "
-                f"(limit {self.ratio_limit:g}), through {len(group.modules)} layers"
+                f"(limit {self.ratio_limit:g}), {through}"
             ),
             evidence={
                 "value": ratio,
@@ -158,9 +171,23 @@ class VanishingGradient(Rule):
                 "first": float(level_L[0]),
                 "last": float(level_L[-1]),
                 "layers": len(group.modules),
+                "detached_before": cut.layer if cut is not None else None,
             },
-            location=next((group.tensors[i].location for i in weak), None),
+            fixes=(FIX_OF_CUT,) if cut is not None else self.doc().fixes[1:],
+            why=WHY_OF_CUT if cut is not None else None,
+            location=cut.cut_at
+            if cut is not None
+            else next((group.tensors[i].location for i in weak), None),
         )
+
+    def _cut(self, window: Window, group: LayerGradients, level_L: Floats) -> DataTaken | None:
+        """Return the layer whose input was detached and before which all layers are weak."""
+        weak_L = level_L < self.ratio_limit**0.5 * level_L.max()
+        for seen in window.seen(DataTaken):
+            place = group.modules.index(seen.layer) if seen.layer in group.modules else 0
+            if seen.cut_at is not None and place > 0 and weak_L[:place].all():
+                return seen
+        return None
 
     def _everywhere(self, window: Window) -> list[Finding]:
         """Find mean gradients that are next to nothing in most weights."""

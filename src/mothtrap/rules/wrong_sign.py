@@ -1,4 +1,4 @@
-"""LOS410: a loss that cannot be negative is, and falls on."""
+"""LOS410: a loss passes its lower bound, or has none and falls without end."""
 
 from __future__ import annotations
 
@@ -27,26 +27,30 @@ AT_LEAST_ZERO = (
 
 @dataclass(frozen=True)
 class WrongSign(Rule):
-    """A loss that cannot be negative is negative, and falls on.
+    """A loss passes its lower bound, or has none and falls without end.
 
     What it detects:
         A loss made of one cross-entropy, squared or absolute error, none of which can be
-        below 0, that is below 0 and keeps falling.
+        below 0, that is below 0 and keeps falling; and a loss of any kind that falls to
+        many times the size it began with, below 0.
 
     Why it matters:
-        The sign is turned: the optimizer makes the error as large as it can. Nothing
+        The optimizer makes an error, or a term without a bound, as large as it can. Nothing
         stops it, so the weights grow until they overflow, while the falling curve looks
         like progress.
 
     Fires:
         Error when the last `steps` losses are below 0 and the latest of them lie
-        `falling_factor` times deeper than the first loss below 0.
+        `falling_factor` times deeper than the first loss below 0. Error for a loss of any
+        kind whose last three finite values fall, the last of them below 0 and `unbounded_factor`
+        times as large as the first loss (as 1, where that is smaller).
 
     Stays quiet:
         Losses with several terms, such as an entropy bonus or a policy's gain, losses of
         single rows that are weighed, by an advantage perhaps, losses not traced to an
-        operation, such as the log-likelihood of a density, losses that dip below 0 and
-        come back, and games, in which one player's loss is turned on purpose.
+        operation, such as the log-likelihood of a density, as long as they stay within
+        `unbounded_factor`; losses that dip below 0 and come back, and games, in which one
+        player's loss is turned on purpose.
 
     What to do:
         - Remove the minus sign before the loss, or in the function that computes it.
@@ -54,6 +58,8 @@ class WrongSign(Rule):
           log-likelihood that is minimised where its negative was meant.
         - Check that targets are in the range of the loss: 0 to 1 for binary
           cross-entropy.
+        - Bound a term that pushes things apart: `relu(margin - distance)` in place of
+          `-distance`.
 
     Example:
         loss = -F.cross_entropy(model(x), y)     # the error is maximised
@@ -71,10 +77,15 @@ class WrongSign(Rule):
         "confusion",
         "dead_units",
         "exploding_gradient",
+        "gradient_spike",
         "learning_rate_too_high",
+        "loss_diverging",
+        "loss_oscillating",
+        "loss_spike",
         "nonfinite_activation",
         "nonfinite_gradient",
         "nonfinite_loss",
+        "nonfinite_weight",
         "overtraining",
         "weight_growth",
     )
@@ -84,12 +95,20 @@ class WrongSign(Rule):
         1.5, unit="times the first loss below 0", source="chosen by hand: noise stays within"
     )
 
+    unbounded_factor: float = threshold(
+        1e4,
+        unit="times the first loss",
+        source="chosen by hand: log-likelihoods and returns stay below 1,000",
+    )
+
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series that is one operation."""
+        """Judge every loss series: those of one operation by its bound, all by their fall."""
         terms = _terms(window)
         game = has_players(window)
 
         def judge(series: Series) -> Judgement | None:
+            if not game and (found := self._unbounded(series)):
+                return found
             if series.of not in terms:
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
@@ -97,6 +116,28 @@ class WrongSign(Rule):
             return None if game else self._judge(series, terms[series.of])
 
         return judge_series(self, window, judge)
+
+    def _unbounded(self, series: Series) -> Judgement | None:
+        """Judge a loss of any kind: one that falls below every scale that it has had."""
+        steps_S, loss_S = finite_part(series)
+        if len(loss_S) < 3:
+            return None
+        whole = series.total <= len(series) or not np.isfinite(series.first)
+        first, last = float(loss_S[0]) if whole else series.first, float(loss_S[-1])
+        falls = bool(np.diff(loss_S[-3:]).max() < 0)
+        if not falls or last > -self.unbounded_factor * max(1.0, abs(first)):
+            return None
+        above = np.flatnonzero(loss_S >= 0)
+        onset = int(above[-1]) + 1 if len(above) else 0
+        return Judgement(
+            severity=Severity.ERROR,
+            step=int(steps_S[onset]),
+            last_step=int(steps_S[-1]),
+            count=len(loss_S) - onset,
+            message=(f"the loss fell from {first:.4g} to {last:.4g} and has no lower bound"),
+            evidence={"value": last, "first": first, "limit": self.unbounded_factor},
+            fixes=self.doc().fixes[::-1],
+        )
 
     def _judge(self, series: Series, operation: str) -> Judgement | None:
         steps_S, loss_S = finite_part(series)

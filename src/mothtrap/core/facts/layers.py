@@ -25,6 +25,8 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     the feature's median value: 1 = constant) go by feature; empty when there are too many.
     `partners` gives for each feature the earlier one that it is most correlated with,
     `correlations` how much (absolute); empty when not looked at.
+    `cut_at`: line that detached the tensor, where layers with a graph ran before in the
+    forward and the tensor is no input of the root.
     """
 
     layer: str
@@ -46,6 +48,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     feature_ties: tuple[float, ...] = ()
     partners: tuple[int, ...] = ()
     correlations: tuple[float, ...] = ()
+    cut_at: str | None = None
     location: str | None = None
 
     @property

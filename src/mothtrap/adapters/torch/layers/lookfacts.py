@@ -33,7 +33,10 @@ from mothtrap.statistics.torch.plain import to_host
 
 @dataclass(slots=True, eq=False)
 class LookedAtLayer:
-    """A weighted layer; `input_sizes` and `output_sizes` as of `outputlook.sizes`."""
+    """A weighted layer; `input_sizes` and `output_sizes` as of `outputlook.sizes`.
+
+    `graph`: its output has a gradient function.
+    """
 
     module: nn.Module
     input_sizes: torch.Tensor
@@ -41,6 +44,7 @@ class LookedAtLayer:
     output: weakref.ref[torch.Tensor] | None = None
     normalized: bool = False
     last: bool = False
+    graph: bool = False
 
     def gave(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is what the layer has put out."""
@@ -55,6 +59,7 @@ class LookedAtData:
     shape: tuple[int, ...]
     numbers: torch.Tensor
     read: Callable[[Floats], dict[str, Any] | None]
+    cut_at: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +196,7 @@ class Facts:
             shape=part.shape,
             normalized=part.layer.normalized,
             grid=is_convolution(part.layer.module),
+            cut_at=part.cut_at,
             **fields,
         )
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.forward.activity import unit_axis
 from mothtrap.adapters.torch.layers import datalook, outputlook, routerlook, unitlook
+from mothtrap.adapters.torch.layers.cut import cut_at
 from mothtrap.adapters.torch.layers.lookfacts import (
     Facts,
     LookedAtData,
@@ -115,6 +117,7 @@ class ForwardLooks:
         layer = self._entered.pop(id(module), None)
         if layer is not None:
             layer.output, layer.output_sizes = weakref.ref(given), outputlook.sizes(given)
+            layer.graph = given.requires_grad
             facts.layers.append(layer)
         units = self._units.pop(id(module), None)
         if units is not None:
@@ -143,5 +146,14 @@ class ForwardLooks:
 
     def _take_data(self, facts: Facts, layer: LookedAtLayer, given: torch.Tensor) -> None:
         looked = datalook.look(layer.module, given)
-        if looked is not None:
-            facts.data.append(LookedAtData(layer, tuple(given.shape), *looked))
+        if looked is None:
+            return
+        cut = None
+        if any(before.graph for before in facts.layers) and not self._is_input(given):
+            cut = cut_at(frames.user_frame())
+        facts.data.append(LookedAtData(layer, tuple(given.shape), *looked, cut_at=cut))
+
+    def _is_input(self, tensor: torch.Tensor) -> bool:
+        """Report whether a tensor lies where one does that the root was called with."""
+        memory = tensor.untyped_storage().data_ptr()
+        return any(given.untyped_storage().data_ptr() == memory for given in self._inputs)

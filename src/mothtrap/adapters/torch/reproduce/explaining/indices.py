@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     Explanation,
     explain_expression,
 )
+from mothtrap.adapters.torch.reproduce.explaining.first_nan import first_nan, has_nan
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments, first_tensor
 from mothtrap.core.facts.losses import FailedLoss
@@ -95,10 +96,12 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         sentence += f": there are predictions for the classes 0 to {last} only"
         fixes = _class_fixes(failed)
     else:
+        wrong = given if of_input else target
+        if has_nan(wrong):
+            return _not_a_number(scene, sources, failed.operation, wrong, of_input=of_input)
         name = "predictions" if of_input else "targets"
         least = failed.predicted_least if of_input else failed.least
         greatest = failed.predicted_greatest if of_input else failed.greatest
-        wrong = given if of_input else target
         sentence += f"{name} from {least:g} to {greatest:g}"
         sentence += _rows((wrong < 0) | (wrong > 1) if is_plain(wrong) else None, sources)
         sentence += ": it takes 0 to 1"
@@ -113,6 +116,31 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         sentence=f"{sentence}; the prediction {made}" if made else sentence,
         fixes=fixes,
         inputs=wording.inputs_in_words([("input", given), ("target", target)]),
+    )
+
+
+def _not_a_number(
+    scene: Scene, sources: Sources, operation: str, wrong: torch.Tensor, *, of_input: bool
+) -> Explanation:
+    """Say that a loss was given NaN, and which line above made it where a variable tells."""
+    where = f" ({scene.location})" if scene.location else ""
+    name = "predictions" if of_input else "targets"
+    count = int(wrong.detach().isnan().sum())
+    sentence = f"{operation}{where} got {name} that contain NaN ({count:,} of {wrong.numel():,})"
+    line = int(scene.location.rpartition(":")[2]) if scene.location else 0
+    origin = first_nan(scene.frame, line)
+    made = sources.told(wrong, scene)
+    if origin is not None:
+        sentence += f": {origin.in_words()}"
+        fixes = [f"keep the operands of `{origin.code}` in its domain, e.g. with clamp"]
+    else:
+        sentence += f"; the {name[:-1]} {made}" if made else ""
+        fixes = ["look for log, sqrt, a division or a power between the model and the loss"]
+    return Explanation(
+        kind="label",
+        sentence=sentence,
+        fixes=tuple(fixes),
+        inputs=wording.inputs_in_words([("target" if not of_input else "input", wrong)]),
     )
 
 

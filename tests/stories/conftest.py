@@ -1,0 +1,3 @@
+"""The programs here are run as scripts, never collected."""
+
+collect_ignore = ["programs"]

@@ -1,0 +1,43 @@
+"""The headline of each program, and words that the finding must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The root with which the verdict opens.
+
+    `says` are parts of its message, `fix` of its first advice. The line is the one
+    marked `# <- here` in the program.
+    """
+
+    code: str
+    severity: str
+    says: tuple[str, ...] = ()
+    fix: str = ""
+
+
+HEADLINES = {
+    "unbounded_loss": Headline(
+        code="LOS410",
+        severity="error",
+        says=("has no lower bound",),
+        fix="Bound a term",
+    ),
+    "detached_latent": Headline(
+        code="GRD102",
+        severity="error",
+        says=("decoder.0 takes a tensor that is detached from the graph",),
+        fix="Remove the `.detach()`",
+    ),
+    "probabilities_into_nll": Headline(
+        code="STR701",
+        severity="error",
+        says=("softmax goes into nll_loss, which expects log-probabilities",),
+        fix="Put `log_softmax`",
+    ),
+    "padded_text": Headline(code="OPT603", severity="warning"),
+    "labels_one_row_off": Headline(code="DAT511", severity="warning"),
+}
