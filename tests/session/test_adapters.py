@@ -19,6 +19,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.control import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import Resumed, WorkerEnded, WorkerStarted
+from mothtrap.core.findings import RuleState
 from mothtrap.core.replays import PLAN_VARIABLE, ReplayPlan
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
 from mothtrap.session import adapters, launch, startup
@@ -75,6 +76,23 @@ def test_a_model_of_any_framework_can_be_watched(known: Adapters, tmp_path: Path
     assert (started.framework, started.versions) == ("tests", {"tests": "1.0"})
     assert [finding.name for finding in stored.findings] == ["nonfinite_loss"]
     assert known["tests"].calls == ["surroundings", "detach"]
+
+
+def test_rules_that_could_see_nothing_are_not_ok(known: Adapters, tmp_path: Path) -> None:
+    model = Model()
+    with mothtrap.watch(model, runs_dir=str(tmp_path)) as watch:
+        for _ in range(600):
+            model.loss = 2.0
+            model.fit_round()
+    assert watch.path is not None
+    rules = {status.name: status for status in mothtrap.open_run(watch.path).rules}
+    found = {name for name, status in rules.items() if status.state is RuleState.OK}
+    of_losses = {"nonfinite_loss", "loss_diverging", "loss_spike", "loss_oscillating"}
+    assert "nonfinite_loss" in found
+    assert found <= of_losses | {"stalled_training", "loss_not_decreasing"}
+    blind = rules["disconnected_parameter"]
+    assert blind.state is RuleState.NOT_APPLICABLE
+    assert blind.reason == "tests does not report UnreachedModule"
 
 
 def test_steps_can_be_made_by_hand(known: Adapters, tmp_path: Path) -> None:

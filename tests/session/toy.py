@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from mothtrap.core.adapters import Environment, Given, Job, Losses, SnapshotTaker
+from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
 
 
 class Model:
@@ -70,7 +72,9 @@ class Toy:
 
     REQUIRES = "numpy"
     ARRAYS = "numpy"
-    REPORTS = Reports()
+    REPORTS = Reports(
+        scalars=frozenset({"loss"}), facts=frozenset({LossSeries}), modes=frozenset({Mode.TRAIN})
+    )
     STEPS: Literal["own", "base"] = "own"
 
     def __init__(

@@ -53,7 +53,7 @@ class AdapterJob:
         self.process, self.framework, self.refines = process, framework, refines
         self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
         self.arrays = arrays if arrays is not None else self.recorder.reducer
-        self._reports = reports or Reports()
+        self._reports = reports
         self.live = True
         self.observer: StepObserver | None = None
         self._counts_steps = counts_steps
@@ -237,7 +237,7 @@ class AdapterJob:
 
     def stepped(self, step: int) -> None:
         """Say, at the first step of the framework, what can come from its adapter."""
-        if self._reports != Reports():
+        if self._reports is not None:
             self.recorder.looks.reports(self.framework, self._reports, step)
 
     def blind(self, what: str, why: str) -> None:

@@ -12,17 +12,16 @@ from torch import nn
 from mothtrap.adapters.torch.job_store import job_store
 from mothtrap.adapters.torch.objects import ObjectWitness
 from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
-from mothtrap.core.reports import Reports
 from mothtrap.statistics.torch.accelerator import Accelerator
 from mothtrap.tracing.adapter_job import traced
 
 FRAMEWORK: str = "torch"
 REQUIRES: str = "torch>=2.6"
 ARRAYS: str = "torch"
-REPORTS = Reports()
 STEPS: Literal["own", "base"] = "own"
 
 

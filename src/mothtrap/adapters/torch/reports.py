@@ -85,7 +85,6 @@ REPORTS: Final = Reports(
 
 def looked(looks: Looks, step: int, *, light: bool) -> None:
     """Say which observers stood ready in a step."""
-    looks.reports("torch", REPORTS, step)
     looks.stood_ready(IN_EACH_STEP, step)
     if not light:
         looks.stood_ready(IN_FULL_STEPS, step)
