@@ -6,7 +6,7 @@ import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.nonfinite import FiniteOutputs
+from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.nonfinite_loss import NonfiniteLoss
@@ -30,6 +30,20 @@ def test_says_when_the_number_broke_behind_the_model() -> None:
     assert "between the model and the loss" in finding.message
     [other] = NonfiniteLoss().check(window(loss([1.0, NAN, NAN]), seen))
     assert "between the model" not in other.message
+
+
+def test_names_the_operation_that_made_it_and_what_it_was_given() -> None:
+    seen = FirstBadOperation(
+        step=2, operation="torch.log", module="head", inputs=("self from 0 to 3.2",)
+    )
+    [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), seen))
+    assert "torch.log in head" in finding.message
+    assert "self from 0 to 3.2" in finding.message
+    unsure = FirstBadOperation(step=2, operation="torch.mean", since="torch.add")
+    [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), unsure))
+    assert "between torch.add and torch.mean" in finding.message
+    [other] = NonfiniteLoss().check(window(loss([1.0, NAN, NAN]), seen))
+    assert "torch.log" not in other.message
 
 
 def test_counts_no_step_twice_when_two_losses_break() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.nonfinite import FiniteOutputs
+from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -53,7 +53,7 @@ class NonfiniteLoss(Rule):
     code = "NUM001"
     needs = (
         Need(scalars=("loss",)),
-        Need(facts=(FiniteOutputs,), optional=True),
+        Need(facts=(FiniteOutputs, FirstBadOperation), optional=True),
     )
     explains = (
         "nonfinite_gradient",
@@ -99,7 +99,7 @@ class NonfiniteLoss(Rule):
             step=step,
             last_step=int(nonfinite_steps[-1]),
             count=len(nonfinite_steps),
-            message=f"the {kind} is {_word(value)}{history}{_behind_the_model(window, step, mode)}",
+            message=f"the {kind} is {_word(value)}{history}{_origin(window, step, mode)}",
             evidence={
                 "value": value,
                 "last_finite": float(before[-1]) if len(before) else None,
@@ -111,11 +111,26 @@ class NonfiniteLoss(Rule):
         )
 
 
-def _behind_the_model(window: Window, step: int, mode: Mode) -> str:
-    """Say where the number broke, when every module's output of the step was finite."""
-    if mode is Mode.TRAIN and any(seen.step == step for seen in window.seen(FiniteOutputs)):
+def _origin(window: Window, step: int, mode: Mode) -> str:
+    """Return where the number broke: the operation, or that it was not in a module."""
+    if mode is not Mode.TRAIN:
+        return ""
+    for seen in window.seen(FirstBadOperation):
+        if seen.step == step:
+            return f"; {_operation(seen)}"
+    if any(seen.step == step for seen in window.seen(FiniteOutputs)):
         return "; every module's output was finite, so it broke between the model and the loss"
     return ""
+
+
+def _operation(seen: FirstBadOperation) -> str:
+    """Return the first operation that made it, in words."""
+    where = f" in {seen.module}" if seen.module else ""
+    if seen.since is not None:
+        between = f"between {seen.since} and {seen.operation}"
+        return f"finite values became NaN or infinite{where} {between}"
+    given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
+    return f"{seen.operation}{where} made it from finite values{given}"
 
 
 def _word(value: float) -> str:

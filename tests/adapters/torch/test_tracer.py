@@ -5,7 +5,7 @@ import torch
 from tests.adapters.torch.watched import DEFAULT, batch, classifier, sgd, train, watched
 from torch import nn
 
-from mothtrap.adapters.torch import tracer as tracer_module
+from mothtrap.adapters.torch import onset
 from mothtrap.adapters.torch.losses import lossvalues
 from mothtrap.core.facts.captures import Blind, ToolError
 
@@ -73,7 +73,7 @@ def test_activations_can_fail_alone(expected: list[float], monkeypatch: pytest.M
 
 
 def test_the_search_for_nan_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracer_module, "first_nonfinite", plant)
+    monkeypatch.setattr(onset, "first_nonfinite", plant)
     model = nn.Linear(6, 1)
     with watched(may_fail=True) as seen:
         optimizer = sgd(model)

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.ending import Ending
 from mothtrap.adapters.torch.forward.forwards import ForwardWatch
-from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.layers.attention import AttentionWatch
 from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
@@ -20,6 +19,7 @@ from mothtrap.adapters.torch.losses.target_order import TargetOrderWatch
 from mothtrap.adapters.torch.memory import MemoryWatch
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.observers import BackwardRoot, Observers
+from mothtrap.adapters.torch.onset import Onset
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
 from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
@@ -50,7 +50,6 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.core.adapters import Given
-from mothtrap.core.facts.nonfinite import FiniteOutputs
 from mothtrap.statistics.torch.reducers import DigestingReducer
 from mothtrap.tracing.adapter_job import AdapterJob
 
@@ -84,13 +83,13 @@ class Tracer(Job):
         self.observers = Observers(self.contain_part)
         self._observe()
         self.snapshots = SnapshotTaking(self)
+        self._onset = Onset(self, self.forwards, self.losses, self._target_order)
         self._ending = Ending(self, self.forwards, self.snapshots)
         self.guard = Guard(self)
         self.guarded = GuardedSteps(self, self.guard)
         self.random_start = RandomStart()
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
-        self._nonfinite_step = -2
 
     def _observe(self) -> None:
         optimizers, forwards, add = self.optimizers, self.forwards, self.observers.add
@@ -218,7 +217,7 @@ class Tracer(Job):
                 if self.losses.nonfinite():
                     if self.light:
                         self.contain_part("loss graph", self.losses.loss_began, loss)
-                    self._find_nonfinite(event.site, root)
+                    self._onset.look(event.site, root)
                 else:
                     self.forwards.held.let_go()
 
@@ -296,7 +295,7 @@ class Tracer(Job):
                 self.grouper.step, self.optimizers.add(optimizer).name, look.norm
             )
         if self.guard.sees_fault(look):
-            self._find_nonfinite()
+            self._onset.look()
 
     def _read_digests(self, optimizer: Optimizer, digesting: DigestingReducer | None) -> None:
         if self.digests.wants(optimizer):
@@ -326,21 +325,6 @@ class Tracer(Job):
             self.contain_part("snapshots", self.recording.applied)
         self.forwards.narrow.scales = True
         self.optimizers.scaled_by(scaler)
-
-    def _find_nonfinite(self, site: str = "", loss: torch.Tensor | None = None) -> None:
-        """Look once a step, and at the onset: what stays non-finite has one origin."""
-        before, self._nonfinite_step = self._nonfinite_step, self.grouper.step
-        if self.grouper.step > before + 1:
-            self.contain_part("non-finite activations", self._observe_nonfinite, site, loss)
-
-    def _observe_nonfinite(self, site: str, loss: torch.Tensor | None) -> None:
-        self.contain_part("data", self.forwards.inputs.nonfinite, self.forwards.held)
-        found = first_nonfinite(self.forwards.held, self.book, self.grouper.step)
-        if found is not None:
-            self.recorder.observe(found)
-        if isinstance(found, FiniteOutputs) and loss is not None:
-            place, recomputes = self.losses.place(site), self.forwards.recomputes
-            self.contain_part("data", self._target_order.nonfinite, place, loss, recomputes)
 
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""

@@ -25,6 +25,22 @@ class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
+    """The operation at which the loss of a step stopped to be finite: what it was given was.
+
+    `operation` is in the words of users (`torch.log`). `since`: of the operations from this one
+    on it is not known whether their results were finite; None where there is none. `module` is
+    the path of the module in which it ran, empty outside of all. `inputs` are ranges of what it
+    was given, so far as the graph keeps it (`self from 0 to 3.2`).
+    """
+
+    operation: str
+    since: str | None = None
+    module: str = ""
+    inputs: tuple[str, ...] = ()
+    location: str | None = None
+
+
 class FiniteOutputs(Fact, frozen=True, kw_only=True, tag=True):
     """In a step whose loss or applied gradient was not finite: the outputs of all modules,
     so far as they were watched, were finite. `modules` are so many.

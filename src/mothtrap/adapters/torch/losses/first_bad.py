@@ -1,0 +1,323 @@
+"""Names the first operation of a loss that made NaN or infinity out of finite values.
+
+The graph of a loss that is not finite is walked once, before its backward. What operations have
+saved tells which values were finite: a result by itself, an input by the operation that was given
+it. Some operations are worked out again from what they saved; additions, means and views make
+nothing of finite values that is not, but for an overflow. Between operations of which nothing is
+known there remains an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+
+from mothtrap.adapters.torch.losses.graph import operation
+from mothtrap.adapters.torch.losses.saved_values import (
+    Node,
+    SavedValues,
+    nodes_in_order,
+    producers,
+)
+
+Tensors = Mapping[str, torch.Tensor]
+
+_RESULTS = frozenset({"result", "output", "out"})
+_POSITIONS: Mapping[str, Mapping[str, int]] = {
+    "AddmmBackward0": {"mat1": 1, "mat2": 2},
+    "BaddbmmBackward0": {"batch1": 1, "batch2": 2},
+    "AddcmulBackward0": {"tensor1": 1, "tensor2": 2},
+    "AddcdivBackward0": {"tensor1": 1, "tensor2": 2},
+    "LerpBackward1": {"self": 0, "end": 1, "weight": 2},
+    "WhereBackward0": {},
+}
+"""Places of saved inputs among the inputs of a node, where they are not the usual ones."""
+_USUAL: Mapping[str, int] = {"self": 0, "input": 0, "other": 1, "exponent": 1, "mat2": 1}
+_NO_VALUES = frozenset(
+    {"target", "weight", "total_weight", "mask", "index", "indices", "condition"}
+)
+"""Saved tensors that are no values of the computation, or may be infinite on purpose."""
+_MASKING = frozenset(
+    [
+        "where",
+        "masked_fill",
+        "index",
+        "select",
+        "slice",
+        "gather",
+        "index_select",
+        "masked_select",
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "maximum",
+        "minimum",
+        "max",
+        "min",
+        "nan_to_num",
+        "topk",
+        "sort",
+        "unbind",
+        "split",
+        "split_with_sizes",
+        "embedding",
+        "as_strided",
+        "narrow",
+        "max_pool2d_with_indices",
+    ]
+)
+"""What may leave values out that are not finite."""
+_PASSING = _MASKING | frozenset(
+    [
+        "view",
+        "unsafe_view",
+        "reshape",
+        "alias",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "permute",
+        "t",
+        "expand",
+        "clone",
+        "movedim",
+        "flatten",
+        "cat",
+        "stack",
+        "repeat",
+        "relu",
+        "leaky_relu",
+        "neg",
+        "abs",
+        "flip",
+        "roll",
+        "tril",
+        "triu",
+        "sigmoid",
+        "tanh",
+        "sin",
+        "cos",
+        "native_dropout",
+        "avg_pool2d",
+    ]
+)
+"""What makes nothing of finite values that is not finite."""
+_OVERFLOWING = frozenset(
+    [
+        "add",
+        "sub",
+        "sum",
+        "mean",
+        "mul",
+        "linear",
+        "cumsum",
+        "softplus",
+        "elu",
+        "gelu",
+        "silu",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+    ]
+)
+"""What does so only where the values become too large for their type."""
+
+
+class _Values(Enum):
+    FINITE = "finite"
+    BAD = "bad"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBad:
+    """The operation at which a loss stopped to be finite.
+
+    Attributes:
+        node: of the graph; its result is not finite, and nothing that it was given is known
+            not to be.
+        since: the first operation of which it is not known that its result was finite; `node`
+            itself where its inputs were.
+        inputs: what was saved of its inputs, by name.
+        order: every node in the order of the forward.
+        memory: where the results of nodes lie, so far as that is known.
+    """
+
+    node: Node
+    since: Node
+    inputs: Mapping[str, torch.Tensor]
+    order: tuple[Node, ...]
+    memory: Mapping[Node, int]
+
+
+def first_bad(root: Node) -> FirstBad | None:
+    """Find the first operation whose inputs were finite and whose result was not.
+
+    Args:
+        root: `grad_fn` of a loss that is not finite, before its backward.
+
+    Returns:
+        None where what came in (data, weights) was not finite, or nothing is known.
+    """
+    with torch.no_grad():
+        return _Search(root).run()
+
+
+class _Search:
+    def __init__(self, root: Node) -> None:
+        self._root = root
+        self._values = SavedValues()
+        self._order = nodes_in_order(root)
+        self._saved: dict[Node, Tensors] = {}
+        self._result: dict[Node, _Values] = {}
+        self._given_bad: set[Node] = set()
+        self._assumed: set[Node] = set()
+        self._sure: set[Node] = set()
+        self._memory: dict[Node, int] = {}
+
+    def run(self) -> FirstBad | None:
+        """Read what was saved, nearest to the loss first, and go through the graph in order."""
+        for node in reversed(self._order):
+            self._saved[node] = self._values.of(node)
+            self._take_evidence(node)
+        self._result[self._root] = _Values.BAD
+        for node in self._order:
+            if node is self._root or self._result.get(node, _Values.UNKNOWN) is _Values.UNKNOWN:
+                derived = self._derived(node)
+                self._result[node] = _Values.BAD if node is self._root else derived
+        bad = self._first_on_the_way()
+        if bad in self._given_bad:
+            return None
+        since = self._beginning(bad)
+        given = {n: t for n, t in self._saved[bad].items() if _is_value(n) and n not in _RESULTS}
+        return FirstBad(bad, since, given, tuple(self._order), self._memory)
+
+    def _take_evidence(self, node: Node) -> None:
+        """Note what the saved tensors of a node tell of it, and of what it was given."""
+        positions = _POSITIONS.get(str(node.name()), _USUAL)
+        for name, tensor in self._saved[node].items():
+            if name in _RESULTS:
+                self._memory[node] = tensor.data_ptr()
+            finite = self._values.is_finite(tensor) if _is_value(name) else None
+            if finite is None:
+                continue
+            values = _Values.FINITE if finite else _Values.BAD
+            place = positions.get(name, -1)
+            if name in _RESULTS:
+                self._result.setdefault(node, values)
+            elif 0 <= place < len(node.next_functions):
+                producer = node.next_functions[place][0]
+                if producer is None or hasattr(producer, "variable"):
+                    if not finite:
+                        self._given_bad.add(node)
+                elif producer in self._result and self._result[producer] is not values:
+                    # Of several outputs, or places that are not what they seem.
+                    self._result[producer] = _Values.BAD
+                else:
+                    self._result[producer] = values
+                    self._memory.setdefault(producer, tensor.data_ptr())
+            elif not finite and not node.next_functions:
+                self._given_bad.add(node)
+
+    def _derived(self, node: Node) -> _Values:
+        name = operation(node)
+        if name == "mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:  # of nothing
+            self._sure.add(node)
+            return _Values.BAD
+        inputs = {self._result.get(producer, _Values.UNKNOWN) for producer in producers(node)}
+        if _Values.BAD in inputs or node in self._given_bad:
+            return _Values.UNKNOWN if name in _MASKING else _Values.BAD
+        if _Values.UNKNOWN in inputs:
+            return _Values.UNKNOWN
+        again = self._worked_out(node, name)
+        if again is not None:
+            self._sure.add(node)
+            finite = self._values.is_finite(again)
+            return _Values.UNKNOWN if finite is None else _OF[finite]
+        if name in _OVERFLOWING:
+            self._assumed.add(node)
+        return _Values.FINITE if name in _PASSING | _OVERFLOWING else _Values.UNKNOWN
+
+    def _worked_out(self, node: Node, name: str) -> torch.Tensor | None:
+        """The result of an operation on what it has saved, where that is all it takes."""
+        saved = self._saved[node]
+        own, other = saved.get("self"), saved.get("other")
+        if name == "div" and other is not None:
+            return (torch.ones(()) if own is None else own) / other
+        if own is None:
+            return None
+        if name == "pow" and isinstance(getattr(node, "_saved_exponent", None), int | float):
+            return own.pow(node._saved_exponent)
+        if name == "mul" and other is not None:
+            return own * other
+        again = _AGAIN.get(name)
+        return again(own) if again is not None else None
+
+    def _first_on_the_way(self) -> Node:
+        """The first bad node whose way to the loss is known to be bad, or may be."""
+        for passed in ((_Values.BAD,), (_Values.BAD, _Values.UNKNOWN)):
+            ways = frozenset(node for node in self._order if self._of(node) in passed)
+            reached = self._reached(self._root, ways.__contains__)
+            bad = [n for n in self._order if n in reached and self._of(n) is _Values.BAD]
+            if bad[0] is not self._root:
+                return bad[0]
+        return self._root
+
+    def _of(self, node: Node) -> _Values:
+        return self._result.get(node, _Values.UNKNOWN)
+
+    def _reached(self, node: Node, passes: Callable[[Node], bool]) -> set[Node]:
+        """The nodes that lead to one, itself among them, by way of such as pass."""
+        waiting, reached = [node], {node}
+        while waiting:
+            for producer in producers(waiting.pop()):
+                if producer not in reached and passes(producer):
+                    reached.add(producer)
+                    waiting.append(producer)
+        return reached
+
+    def _beginning(self, bad: Node) -> Node:
+        """The first of the nodes of unknown result on which a bad one rests; itself if none.
+
+        Where an addition or the like is the first bad one, any before it may have overflowed.
+        """
+        if bad in self._sure:
+            return bad
+        overflows = operation(bad) in _OVERFLOWING
+
+        def is_open(node: Node) -> bool:
+            return self._of(node) is _Values.UNKNOWN or (overflows and node in self._assumed)
+
+        def passes(node: Node) -> bool:
+            return is_open(node) or (overflows and operation(node) in _PASSING)
+
+        reached = self._reached(bad, passes)
+        return next(
+            node for node in self._order if node in reached and (node is bad or is_open(node))
+        )
+
+
+def _is_value(name: str) -> bool:
+    return name not in _NO_VALUES
+
+
+_OF = {True: _Values.FINITE, False: _Values.BAD}
+_AGAIN: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "log": torch.log,
+    "log2": torch.log2,
+    "log10": torch.log10,
+    "log1_p": torch.log1p,
+    "acos": torch.acos,
+    "asin": torch.asin,
+    "acosh": torch.acosh,
+    "atanh": torch.atanh,
+    "expm1": torch.expm1,
+    "tan": torch.tan,
+    "lgamma": torch.lgamma,
+    "logit": torch.logit,
+}
+"""Operations of one argument that save it, and not their result."""

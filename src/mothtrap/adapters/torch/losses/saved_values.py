@@ -1,0 +1,95 @@
+"""Reads the tensors that the nodes of an autograd graph have saved for the backward.
+
+Nothing of the user's is called: a saved tensor that has hooks is left alone, since to unpack
+it may run a checkpointed forward again, and so are the nodes of functions of the user's own and of
+compiled code. `_raw_saved_*` is private to PyTorch; the tests of this file pin it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import torch
+
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.statistics import torch as arithmetic
+
+Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
+
+READ_BYTES = 64 * 2**20
+"""Values that are read in one search. Chosen by hand: some 20 ms."""
+MAX_NODES = 20_000
+"""Nodes of a graph that are visited in one search."""
+_RAW = "_raw_saved_"
+_ABSENT = object()
+
+
+class SavedValues:
+    """Saved tensors, read at most once each, until so many bytes were read.
+
+    Args:
+        left_bytes: how much may be read.
+    """
+
+    def __init__(self, left_bytes: int = READ_BYTES) -> None:
+        self._left_bytes = left_bytes
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._finite: dict[tuple[int, int, tuple[int, ...]], bool] = {}
+
+    def of(self, node: Node) -> dict[str, torch.Tensor]:
+        """Return the plain tensors that a node has saved, by their names in its formula."""
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return {}
+        kind = str(node.name())
+        names = self._names.get(kind)
+        if names is None:
+            found = (name for name in dir(node) if name.startswith(_RAW))
+            names = self._names[kind] = tuple(name.removeprefix(_RAW) for name in found)
+        tensors: dict[str, torch.Tensor] = {}
+        for name in names:
+            saved = _read(node, name)
+            if saved is not None and is_plain(saved):
+                tensors[name] = saved.detach()
+        return tensors
+
+    def is_finite(self, tensor: torch.Tensor) -> bool | None:
+        """Return whether all values are finite; None where too much was read already."""
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return True
+        key = tensor.data_ptr(), tensor._version, tuple(tensor.shape)
+        known = self._finite.get(key)
+        if known is None and tensor.nbytes <= self._left_bytes:
+            self._left_bytes -= tensor.nbytes
+            known = self._finite[key] = not any(arithmetic.nonfinite_counts(tensor))
+        return known
+
+
+def _read(node: Node, name: str) -> torch.Tensor | None:
+    """Return a saved tensor that has no hooks and was not changed since, else None."""
+    try:
+        raw = getattr(node, _RAW + name)
+        if isinstance(raw, tuple) or getattr(raw, "unpack_hook", _ABSENT) is not None:
+            return None
+        saved = getattr(node, f"_saved_{name}")
+    except RuntimeError:  # it was changed in place, or a backward has let it go
+        return None
+    return saved if isinstance(saved, torch.Tensor) else None
+
+
+def nodes_in_order(root: Node) -> list[Node]:
+    """Return the nodes of a graph in the order of the forward; of leaves none."""
+    known, waiting = {root}, [root]
+    while waiting and len(known) <= MAX_NODES:
+        for following in producers(waiting.pop()):
+            if following not in known:
+                known.add(following)
+                waiting.append(following)
+    return sorted(known, key=lambda node: int(node._sequence_nr()))
+
+
+def producers(node: Node) -> Iterator[Node]:
+    """Yield the nodes whose results a node was given."""
+    for following, _ in node.next_functions:
+        if following is not None and not hasattr(following, "variable"):
+            yield following
