@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import select
 import socket
 import threading
 
+import msgspec
 import pytest
 from tests.session.children import reading_children, wait_until
 
@@ -38,7 +40,56 @@ def test_the_order_is_seen_while_nobody_looks() -> None:
         for rank in (1, 0):
             children[rank].kill()
             wait_until(lambda rank=rank: rank not in deaths._rank_of.values())
-        assert [deaths.order(rank) for rank in (1, 0, 2)] == [0, 1, 2]
+        assert [deaths.place(rank) for rank in (1, 0, 2)] == [(0, 0), (1, 1), (0, math.inf)]
+        assert deaths.first_of((0, 1)) == 1
+    deaths.close()
+
+
+def test_one_that_is_gone_before_it_is_watched_died_before_those_that_are_killed_for_it() -> None:
+    deaths = Deaths()
+    with reading_children(2) as (killed, dead):
+        deaths.expect(started(0, killed.pid))
+        dead.kill()
+        dead.wait()
+        deaths.expect(started(1, dead.pid))
+        killed.kill()
+        wait_until(lambda: not deaths._rank_of)
+    assert deaths.first_of((0, 1)) == 1
+    deaths.close()
+
+
+def test_of_one_that_is_gone_after_another_was_seen_to_die_the_order_is_not_known() -> None:
+    deaths = Deaths()
+    with reading_children(2) as (killed, dead):
+        deaths.expect(started(0, killed.pid))
+        for child in (dead, killed):
+            child.kill()
+            child.wait()
+        wait_until(lambda: not deaths._rank_of)
+        deaths.expect(started(1, dead.pid))
+    assert deaths.first_of((0, 1)) is None
+    deaths.close()
+
+
+def test_of_two_that_were_dead_before_either_was_watched_the_order_is_not_known() -> None:
+    deaths = Deaths()
+    with reading_children(2) as children:
+        for child in children:
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and not reaped
+            deaths.expect(started(children.index(child), child.pid))
+    assert deaths.first_of((0, 1)) is None
+    deaths.close()
+
+
+def test_a_number_that_another_process_has_by_now_is_that_of_one_that_is_gone() -> None:
+    deaths = Deaths()
+    with reading_children(2) as (other, later):
+        deaths.expect(msgspec.structs.replace(started(1, other.pid), pid_ticks=1))
+        deaths.expect(started(0, later.pid))
+        later.kill()
+        wait_until(lambda: not deaths._rank_of)
+    assert deaths.first_of((0, 1)) == 1
     deaths.close()
 
 
@@ -48,7 +99,7 @@ def test_those_before_a_restart_are_forgotten() -> None:
         deaths.expect(started(0, child.pid))
     wait_until(lambda: not deaths._rank_of)
     deaths.forget()
-    assert deaths.order(0) == deaths.order(1) == 0
+    assert deaths.place(0) == deaths.place(1) == (0, math.inf)
     deaths.close()
 
 
@@ -72,7 +123,7 @@ def test_where_the_system_refuses_nobody_is_watched(monkeypatch: pytest.MonkeyPa
             patched.setattr(owner, name, refuses)
             deaths.expect(started(0, child.pid))
             patched.undo()
-            assert deaths.order(0) == deaths.order(1) == 0
+            assert deaths.place(0) == deaths.place(1) == (0, math.inf)
             deaths.forget()
             deaths.close()
             deaths.close()

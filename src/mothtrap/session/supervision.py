@@ -25,6 +25,9 @@ from mothtrap.store.worker_reading import EventReader, StepEvents
 
 LOOK_EVERY_S = 1.0
 """Pause between two looks at what workers have stored; chosen by hand."""
+LOOK_SOON_S = 0.1
+"""The same while some workers have begun and others are awaited: one that dies before it is
+watched cannot be told from those that are killed for it. Chosen by hand: as torchrun looks."""
 MONITOR = layout.MAX_WORKERS
 """The monitor of the launcher: a number that no worker has."""
 
@@ -83,20 +86,26 @@ class Supervision:
             return ()
         stopped_s = attempt.last_stored_s
         open_ones = attempt.unclosed()
-        return tuple(sorted(open_ones, key=lambda r: (self._deaths.order(r), stopped_s[r], r)))
+        first = self._deaths.first_of(open_ones)
+        return tuple(sorted(open_ones, key=lambda r: (r != first, stopped_s[r], r)))
 
     @property
     def order_seen(self) -> bool:
         """Whether it was seen that the first of `lost` died before the others."""
-        places = [self._deaths.order(rank) for rank in self.lost]
-        return len(places) < 2 or places[0] < min(places[1:])
+        lost = self.lost
+        return len(lost) < 2 or self._deaths.first_of(lost) is not None
 
     def _numbers(self) -> list[int]:
         return [number for number in layout.attempts(self._run) if number >= self._first]
 
     def _watch(self) -> None:
-        while not self._stopped.wait(LOOK_EVERY_S):
+        while not self._stopped.wait(LOOK_EVERY_S if self._is_watching_all else LOOK_SOON_S):
             self._contained(last=False)
+
+    @property
+    def _is_watching_all(self) -> bool:
+        """Whether nobody is awaited: no worker has begun, or all of them have."""
+        return all(not attempt.awaited for attempt in self._attempts.values())
 
     def _contained(self, *, last: bool) -> None:
         if self._containment.is_off("supervision"):
@@ -121,7 +130,8 @@ class Supervision:
 class _Attempt:
     """The workers of one attempt, and the rules that compare them.
 
-    `last_stored_s`: the time of the last step that a worker stored.
+    `last_stored_s`: the time of the last step that a worker stored. `awaited`: workers of the
+    job, on this host or others, of which nothing was read yet; 0 before the first of them.
     """
 
     def __init__(self, folder: Path, config: Config) -> None:
@@ -130,6 +140,7 @@ class _Attempt:
         self._started: set[int] = set()
         self._ended: set[int] = set()
         self.last_stored_s: dict[int, float] = {}
+        self.awaited = 0
         self._windows = JoinedWindows()
         rules = [rule for rule in load_rules(config) if rule.compares]
         self._monitor = Monitor(rules, builder=self._windows, quiet=Quiet.of(config))
@@ -153,6 +164,7 @@ class _Attempt:
                 for seen in events.observations:
                     if isinstance(seen, WorkerStarted):
                         self._started.add(rank)
+                        self.awaited = max(0, seen.world_size - len(self._started))
                         begun.append(seen)
                     elif isinstance(seen, WorkerEnded):
                         self._ended.add(rank)
