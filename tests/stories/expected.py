@@ -40,4 +40,16 @@ HEADLINES = {
     ),
     "padded_text": Headline(code="OPT603", severity="warning"),
     "labels_one_row_off": Headline(code="DAT511", severity="warning"),
+    "next_tokens_without_a_mask": Headline(
+        code="STR712",
+        severity="error",
+        says=("the targets are the next inputs", "attention that is nowhere masked"),
+        fix="Mask the attention",
+    ),
+    "unshifted_labels": Headline(
+        code="STR712",
+        severity="error",
+        says=("the labels are not shifted",),
+        fix="Shift the labels",
+    ),
 }

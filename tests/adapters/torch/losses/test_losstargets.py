@@ -270,3 +270,31 @@ def test_a_checkpointed_loss_is_not_run_again(use_reentrant: bool) -> None:
 def test_soft_targets_by_hand_are_out_of_reach() -> None:
     soft = torch.full((4, 3), 1 / 3)
     assert looked(functional.cross_entropy(leaf(4, 3), soft)) is None
+
+
+NEXT = torch.cat([TOKENS[:, 1:], TOKENS[:, :1]], 1)
+MASKED = torch.where(TOKENS % 3 == 0, 8, TOKENS)
+TAGS = TOKENS.flip(1) % 4
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "offsets"),
+    [
+        pytest.param(TAGS, (TOKENS, TAGS), (), id="tags of tokens"),
+        pytest.param(TOKENS, (MASKED, TOKENS), (), id="masked tokens"),
+        pytest.param(NEXT, (TOKENS, NEXT), (1,), id="next token"),
+        pytest.param(TOKENS[:, 1:], (TOKENS, TOKENS.clone()), (1,), id="the model shifts"),
+        pytest.param(TOKENS, (TOKENS, TOKENS), (0,), id="not shifted"),
+        pytest.param(TOKENS, (TOKENS,), (0,), id="the only input"),
+    ],
+)
+def test_the_argument_that_holds_the_targets_is_no_input_of_its_own(
+    target: Tensor, inputs: tuple[Tensor, ...], offsets: tuple[int, ...]
+) -> None:
+    found = looked(language_loss(target), Forward(inputs, None, has_loss=True))
+    assert found.input_offsets == offsets
+
+
+def test_the_order_of_arguments_does_not_matter() -> None:
+    found = looked(language_loss(NEXT), Forward((NEXT, TOKENS), None, has_loss=True))
+    assert found.input_offsets == (1,)

@@ -317,6 +317,7 @@ class ForwardWatch:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
         self._straight.root_returned()
+        self.held.root_returned()
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:

@@ -31,6 +31,7 @@ class HeldOutputs:
         self._entries: list[_Entry] = []
         self._bytes = 0
         self._used = False
+        self._began = self._ended = 0
 
     def root_called(self, inputs: Sequence[object], *, keep: bool) -> None:
         """A forward begins; what a backward has used is let go.
@@ -39,6 +40,7 @@ class HeldOutputs:
             inputs: what the root was called with.
             keep: the forward is part of a training.
         """
+        self._began = self._ended = torch.autograd._get_sequence_nr()
         if self._used or len(self._entries) > HELD_OUTPUTS:
             self._entries.clear()
             self._bytes = 0
@@ -47,6 +49,14 @@ class HeldOutputs:
             self._entries += [
                 (None, weakref.ref(value)) for value in inputs if isinstance(value, torch.Tensor)
             ]
+
+    def root_returned(self) -> None:
+        """The latest forward is over."""
+        self._ended = torch.autograd._get_sequence_nr()
+
+    def made(self, node: torch.autograd.graph.Node) -> bool:
+        """Report whether an operation of the graph ran inside the latest forward."""
+        return self._began <= node._sequence_nr() < self._ended
 
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""

@@ -6,6 +6,7 @@ Read are the target and the prediction that the loss operation itself saved (by 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -55,22 +56,59 @@ _DIFFERENCES = ("pow", "abs", "mul")
 class Forward:
     """What the latest train forwards were called with, and what the last module returned.
 
-    `calls` are the forwards that no backward has used before this one.
+    `calls` are the forwards that no backward has used before this one. `has_loss`: the loss
+    operation ran inside the forward, which was given its targets.
     """
 
     inputs: tuple[torch.Tensor, ...]
     output: torch.Tensor | None
     calls: int = 1
+    has_loss: bool = False
 
 
-def latest_forward(held: HeldOutputs) -> Forward:
-    """The inputs of roots and the last output that are held."""
+def latest_forward(held: HeldOutputs, loss: Node = None) -> Forward:
+    """Return the inputs of roots and the last output that are held.
+
+    Args:
+        held: of the latest forwards.
+        loss: operation of the loss.
+    """
     entries = list(held)
     inputs = tuple(t for owner, t in entries if owner is None and t is not None and is_plain(t))
     output = next((t for owner, t in reversed(entries) if owner is not None), None)
     owners = [owner for owner, _ in entries]
     calls = sum(owner is None and after is not None for owner, after in itertools.pairwise(owners))
-    return Forward(inputs, output if output is not None and is_plain(output) else None, calls)
+    has_loss = loss is not None and held.made(loss)
+    output = output if output is not None and is_plain(output) else None
+    return Forward(inputs, output, calls, has_loss)
+
+
+def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:
+    """Leave out the argument from which a forward that computes its own loss made the targets.
+
+    That is the one which agrees with the targets at the same position, else at the next one (the
+    model shifts them itself); of several the last. A forward of one sequence keeps it.
+
+    Args:
+        forward: of the model.
+        target: as the loss operation received it, in main memory.
+        ignored: label that does not count; None = none.
+    """
+    places = [place for place, given in enumerate(forward.inputs) if are_tokens(given)]
+    if not forward.has_loss or len(places) < 2:
+        return forward
+    for offset in (0, 1):
+        for place in reversed(places):
+            tokens = forward.inputs[place].to("cpu")
+            if _lies_along(tokens, target) and _agrees(tokens, target, offset, ignored):
+                kept = (*forward.inputs[:place], *forward.inputs[place + 1 :])
+                return dataclasses.replace(forward, inputs=kept)
+    return forward
+
+
+def _lies_along(tokens: torch.Tensor, target: torch.Tensor) -> bool:
+    rows, length = tokens.shape
+    return target.numel() in (rows * length, rows * (length - 1))
 
 
 def sample(
@@ -94,6 +132,9 @@ def sample(
         whole = target.detach()
         rows = max(1, MAX_TARGETS // max(1, math.prod(whole.shape[1:])))
         values = whole[:rows].to("cpu") if whole.ndim else whole.to("cpu")
+        if forward.has_loss and not values.is_floating_point():
+            ignored = getattr(term.node, "_saved_ignore_index", None)
+            forward = without_labels(forward, values, ignored)
         return _described(term, values, forward, columns=columns)
 
 

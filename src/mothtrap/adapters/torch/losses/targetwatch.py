@@ -49,7 +49,7 @@ class TargetWatch:
             alone: the loss has no other term.
         """
         looks = self._looks[site] = self._looks.get(site, -1) + 1
-        forward = latest_forward(self._forwards.held)
+        forward = latest_forward(self._forwards.held, term.node)
         first = looks < FIRST_LOOKS
         if first or looks % TOKENS_EVERY == 0:
             self._count_tokens(forward)
