@@ -58,7 +58,7 @@ def test_runs_are_listed_with_state_and_verdict(site: Site) -> None:
         "healthy": "finished",
     }
     assert rows["nan"]["severity"] == "error"
-    assert rows["nan"]["verdict"].startswith("Exploding gradient from step 40")
+    assert rows["nan"]["verdict"].startswith("Exploding gradient in blocks.1.weight")
     assert rows["nan"]["parameters"] == {"lr": "0.1"}
     assert rows["healthy"]["severity"] == ""
 

@@ -29,6 +29,7 @@ from mothtrap.reader.run import open_run
 from mothtrap.session import reacting, uploading
 from mothtrap.session.adapters import frameworks
 from mothtrap.session.joining import join_run
+from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
@@ -108,7 +109,7 @@ def launch(
     executor = reacting.begin(
         attempt, config, say_on_stderr, lambda: children[-1] if children else None
     )
-    with Supervision(attempt, config) as supervision:
+    with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
         code = _run(command, child_environment(attempt, config), children)
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
     killed = executor is not None and executor.was_killed

@@ -3,6 +3,7 @@
     RUN/<attempt>/run.json                     how the attempt was started
     RUN/<attempt>/end.json                     how it ended, once it has
     RUN/<attempt>/source.json                  the script's repository at the start
+    RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
     RUN/<attempt>/w<rank>/<kind>-<seq>.arrow   what a worker captured
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found

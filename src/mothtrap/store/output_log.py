@@ -43,6 +43,11 @@ class OutputLog:
             for _, path in kept_output(self._attempt)[:-KEPT_FILES]:
                 path.unlink(missing_ok=True)
 
+    def skip(self, count: int) -> None:
+        """Leave out bytes that the job has written; what comes then begins a new file."""
+        if count:
+            self._start, self._size = self._start + self._size + count, 0
+
 
 def kept_output(attempt: Path) -> list[tuple[int, Path]]:
     """Return the files of output that are kept, each with the place of its first byte."""

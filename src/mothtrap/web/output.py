@@ -36,12 +36,13 @@ def answer(run: Run, *, after: int = -1) -> OutputAnswer:
     """Return the last lines of output, or those that came since.
 
     Args:
-        run: the run; its latest attempt is meant.
+        run: the run; the latest attempt of which output was kept is meant.
         after: `next` of an earlier answer; -1: the last lines.
     """
-    attempts = layout.attempts(run.path)
-    kept = kept_output(layout.attempt_folder(run.path, attempts[-1])) if attempts else []
-    if not kept:
+    attempts = reversed(layout.attempts(run.path))  # torchrun's restarts write where the first did
+    found = (kept_output(layout.attempt_folder(run.path, number)) for number in attempts)
+    kept = next((files for files in found if files), None)
+    if kept is None:
         return OutputAnswer(problem=NOT_KEPT)
     try:
         return _lines(kept, after)
