@@ -77,8 +77,8 @@ def test_a_run_says_what_is_known_of_it(site: Site) -> None:
     assert about["severity"] == "error"
     assert about["command"] == "python train.py --lr 0.1"
     assert about["losses"] == [LOSS]
-    assert about["controls"] == []
-    assert site.json("/api/run?run=live")["controls"] == ["capture"]
+    assert about["controls"] == ["ack", "mute", "unmute"]
+    assert site.json("/api/run?run=live")["controls"][3:] == ["capture", "stop"]
 
 
 def test_findings_are_stories_with_their_curves(site: Site) -> None:
@@ -234,6 +234,26 @@ def test_a_job_that_has_ended_can_be_asked_for_nothing(site: Site) -> None:
     assert site.ask("/api/control/explode?run=healthy", "POST", b"{}", X_Mothtrap="1")[0] == 404
     huge = b" " * 100_000
     assert site.ask("/api/control/capture?run=live", "POST", huge, X_Mothtrap="1")[0] == 400
+
+
+def test_a_finding_is_acknowledged_and_muted(tmp_path: Path) -> None:
+    make_sick(tmp_path / "x")
+    served = Site(tmp_path)
+    served.start()
+    try:
+        finding = served.json("/api/findings?run=x")["stories"][0]["root"]
+        body = json.dumps({"finding": finding, "note": "known"}).encode()
+        assert served.ask("/api/control/ack?run=x", "POST", body, X_Mothtrap="1")[0] == 200
+        mark = served.json("/api/findings?run=x")["marks"][finding]
+        assert (mark["kind"], mark["note"]) == ("acknowledged", "known")
+        body = json.dumps({"finding": finding, "hours": 8}).encode()
+        assert served.ask("/api/control/mute?run=x", "POST", body, X_Mothtrap="1")[0] == 200
+        mark = served.json("/api/findings?run=x")["marks"][finding]
+        assert mark["until_s"] - mark["at_s"] == pytest.approx(8 * 3600)
+        body = json.dumps({"finding": "nope"}).encode()
+        assert served.ask("/api/control/mute?run=x", "POST", body, X_Mothtrap="1")[0] == 404
+    finally:
+        served.stop()
 
 
 def test_events_tell_how_a_run_stands_and_go_on_where_they_were(site: Site) -> None:

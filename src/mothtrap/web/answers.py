@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.diagnosis import Story
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.marks import Mark
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import Overhead, RuleStatus
 from mothtrap.core.steps import Mode
@@ -24,6 +25,7 @@ from mothtrap.report.kept import kept_lines
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary
 from mothtrap.statistics.summary import FIELDS, STATISTICS
+from mothtrap.store.marks import read_marks
 from mothtrap.store.unpacking import vectors
 from mothtrap.web.axes import axes
 from mothtrap.web.listing import last_activity_s, shown_command
@@ -95,12 +97,13 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Stories, the worst first, their findings by fingerprint, and the state of every rule."""
+    """Stories, the worst first, findings and marks by fingerprint, and the state of every rule."""
 
     stories: tuple[Story, ...]
     findings: dict[str, Told]
     rules: tuple[RuleStatus, ...]
     worst: tuple[Worst, ...]
+    marks: dict[str, Mark]
     cursor: str
 
 
@@ -124,14 +127,16 @@ class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def run_answer(opened: OpenRun, name: str, now_s: float, controls: tuple[str, ...]) -> RunAnswer:
+def run_answer(
+    opened: OpenRun, name: str, now_s: float, controls: Callable[[bool], tuple[str, ...]]
+) -> RunAnswer:
     """Return the facts of a run.
 
     Args:
         opened: the run.
         name: under which the page knows it.
         now_s: Unix time of the server: the page's clock may differ.
-        controls: what can be asked of the run.
+        controls: says what can be asked, given whether the job runs.
     """
     run, summary = opened.run, opened.summary
     info, end = run.info, run.end
@@ -168,7 +173,7 @@ def run_answer(opened: OpenRun, name: str, now_s: float, controls: tuple[str, ..
         losses=tuple(n for n, scalar in scalar_names(run).items() if scalar[0] == "loss"),
         axes=tuple(axes(run)),
         cursor=run.cursor,
-        controls=controls if run.state == "running" else (),
+        controls=controls(run.state == "running"),
     )
 
 
@@ -192,6 +197,7 @@ def findings_answer(opened: OpenRun) -> FindingsAnswer:
         findings=told,
         rules=summary.rules,
         worst=tuple(_worst(summary, rules, by_layer)),
+        marks=read_marks(opened.path),
         cursor=opened.run.cursor,
     )
 

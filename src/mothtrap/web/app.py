@@ -84,9 +84,11 @@ class Application:
 
     async def _run(self, request: Request) -> Response:
         name = request.query_params.get("run", "")
-        controls = tuple(control.CONTROLS)
         return _json(
-            await self._of(request, lambda o: answers.run_answer(o, name, time.time(), controls))
+            await self._of(
+                request,
+                lambda opened: answers.run_answer(opened, name, time.time(), control.controls),
+            )
         )
 
     async def _findings(self, request: Request) -> Response:

@@ -4,6 +4,7 @@ import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
 import { duration, number } from "../format.js";
 import { html } from "../html.js";
 import { VIEWS, help, href, run, view } from "../state.js";
+import { Ask } from "./ask.js";
 import { Status } from "./status.js";
 
 export function Header() {
@@ -47,7 +48,9 @@ function Alive() {
     <span>step ${number(now.steps)}</span>
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} steps/s</span>`}
     ${now.active_s > 0 && html`<span>last step ${duration(age)} ago</span>`}
-    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}`;
+    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}
+    ${now.state === "running" && about.controls.includes("stop") && html`
+      <${Ask} what="stop" body=${{}} sure="Stop the job now?">Stop</${Ask}>`}`;
 }
 
 function Connection() {

@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, number, shortCurve, words } from "../format.js";
+import { counted, moment, number, shortCurve, words } from "../format.js";
 import { html } from "../html.js";
 import { actions } from "../keys.js";
+import { Ask } from "../parts/ask.js";
 import { Command, copy } from "../parts/copy.js";
 import { Evidence, Prose, SourceLines, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
@@ -61,6 +62,7 @@ function Detail({ told, found }) {
   return html`<article class="detail">
     <${Title} finding=${finding} level=${2} />
     <${Where} finding=${finding} />
+    <${Marks} finding=${finding} mark=${found.marks[finding.fingerprint]} />
     <p class="said"><${Prose} text=${finding.message} /></p>
     <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
     <${Chain} label="Led to" findings=${by(finding.causes)} />
@@ -76,6 +78,24 @@ function Detail({ told, found }) {
     <h3>Continue in the terminal</h3>
     <${Commands} finding=${finding} />
   </article>`;
+}
+
+/** What someone has said of the finding, and buttons to say it. */
+function Marks({ finding, mark }) {
+  const controls = runAnswer.value.value?.controls ?? [];
+  const body = { finding: finding.fingerprint };
+  const muted = mark?.kind === "muted" && (!mark.until_s || mark.until_s * 1000 > Date.now());
+  if (!controls.includes("ack") && !mark) return null;
+  return html`<p class="tools">
+    ${mark && (mark.kind !== "muted" || muted) && html`<span class="muted">${mark.kind}${
+      mark.by ? ` by ${mark.by}` : ""} ${moment(mark.at_s)}${
+      muted && mark.until_s ? `, until ${moment(mark.until_s)}` : ""}${mark.note ? `: ${mark.note}` : ""}</span>`}
+    ${controls.includes("ack") && mark?.kind !== "acknowledged" && html`
+      <${Ask} what="ack" body=${body}>Acknowledge</${Ask}>`}
+    ${controls.includes("mute") && !muted && html`<${Ask} what="mute" body=${{ ...body, hours: 8 }}>
+      Mute for 8 hours</${Ask}> <${Ask} what="mute" body=${body}>Mute</${Ask}>`}
+    ${controls.includes("unmute") && muted && html`<${Ask} what="unmute" body=${body}>Unmute</${Ask}>`}
+  </p>`;
 }
 
 function seenIn(finding) {

@@ -1,0 +1,142 @@
+"""The page of a running job: it follows, survives its server, and says when the run is gone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.web.conftest import Site, Watched
+from tests.web.made_runs import MadeRun, exploding
+
+REFUSED = "ERR_CONNECTION_REFUSED"
+CUT = ("ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
+EVENTS = 400
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Site]:
+    """A server over a folder of this test."""
+    served = Site(tmp_path / "runs")
+    served.runs.mkdir()
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def followed(browser: Any, own: Site) -> Iterator[Watched]:
+    """A page of that server."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    yield Watched(context.new_page(), own.origin)
+    context.close()
+
+
+def test_steps_and_findings_appear_as_they_come(own: Site, followed: Watched) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 10)
+    run.find()
+    page = followed.page
+    page.goto(own.url("#/overview?run=job"))
+    page.get_by_text("step 10", exact=True).wait_for()
+    run.train([0.5] * 7)
+    page.get_by_text("step 17", exact=True).wait_for()
+    page.get_by_role("img", name=re.compile("Loss, steps 0 to 16")).wait_for()
+    run.find(exploding(12))
+    page.get_by_role("heading", level=1, name=re.compile("Exploding gradient")).wait_for()
+    run.end()
+    page.get_by_text("finished").first.wait_for()
+    followed.assert_quiet()
+
+
+def test_the_page_goes_on_when_its_server_was_killed_and_is_back(
+    own: Site, followed: Watched
+) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 10)
+    page = followed.page
+    page.goto(own.url("#/overview?run=job"))
+    page.get_by_text("step 10", exact=True).wait_for()
+    own.stop()
+    page.get_by_text("The server does not answer").first.wait_for()
+    run.train([0.5] * 5)
+    own.start()
+    page.get_by_text("step 15", exact=True).wait_for()
+    page.get_by_text("The server does not answer").wait_for(state="detached")
+    assert followed.errors == followed.elsewhere == []
+    told = [text for text in followed.console if REFUSED not in text]
+    assert [text for text in told if not any(cut in text for cut in CUT)] == []
+    run.close()
+
+
+def test_a_run_that_is_removed_while_open_has_its_sentence(own: Site, followed: Watched) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 3)
+    run.close()
+    page = followed.page
+    page.goto(own.url("#/overview?run=job"))
+    page.get_by_text("step 3", exact=True).wait_for()
+    shutil.rmtree(own.runs / "job")
+    page.get_by_role("alert").get_by_text(re.compile("removed")).first.wait_for()
+    assert followed.errors == followed.elsewhere == []
+
+
+def test_an_empty_folder_says_how_to_make_a_run(own: Site, followed: Watched) -> None:
+    followed.page.goto(own.url())
+    followed.page.get_by_text("mothtrap run train.py").wait_for()
+    followed.assert_quiet()
+
+
+def test_a_finding_is_acknowledged_with_two_keys_and_a_job_is_not_stopped_by_one_click(
+    own: Site, followed: Watched
+) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 30)
+    run.find(exploding(12))
+    page = followed.page
+    page.goto(own.url("#/findings?run=job"))
+    page.get_by_role("button", name="Acknowledge").press("Enter")
+    page.get_by_text(re.compile("^acknowledged")).wait_for()
+    page.get_by_role("button", name="Mute for 8 hours").click()
+    page.get_by_text(re.compile("^muted.*until")).wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop the job now?").wait_for()
+    assert not list((own.runs / "job").glob("control/*"))
+    run.close()
+    followed.assert_quiet()
+
+
+def test_memory_of_the_page_stays_flat_over_many_events(own: Site, followed: Watched) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 10)
+    run.close()
+    page = followed.page
+    page.goto(own.url("#/curves?run=job"))
+    page.get_by_role("img", name=re.compile("train.loss")).wait_for()
+    inspector = page.context.new_cdp_session(page)
+
+    def heap_bytes() -> int:
+        inspector.send("HeapProfiler.collectGarbage")
+        return int(inspector.send("Runtime.getHeapUsage")["usedSize"])
+
+    def events(count: int) -> None:
+        page.evaluate(
+            """async (count) => {
+                const { ticks } = await import("./data.js");
+                for (let place = 0; place < count; place += 1) {
+                    ticks.step.value += 1;
+                    if (place % 20 === 0) await new Promise((done) => setTimeout(done, 20));
+                }
+                await new Promise((done) => setTimeout(done, 300));
+            }""",
+            count,
+        )
+
+    events(EVENTS)
+    before = heap_bytes()
+    events(EVENTS)
+    assert heap_bytes() - before < 2_000_000
+    followed.assert_quiet()
