@@ -15,6 +15,8 @@ from mothtrap.cli._group import CommandFolder
 from mothtrap.core.errors import ConfigError
 
 COMMANDS = [
+    "ack",
+    "actions",
     "analyze",
     "capture",
     "config",
@@ -25,13 +27,17 @@ COMMANDS = [
     "gc",
     "learn",
     "ls",
+    "mute",
     "replay",
+    "report",
     "rule",
     "rules",
     "run",
     "samples",
     "show",
     "snapshot",
+    "stop",
+    "ui",
     "upload",
 ]
 

@@ -36,6 +36,7 @@ class HandMadeRun:
     damage: tuple[str, ...] = ()
     observed: tuple[Fact, ...] = ()
     stopped_at: int | None = None
+    stop_reason: str | None = None
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """The observations of one type."""

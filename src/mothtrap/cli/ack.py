@@ -1,4 +1,4 @@
-"""Acknowledge findings: someone knows; alerts say no more of them unless they get worse."""
+"""Acknowledge findings of a run, by code, name or fingerprint."""
 
 from __future__ import annotations
 

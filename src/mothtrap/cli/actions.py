@@ -1,4 +1,4 @@
-"""Show what the configured actions would do for a stored run, and test or send messages."""
+"""Show what the configured actions would do for a stored run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mute findings: no alert is sent of them, for good or for some hours."""
+"""Mute findings of a run, by code, name or fingerprint."""
 
 from __future__ import annotations
 

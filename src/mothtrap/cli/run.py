@@ -50,9 +50,16 @@ from mothtrap.core.run_names import check_name
     metavar="STEP",
     help="Keep this step, so that `mothtrap replay` can do it again; may be given again.",
 )
+@click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html, at the end.")
 @click.pass_context
 def command(
-    ctx: click.Context, /, name: str | None, resume: bool, join: bool, **overrides: Any
+    ctx: click.Context,
+    /,
+    name: str | None,
+    resume: bool,
+    join: bool,
+    report: str | None,
+    **overrides: Any,
 ) -> None:
     """Start a training script, unchanged, and watch it.
 
@@ -72,6 +79,10 @@ def command(
     if resume and join:
         raise Refusal("--resume makes an attempt, --join takes part in one; give one of them")
     arguments = command_of(ctx.meta[TARGET])
+    if report is not None:
+        from mothtrap.report.formats import form_of
+
+        form_of(report)  # a name without a format is refused before the job
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
 
@@ -83,5 +94,13 @@ def command(
 
         find_run(config.reference, config.runs_dir)  # where there is none, nothing is started
     ctx.exit(
-        launch(arguments, config=config, name=name, resume=resume, join=join, warnings=warnings)
+        launch(
+            arguments,
+            config=config,
+            name=name,
+            resume=resume,
+            join=join,
+            warnings=warnings,
+            report=report,
+        )
     )

@@ -33,7 +33,7 @@ from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
-from mothtrap.session.verdict import say_how_to_go_on, say_verdict
+from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 from mothtrap.store import layout
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import wait_for_writers
@@ -57,6 +57,7 @@ def launch(
     resume: bool = False,
     join: bool = False,
     warnings: Sequence[str] = (),
+    report: str | None = None,
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -67,6 +68,7 @@ def launch(
         resume: go on with the run of that name, in its next attempt, where there is one.
         join: take part in the run of that name, which the launcher of another machine makes.
         warnings: lines to be said before the start.
+        report: file to which a report is written when the job has ended.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -123,6 +125,8 @@ def launch(
         executor.close()
     say_verdict(attempt.parent, config)
     say_how_to_go_on(attempt.parent)
+    if report is not None:
+        write_report(attempt.parent, config, report)
     if uploader is not None:
         uploader.finish()
     return _pass_on(code)

@@ -9,8 +9,10 @@ from pathlib import Path
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.monitor.catalogue import explains, load_rules
+from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
 from mothtrap.reader.run import open_run
+from mothtrap.report.document import gather
+from mothtrap.report.formats import form_of, write, written
 from mothtrap.report.style import Style
 from mothtrap.report.summary import summarize
 from mothtrap.report.verdict import verdict
@@ -42,3 +44,14 @@ def say_how_to_go_on(path: Path) -> None:
             )
     except Exception:  # what cannot be read was told with the verdict
         return
+
+
+def write_report(path: Path, config: Config, file: str) -> None:
+    """Write a report of a run in the format that the name of the file asks for, or say why not."""
+    try:
+        run, rules = open_run(path), rule_classes(config.rule_files)
+        summary = summarize(run, explains(rules), called=name_here(path))
+        write(Path(file), written(gather(run, summary), form_of(file), rules))
+        say_on_stderr(f"  report: {file}")
+    except Exception as err:  # the job is done
+        say_on_stderr(f"mothtrap: cannot write the report {file} ({in_one_line(err)})")

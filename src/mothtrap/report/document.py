@@ -1,0 +1,100 @@
+"""What a report of a run contains, gathered once for every format."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.findings import Finding
+from mothtrap.core.ledger import Ledger
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Series
+from mothtrap.report.summary import RunSummary
+
+if TYPE_CHECKING:
+    from mothtrap.core.diagnosis import Story
+    from mothtrap.reader.run import Run
+
+MAX_SERIES = 4
+"""Losses that are drawn; chosen by hand: more cannot be told apart."""
+MAX_STORIES = 100
+"""Stories that are shown in full; chosen by hand, far above what a run has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A run as it is reported.
+
+    Attributes:
+        summary: everything that is said of it.
+        losses: series of losses, training first.
+        conditions: what it was started with, by name.
+        made_s: Unix time of the report.
+    """
+
+    summary: RunSummary
+    losses: tuple[Series, ...] = ()
+    conditions: Mapping[str, str]
+    made_s: float
+
+    @property
+    def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
+        """Each story with its root and effects, the worst first."""
+        known = {finding.fingerprint: finding for finding in self.summary.findings}
+        return [
+            (story, known[story.root], [known[name] for name in story.effects if name in known])
+            for story in self.summary.diagnosis[:MAX_STORIES]
+            if story.root in known
+        ]
+
+
+def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
+    """Gather what is reported of a run.
+
+    Args:
+        run: that `summary` is of.
+        summary: of the run.
+        code: whether source lines are shown.
+    """
+    if not code:
+        summary = msgspec.structs.replace(summary, sources={})
+    losses = sorted(run.scalars("loss"), key=lambda series: series.mode != Mode.TRAIN)
+    return Document(
+        summary=summary,
+        losses=tuple(series for series in losses if len(series.steps_S))[:MAX_SERIES],
+        conditions=_conditions(run),
+        made_s=time.time(),
+    )
+
+
+def _conditions(run: Run) -> dict[str, str]:
+    """Return what a run was started with; secrets are masked as they are in its ledger."""
+    found: dict[str, str] = {}
+    info, ledger = run.info, _ledger(run)
+    if ledger is not None:
+        found["arguments"] = " ".join(ledger.arguments)
+        found["folder"] = ledger.cwd
+    if info is not None:
+        found["started"] = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(info.created_s))
+        found["host"], found["Python"] = info.host, info.python
+        found["mothtrap"] = info.mothtrap
+    if run.end is not None:
+        ended = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.end.ended_s))
+        found["ended"] = f"{ended}, exit code {run.end.exit_code}"
+    if ledger is not None:
+        for section in ("hardware", "versions"):
+            for name, value in sorted(ledger.facts.get(section, {}).items()):
+                found[name] = str(value)
+    return found
+
+
+def _ledger(run: Run) -> Ledger | None:
+    try:
+        return run.ledger()
+    except (DamagedDataError, OSError):
+        return None

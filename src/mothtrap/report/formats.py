@@ -1,0 +1,66 @@
+"""Formats of reports, by name and by the name of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.rule import Rule
+from mothtrap.report import github, html, junit, markdown, sarif
+from mothtrap.report.document import Document
+
+FORMATS = ("html", "markdown", "sarif", "junit", "github", "json")
+_SUFFIXES = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".xml": "junit",
+    ".json": "json",
+}
+
+
+def form_of(file: str | None) -> str:
+    """Return the format that the name of a file asks for.
+
+    Raises:
+        ConfigError: it says nothing.
+    """
+    if file in (None, "-"):
+        return "html"
+    name = PurePath(str(file)).name.lower()
+    if name.endswith(".sarif.json"):
+        return "sarif"
+    suffix = PurePath(name).suffix
+    if suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"the name {name!r} says no format; end it with one of {', '.join(_SUFFIXES)}, "
+            "or give --format"
+        )
+    return _SUFFIXES[suffix]
+
+
+def written(document: Document, form: str, rules: Sequence[type[Rule]]) -> str:
+    """Return a document in a format."""
+    if form == "json":
+        return jsonable.text(document.summary) + "\n"
+    if form == "sarif":
+        return sarif.page(document, rules)
+    pages = {
+        "html": html.page,
+        "markdown": markdown.page,
+        "junit": junit.page,
+        "github": github.page,
+    }
+    return pages[form](document)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report to a file; lone surrogates, as in names of files, are escaped.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,228 @@
+"""A run as one HTML file: no script, no request, readable in any browser and on paper."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
+from mothtrap.report.chart import SYMBOLS, loss_chart
+from mothtrap.report.cost import cost_in_words
+from mothtrap.report.document import Document
+from mothtrap.report.style import count_of
+
+MAX_BYTES = 5 << 20
+"""Size that a report has at most; beyond it evidence, then effects are left out."""
+MAX_TEXT = 2_000
+"""Characters of one text of a run; chosen by hand."""
+MAX_LAYERS = 8
+MAX_CONDITIONS = 200
+STATE_SYMBOLS = {
+    RuleState.ERROR: "✖",
+    RuleState.WARNING: "▲",
+    RuleState.OK: "●",
+    RuleState.NOT_ENOUGH_DATA: "◌",
+    RuleState.NOT_APPLICABLE: "○",
+    RuleState.RULE_FAILED: "‼",
+}
+_CODE = re.compile(r"`([^`]+)`")
+STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
+def page(document: Document) -> str:
+    """Return a run as an HTML document of at most `MAX_BYTES`.
+
+    What does not fit is left out: first the evidence of effects, then effects; the page says so.
+    """
+    for effects, evidence in ((10_000, True), (10_000, False), (3, False), (0, False)):
+        text = _page(document, effects, evidence=evidence)
+        if len(text.encode()) <= MAX_BYTES:
+            return text
+    return text
+
+
+def _page(document: Document, effects: int, *, evidence: bool) -> str:
+    summary = document.summary
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    overhead = cost_in_words(summary.overhead, summary.run.steps, len(summary.run.workers))
+    run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
+    workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
+    left = "" if evidence else '<p class="soft">Details of effects are left out for their size.</p>'
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{_safe(run.id)} – mothtrap</title><style>{STYLE}</style></head><body><main>"
+        f"<header><h1>{_safe(run.id)} · {_safe(run.state)} · {run.steps:,} steps{workers}</h1>"
+        f"{_verdict(document)}</header>"
+        f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
+        f"{_rules(document)}{_blind(document)}{_conditions(document)}"
+        f'<footer><p class="soft">Made by mothtrap on {made}. '
+        f"Overhead: {_safe(overhead)}</p></footer>"
+        "</main></body></html>\n"
+    )
+
+
+def _verdict(document: Document) -> str:
+    summary = document.summary
+    worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
+    kind = worst.value if worst not in (None, Severity.INFO) else ""
+    symbol = SYMBOLS[worst] if worst is not None and kind else "●"
+    parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
+    for story, root, _ in document.stories[:1]:
+        if story.severity is Severity.INFO:
+            break
+        if root.fixes:
+            parts.append(f"<p><strong>Try:</strong> {_prose(root.fixes[0])}</p>")
+        parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
+    kept = summary.snapshots
+    if kept:
+        called = summary.called or summary.run.id
+        command = f"mothtrap replay {called} --step {kept[0].step}"
+        parts.append(f"<p>Replay it:</p><pre>{_safe(command)}</pre>")
+    return "".join(parts)
+
+
+def _where(finding: Finding) -> str:
+    where = f" in <code>{_safe(finding.layers[0])}</code>" if finding.layers else ""
+    place = f", <code>{_safe(finding.location)}</code>" if finding.location else ""
+    return where + place
+
+
+def _losses(document: Document) -> str:
+    roots = [root for _, root, _ in document.stories]
+    others = [f for f in document.summary.findings if f not in roots]
+    chart = loss_chart(document.losses, [*roots, *others])
+    if not chart:
+        return '<h2>Loss</h2><p class="soft">No loss was seen.</p>'
+    return f"<h2>Loss</h2>{chart}"
+
+
+def _stories(document: Document, effects: int, *, evidence: bool) -> str:
+    stories = document.stories
+    known = document.summary.known
+    left = count_of(known, "known finding")
+    rest = f'<p class="soft">Left out: {left} of the baseline.</p>' if known else ""
+    if not stories:
+        return f"<h2>Findings</h2><p>Nothing was found.</p>{rest}"
+    parts = [f"<h2>Findings ({len(document.summary.findings)})</h2>"]
+    for _, root, followed in stories:
+        inner = "".join(
+            _finding(effect, document, evidence=evidence) for effect in followed[:effects]
+        )
+        more = len(followed) - effects
+        if followed:
+            names = ", ".join(dict.fromkeys(f.code for f in followed[:20]))
+            inner += f"<p>… and {more} more</p>" if more > 0 else ""
+            inner = f"<details><summary>Leads to: {_safe(names)}</summary>{inner}</details>"
+        parts.append(_finding(root, document, inner))
+    return "".join([*parts, rest])
+
+
+def _finding(
+    finding: Finding, document: Document, inner: str = "", *, evidence: bool = True
+) -> str:
+    kind = finding.severity.value
+    extent = f", at {finding.count:,} captured steps" if finding.count > 1 else ""
+    ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
+    parts = [
+        f'<h3 class="{kind}">{SYMBOLS[finding.severity]} {_safe(finding.code)} '
+        f"{_safe(finding.name.replace('_', ' '))}</h3>",
+        f'<p class="soft">{kind} since step {finding.step:,}{extent}{ranks}</p>',
+        f"<p>{_safe(finding.message)}</p>",
+    ]
+    if finding.layers:
+        more = len(finding.layers) - MAX_LAYERS
+        names = ", ".join(f"<code>{_safe(name)}</code>" for name in finding.layers[:MAX_LAYERS])
+        parts.append(f"<p>In {names}{f' and {more} more' if more > 0 else ''}</p>")
+    if finding.location:
+        source = document.summary.sources.get(finding.location, "")
+        parts.append(
+            f"<pre>{_safe(finding.location)}{': ' + _safe(source) if source else ''}</pre>"
+        )
+    if finding.why:
+        parts.append(f"<p>{_prose(finding.why)}</p>")
+    if finding.fixes and not finding.caused_by:
+        fixes = "".join(f"<li>{_prose(fix)}</li>" for fix in finding.fixes)
+        parts.append(f"<p><strong>Try</strong></p><ul>{fixes}</ul>")
+    if evidence and finding.evidence:
+        rows = _rows((name, _value(value)) for name, value in finding.evidence.items())
+        parts.append(f"<details><summary>Evidence</summary><table>{rows}</table></details>")
+    return f'<article class="{kind[0]}">{"".join(parts)}{inner}</article>'
+
+
+def _rules(document: Document) -> str:
+    rules = document.summary.rules
+    counts = Counter(rule.state for rule in rules)
+    said = " · ".join(
+        f"{STATE_SYMBOLS[state]} {counts[state]} {state.replace('_', ' ')}"
+        for state in STATE_SYMBOLS
+        if counts[state]
+    )
+    rows = "".join(
+        f"<tr><th>{_safe(rule.code)}</th><td>{_safe(rule.name.replace('_', ' '))}</td>"
+        f"<td>{STATE_SYMBOLS[rule.state]} {rule.state.replace('_', ' ')}</td>"
+        f"<td>{_safe(rule.reason)}</td></tr>"
+        for rule in sorted(rules, key=lambda r: (list(STATE_SYMBOLS).index(r.state), r.code))
+    )
+    return (
+        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was in force.'}</p>"
+        f"<details><summary>All rules</summary><table>{rows}</table></details>"
+    )
+
+
+def _blind(document: Document) -> str:
+    seen = document.summary.blind
+    if not seen:
+        return ""
+    rows = _rows((item.what, item.reason) for item in seen)
+    return f"<h2>Not observed</h2><table>{rows}</table>"
+
+
+def _conditions(document: Document) -> str:
+    if not document.conditions:
+        return ""
+    rows = _rows(list(document.conditions.items())[:MAX_CONDITIONS])
+    return (
+        "<h2>Conditions</h2><details><summary>What the run was started with</summary>"
+        f"<table>{rows}</table></details>"
+    )
+
+
+def _rows(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(
+        f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in pairs
+    )
+
+
+def _value(value: EvidenceValue) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return ", ".join(_value(part) for part in value[:50]) + " …" * (len(value) > 50)
+    return str(value)
+
+
+def _joined(numbers: Iterable[int]) -> str:
+    listed = sorted(numbers)
+    return ", ".join(map(str, listed[:8])) + " …" * (len(listed) > 8)
+
+
+def _prose(text: str) -> str:
+    """Return advice; what stands between backticks is code."""
+    return _CODE.sub(r"<code>\1</code>", _safe(text))
+
+
+def _safe(text: str) -> str:
+    """Return a text of the run as one that a page can hold: escaped, printable, bounded."""
+    cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in cut)
+    return html.escape(shown)

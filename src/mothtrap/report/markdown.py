@@ -1,0 +1,63 @@
+"""A run as Markdown: for a merge request, an issue, or the summary of a CI job."""
+
+from __future__ import annotations
+
+import re
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.report.chart import SYMBOLS
+from mothtrap.report.document import Document
+from mothtrap.report.style import count_of
+
+MAX_TEXT = 500
+MAX_BYTES = 900 << 10
+"""Below the 1 MiB that the summary of a step of GitHub may have."""
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~@&])")
+
+
+def page(document: Document) -> str:
+    """Return verdict, findings and counts of a run as Markdown of at most `MAX_BYTES`."""
+    summary = document.summary
+    lines = [f"## mothtrap: {_safe(summary.run.id)}", "", f"**{_safe(summary.verdict)}**", ""]
+    if summary.findings:
+        lines += ["| | rule | step | where | what |", "|---|---|---:|---|---|"]
+        size = sum(map(len, lines))
+        for finding in summary.findings:
+            row = _row(finding)
+            size += len(row.encode()) + 1
+            if size > MAX_BYTES:
+                lines.append("| | … | | | more findings: `mothtrap show` |")
+                break
+            lines.append(row)
+        lines.append("")
+    for _, root, _ in document.stories[:3]:
+        if root.severity is not Severity.INFO and root.fixes:
+            lines.append(f"- {_safe(root.code)}: {_safe(root.fixes[0])}")
+    called = summary.called or summary.run.id
+    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+    counts = ", ".join(count_of(summary.count(s), noun) for s, noun in nouns.items())
+    lines += ["", f"{summary.run.steps:,} steps; {counts}. `mothtrap show {_code(called)}`", ""]
+    return "\n".join(lines)
+
+
+def _row(finding: Finding) -> str:
+    where = finding.location or (finding.layers[0] if finding.layers else "")
+    cells = (
+        SYMBOLS[finding.severity],
+        f"{finding.code} {finding.name}",
+        f"{finding.step:,}",
+        where,
+        finding.message,
+    )
+    return "| " + " | ".join(_safe(cell) for cell in cells) + " |"
+
+
+def _safe(text: str) -> str:
+    """Return a text of the run in one line, in which nothing is markup."""
+    cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    plain = "".join(c if c.isprintable() else " " for c in cut)
+    return _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _code(text: str) -> str:
+    return "".join(c for c in text if c.isprintable() and c != "`")

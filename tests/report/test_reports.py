@@ -1,0 +1,230 @@
+"""Reports of one run in every format: complete, bounded, and harmless whatever the run says."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from tests.report.sick_run import HandMadeRun, exploding
+
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.runs import RuleStatus
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Series
+from mothtrap.monitor.catalogue import find_rule
+from mothtrap.report import chart, github, html, junit, markdown, sarif
+from mothtrap.report.document import Document
+from mothtrap.report.formats import FORMATS, form_of, written
+from mothtrap.report.summary import summarize
+
+HOSTILE = '</script><img src=x onerror=alert(1)> "quoted" & `ticks` | ]]> \x00\x1b[31m\n::error::x'
+
+
+def losses(*values: float) -> tuple[Series, ...]:
+    steps = np.arange(len(values), dtype=np.int64)
+    return (
+        Series(
+            name="loss", of="", mode=Mode.TRAIN, steps_S=steps, values_S=np.array(values, float)
+        ),
+    )
+
+
+def document(*findings: Finding, **changed: object) -> Document:
+    rules = tuple(
+        RuleStatus(code=code, name=name, state=state, reason=reason)
+        for code, name, state, reason in (
+            ("GRD101", "exploding_gradient", RuleState.ERROR, ""),
+            ("NUM001", "nonfinite_loss", RuleState.OK, ""),
+            ("LOS402", "loss_diverging", RuleState.NOT_ENOUGH_DATA, "3 losses of 20"),
+            ("ZZZ999", "own_rule", RuleState.RULE_FAILED, "KeyError: 'x'"),
+        )
+    )
+    run = HandMadeRun(findings=findings, rules=rules)
+    summary = summarize(run, {"GRD101": frozenset({"NUM002"})})
+    summary = msgspec.structs.replace(summary, sources={"model.py:88": "loss.backward()"})
+    fields = {"losses": losses(3.0, 2.0, 1.0), "conditions": {"Python": "3.11"}, **changed}
+    return Document(summary=summary, made_s=1.7e9, **fields)  # type: ignore[arg-type]
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_says_what_where_since_when_and_what_to_do() -> None:
+    page = Page(html.page(document(exploding())))
+    for text in (
+        *("GRD101", "exploding gradient", "since step 71", "blocks.1.attn.q"),
+        *("model.py:88: loss.backward()", "clip_grad_norm_(params, 1.0)", "3 losses of 20"),
+        *("KeyError: 'x'", "3.11", "gradient norm 3.1e+04"),
+    ):
+        assert text in page.text, text
+    assert "svg" in page.tags
+
+
+def test_the_page_has_no_script_and_asks_for_nothing() -> None:
+    text = html.page(document(exploding()))
+    page = Page(text)
+    assert not {"script", "link", "iframe", "img", "object", "form"} & set(page.tags)
+    names = {name for name, _ in page.attributes}
+    assert not {"src", "href", "style", "action"} & names
+    assert not [name for name in names if name.startswith("on")]
+    policy = next(value for _, value in page.attributes if value and "default-src" in value)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "http" not in text.replace("http-equiv", "")
+
+
+def test_a_healthy_run_has_a_page_too() -> None:
+    page = Page(html.page(document(losses=())))
+    assert "Nothing was found." in page.text
+    assert "No loss was seen." in page.text
+
+
+def test_hostile_texts_stay_texts_in_every_format() -> None:
+    bad = exploding(
+        name=HOSTILE, message=HOSTILE, layers=(HOSTILE,), fixes=(HOSTILE,), why=HOSTILE,
+        location=f"{HOSTILE}:3", evidence={HOSTILE: HOSTILE},
+    )  # fmt: skip
+    made = document(bad, conditions={HOSTILE: HOSTILE})
+    harmless = set(Page(html.page(document(exploding()))).tags)
+    assert set(Page(html.page(made)).tags) <= harmless | {"code"}
+    assert "\x1b" not in html.page(made) + markdown.page(made) + github.page(made)
+    assert ET.fromstring(junit.page(made)).get("failures") == "1"
+    assert json.loads(sarif.page(made))["version"] == "2.1.0"
+    assert len(github.page(made).splitlines()) == 1
+    assert "<img" not in markdown.page(made)
+    assert "\n::error::x" not in markdown.page(made)
+
+
+def test_a_huge_run_stays_below_its_limit_and_the_page_says_what_is_left_out() -> None:
+    effects = [
+        exploding(
+            code="NUM002",
+            name="nonfinite_gradient",
+            fingerprint=f"n{i}",
+            step=80 + i,
+            last_step=200 + i,
+            detected_step=80 + i,
+            evidence={f"value {k}": "x" * 1_900 for k in range(30)},
+        )
+        for i in range(200)
+    ]
+    text = html.page(document(exploding(fingerprint="root"), *effects))
+    assert len(text.encode()) <= html.MAX_BYTES
+    assert "left out for their size" in text
+
+
+def test_sarif_names_rules_places_and_fingerprints() -> None:
+    rules = [find_rule("GRD101")]
+    log = json.loads(sarif.page(document(exploding(fingerprint="f1")), rules))
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"], result["ruleIndex"]) == ("GRD101", "error", 0)
+    assert result["partialFingerprints"] == {"mothtrap/v1": "f1"}
+    (location,) = result["locations"]
+    place = location["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "model.py", "uriBaseId": "SRCROOT"}
+    assert place["region"] == {"startLine": 88, "snippet": {"text": "loss.backward()"}}
+    (described,) = run["tool"]["driver"]["rules"]
+    assert (described["id"], described["name"]) == ("GRD101", "ExplodingGradient")
+    assert described["help"]["markdown"].startswith("# GRD101")
+
+
+@pytest.mark.parametrize("location", ["/etc/passwd:1", "../x.py:3", "x.py", None, "C:\\x y.py:2"])
+def test_uris_of_sarif_are_relative(location: str | None) -> None:
+    log = json.loads(sarif.page(document(exploding(location=location))))
+    (location_of,) = log["runs"][0]["results"][0]["locations"]
+    uri = location_of.get("physicalLocation", {}).get("artifactLocation", {}).get("uri", "")
+    assert re.fullmatch(r"(?!/)[\w.%/-]*", uri)
+    assert ".." not in uri
+
+
+def test_junit_has_a_case_for_each_rule() -> None:
+    suite = ET.fromstring(junit.page(document(exploding())))
+    counts = {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
+    (failure,) = suite.iter("failure")
+    assert "at model.py:88" in str(failure.text)
+
+
+def test_annotations_are_ten_of_a_kind_and_escaped() -> None:
+    many = [exploding(fingerprint=f"f{i}", message="50% of\nall") for i in range(15)]
+    lines = github.page(document(*many)).splitlines()
+    assert len(lines) == github.MOST
+    assert lines[0].startswith("::error file=model.py,line=88,title=GRD101 exploding_gradient::")
+    assert "50%25 of%0Aall" in lines[0]
+
+
+def test_the_summary_of_a_job_is_appended(tmp_path: Path) -> None:
+    path = tmp_path / "summary"
+    path.write_text("before\n")
+    assert github.write_summary(document(exploding()), {github.VARIABLE: str(path)})
+    assert path.read_text().startswith("before\n## mothtrap: x")
+    assert not github.write_summary(document(), {})
+
+
+def test_every_format_is_written_and_found_by_a_name() -> None:
+    for form in FORMATS:
+        assert written(document(exploding()), form, ())
+    names = ["r.html", "r.md", "r.sarif", "r.sarif.json", "r.xml", "r.json", None]
+    forms = ["html", "markdown", "sarif", "sarif", "junit", "json", "html"]
+    assert [form_of(name) for name in names] == forms
+    with pytest.raises(ConfigError, match="says no format"):
+        form_of("report")
+
+
+def test_values_that_are_not_finite_have_a_lane_and_leave_a_gap() -> None:
+    nan = float("nan")
+    drawn = chart.loss_chart(losses(3.0, 2.0, nan, 1.0, 0.5, float("inf")), [exploding(step=2)])
+    assert drawn.count('class="line') == 2
+    assert drawn.count("1 not finite") == 2
+    assert "2 values are not finite" in drawn
+    assert "GRD101 exploding_gradient, step 2" in drawn
+    ET.fromstring(drawn)
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [float("nan")], [0.0] * 5, [-1e300, 1e300], [1e-320, 1.0]]
+)
+def test_odd_losses_are_drawn(values: list[float]) -> None:
+    ET.fromstring(chart.loss_chart(losses(*values), []))
+
+
+def test_buckets_keep_extremes_and_their_edges_as_the_run_grows() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=5000)
+    values[1234], values[77] = 99.0, np.nan
+    steps = np.arange(5000)
+    first_B, low_B, high_B, odd_B = chart.buckets(steps, values, 600)
+    assert len(first_B) <= 600
+    assert np.nanmax(high_B) == 99.0
+    assert np.nanmin(low_B) == np.nanmin(values)
+    assert sum(odd_B) == 1
+    width = first_B[1]
+    assert width & (width - 1) == 0
+    again = chart.buckets(steps[:4900], values[:4900], 600)
+    assert again[0] == first_B[: len(again[0])]
+
+
+def test_notes_are_not_marked() -> None:
+    assert "mark" not in chart.loss_chart(losses(2.0, 1.0), [exploding(severity=Severity.INFO)])
