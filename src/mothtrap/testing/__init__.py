@@ -7,6 +7,7 @@ pytest to be run.
 from __future__ import annotations
 
 from mothtrap.testing.actions import ActionTests as ActionTests
+from mothtrap.testing.adapters import AdapterTests as AdapterTests
 from mothtrap.testing.rules import RuleTests as RuleTests
 
 __all__ = ["ActionTests", "RuleTests"]

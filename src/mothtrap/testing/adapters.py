@@ -1,0 +1,263 @@
+"""What every adapter must be, as tests to derive from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from mothtrap.capture.containment import Containment
+from mothtrap.capture.looks import Looks
+from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.selection import streams
+from mothtrap.core import registry
+from mothtrap.core.adapters import Adapter, Handle, Job, Losses
+from mothtrap.core.config import Config
+from mothtrap.core.fact import Fact, tag_of
+from mothtrap.core.facts.captures import Blind, ToolError
+from mothtrap.core.findings import RuleState
+from mothtrap.core.needs import facts_of, required
+from mothtrap.core.records import MEASURED, StepRecord
+from mothtrap.core.reports import Reports
+from mothtrap.core.rule import Rule
+from mothtrap.core.standing_needs import NEEDS_OF_THE_JOB
+from mothtrap.core.steps import Mode
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.monitor.coverage import EXEMPT
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.session.attached import AttachedAdapters
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
+
+OF_THE_JOB = facts_of(NEEDS_OF_THE_JOB)
+STEP_SCALARS = frozenset({"skipped", "micro_batches", "step_s", "own_s"})
+"""Numbers that every step has, whoever makes it."""
+
+
+class Process:
+    """A process whose trainings are recorded in memory, whole.
+
+    Attributes:
+        job: the one of the process.
+        said: lines for the user.
+        records: of steps and evaluations, in order.
+    """
+
+    def __init__(self, arrays: str) -> None:
+        self.said: list[str] = []
+        self.records: list[StepRecord] = []
+        config = Config(capture="everything", overhead=0.0)
+        self.recorder: Recorder[Any] = Recorder(
+            registry.load("mothtrap.statistics", arrays),
+            streams(config, [need for rule in load_rules(config) for need in rule.needs]),
+            Containment(self.said.append),
+            overhead=0.0,
+            on_first_step=lambda: self.recorder.sinks.append(self),
+            looks=Looks(),
+        )
+        self.job = ProcessJob(self.recorder, config)
+        self.adapters = AttachedAdapters(self.job)
+
+    def put(self, record: StepRecord, *, urgent: bool = False) -> None:  # noqa: ARG002
+        """Take a record."""
+        self.records.append(record)
+
+    @contextmanager
+    def watched(
+        self, adapter: Adapter, begin: Callable[[Job], Handle] | None = None
+    ) -> Iterator[Handle]:
+        """Watch every training of the block with an adapter."""
+        handle = self.adapters.attach(adapter, begin or adapter.attach_process)
+        try:
+            yield handle
+        finally:
+            self.adapters.detach(handle)
+            self.end()
+
+    def end(self) -> None:
+        """Record what is left to say when no more steps come."""
+        self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
+
+    def steps(self) -> list[tuple[int, tuple[str, ...]]]:
+        """Return numbers and optimizers of all train steps, in order."""
+        train = [record for record in self.records if record.key.mode is Mode.TRAIN]
+        return [(record.key.step, record.optimizers) for record in train]
+
+    def facts(self) -> list[Fact]:
+        """Return all facts, in order."""
+        return [fact for record in self.records for fact in record.observations]
+
+    def states(self) -> dict[str, RuleState]:
+        """Return the state of every rule after these records, by name."""
+        monitor = Monitor(load_rules(Config()), every=1)
+        for record in self.records:
+            monitor.feed(record)
+        monitor.finish()
+        return {status.name: status.state for status in monitor.statuses()}
+
+
+class AdapterTests:
+    """Tests of an adapter; derive from it in a class that pytest collects::
+
+        class TestToy(AdapterTests):
+            adapter = toy_adapter
+            steps = 12
+            replaced = (toy.Model,)
+
+            def train(self):
+                return toy.train(steps=12).tobytes()
+
+            def reported(self):
+                yield "loss and gradients", self.train
+
+    Attributes:
+        adapter: the module that is tested.
+        steps: that `train` makes.
+        replaced: modules and classes of the framework in which the adapter replaces functions.
+    """
+
+    adapter: ClassVar[Adapter]
+    steps: ClassVar[int]
+    replaced: ClassVar[tuple[object, ...]] = ()
+
+    def train(self) -> bytes:
+        """Train a small model from the beginning, always the same; return its weights."""
+        raise NotImplementedError("train a small model, and return its weights as bytes")
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        """Return trainings in which all that the adapter reports comes at least once."""
+        raise NotImplementedError("return trainings in which all that is reported comes")
+
+    def test_training_is_bit_identical(self) -> None:
+        """Weights are the same bits without the adapter, with it, and after it."""
+        plain = self.train()
+        assert plain == self.train(), "train() is not the same twice: seed it"
+        process, weights = self._watched(self.train)
+        assert weights == plain, "watched training gave other weights"
+        assert process.records, "nothing was recorded"
+        assert not self._failures(process)
+        assert self.train() == plain, "training after the adapter was detached gave other weights"
+
+    def test_nothing_is_left_behind(self) -> None:
+        """All that was replaced is what it was, once the handle is detached."""
+        assert self.replaced, "name the modules and classes in which functions are replaced"
+        before = [dict(vars(owner)) for owner in self.replaced]
+        with Process(self.adapter.ARRAYS).watched(self.adapter):
+            during = [dict(vars(owner)) for owner in self.replaced]
+        assert any(_differs(a, b) for a, b in zip(before, during, strict=True)), (
+            "nothing is replaced in what `replaced` names"
+        )
+        for owner, old in zip(self.replaced, before, strict=True):
+            left = _differs(old, dict(vars(owner)))
+            assert not left, f"{owner} keeps {', '.join(left)}"
+
+    def test_errors_do_not_reach_the_loop(self) -> None:
+        """Whatever fails in mothtrap, training goes on to the same weights."""
+        plain = self.train()
+        for name in ("step", "fact", "scalar", "evaluation", "define", "take", "wants", "event"):
+            process = Process(self.adapter.ARRAYS)
+
+            def begin(job: Job, name: str = name) -> Handle:
+                handle = self.adapter.attach_process(job)
+                setattr(job, name, _fails)
+                return handle
+
+            with process.watched(self.adapter, begin):
+                assert self.train() == plain, f"a failing {name}() changed the training"
+
+    def test_steps_are_one_sequence(self) -> None:
+        """Every step of the framework is one step, numbered from 0 without a gap."""
+        process, _ = self._watched(self.train)
+        numbers = [step for step, _ in process.steps()]
+        assert numbers == list(range(self.steps))
+        assert all(optimizers for _, optimizers in process.steps())
+        evaluated = {record.key.step for record in process.records if record.key.mode is Mode.EVAL}
+        assert evaluated <= set(range(self.steps + 1))
+
+    def test_the_place_in_the_job_is_known(self) -> None:
+        """A process that is alone has no rank, or 0, of a world of one."""
+        environment = self.adapter.environment()
+        assert environment.rank in (None, 0)
+        assert environment.size == 1
+        assert environment.versions[self.adapter.FRAMEWORK]
+
+    def test_reports_are_true(self) -> None:
+        """All that is declared comes at least once, and nothing that is not."""
+        seen = [self._reported(train) for train in self.reported()]
+        declared = self.adapter.REPORTS
+        for field in ("kinds", "scalars", "facts", "modes"):
+            came = frozenset().union(*(getattr(one, field) for one in seen))
+            expected = frozenset(getattr(declared, field))
+            assert came <= expected, f"REPORTS lacks {field}: {_named(came - expected)}"
+            assert expected <= came, (
+                f"REPORTS has {field} that never came: {_named(expected - came)}"
+            )
+
+    def test_two_adapters_make_one_run(self) -> None:
+        """Steps of this framework and of another are one sequence in one run."""
+        process = Process(self.adapter.ARRAYS)
+        other = AdapterJob(process.job, "another", reports=Reports())
+        other.step([Losses(series="another", value=1.0)])
+        with process.watched(self.adapter):
+            self.train()
+            other.step([Losses(series="another", value=0.5)])
+        made = process.steps()
+        assert [step for step, _ in made] == list(range(self.steps + 2))
+        assert [step for step, names in made if names == ("another",)] == [0, self.steps + 1]
+
+    def test_a_blind_adapter_makes_no_rule_ok(self) -> None:
+        """With a falling loss alone, only rules on losses say that all is in order."""
+        process = Process(self.adapter.ARRAYS)
+        reports = Reports(scalars=frozenset({"loss"}), modes=frozenset({Mode.TRAIN}))
+        blind = AdapterJob(process.job, "blind", reports=reports)
+        for step in range(600):
+            blind.step([Losses(series="blind", value=0.99**step)])
+        process.end()
+        fine = {name for name, state in process.states().items() if state is RuleState.OK}
+        of_losses = {rule.name() for rule in load_rules(Config()) if _judges_losses(rule)}
+        lies = fine - EXEMPT - of_losses
+        assert not lies, f"ok without a look: {_named(lies)}"
+        assert fine & of_losses, "no rule judged the loss"
+
+    def _watched(self, train: Callable[[], Any]) -> tuple[Process, Any]:
+        process = Process(self.adapter.ARRAYS)
+        with process.watched(self.adapter):
+            result = train()
+        return process, result
+
+    def _reported(self, train: Callable[[], object]) -> Reports:
+        process, _ = self._watched(train)
+        assert not self._failures(process)
+        own = [scalar.name for record in process.records for scalar in record.scalars]
+        return Reports(
+            kinds=frozenset(info.kind for r in process.records for _, info in r.defined),
+            scalars=frozenset(own) & MEASURED - STEP_SCALARS,
+            facts=frozenset(type(fact) for fact in process.facts()) - OF_THE_JOB,
+            modes=frozenset(record.key.mode for record in process.records) - {Mode.PREDICT},
+        )
+
+    def _failures(self, process: Process) -> list[str]:
+        failed = [fact for fact in process.facts() if isinstance(fact, ToolError)]
+        blind = [fact for fact in process.facts() if isinstance(fact, Blind)]
+        return [one.error for one in failed] + [b.what for b in blind if "failed" in b.reason]
+
+
+def _differs(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    names = before.keys() | after.keys()
+    return sorted(name for name in names if before.get(name) is not after.get(name))
+
+
+def _judges_losses(rule: Rule) -> bool:
+    return all(
+        not need.kinds and not need.facts and set(need.scalars) <= {"loss"}
+        for alternatives in required(rule.needs)
+        for need in alternatives
+    )
+
+
+def _fails(*_: object, **__: object) -> Any:
+    raise RuntimeError("planted: mothtrap fails here")
+
+
+def _named(parts: Any) -> str:
+    return ", ".join(sorted(tag_of(p) if isinstance(p, type) else str(p) for p in parts))

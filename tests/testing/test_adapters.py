@@ -1,0 +1,90 @@
+"""AdapterTests pass for a sound adapter, and each of them fails for one that is not."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+
+import pytest
+from tests.testing import toyframe, toyframe_adapter
+
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.reports import Reports
+from mothtrap.testing import AdapterTests
+
+
+class TestToyframe(AdapterTests):
+    adapter = toyframe_adapter
+    steps = 12
+    replaced = (toyframe.Model,)
+
+    def train(self) -> bytes:
+        return toyframe.train(self.steps).weight.tobytes()
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        return [self.train]
+
+
+def suite(**changed: object) -> AdapterTests:
+    """The suite of the toy with some names of its adapter changed."""
+    adapter = types.SimpleNamespace(**{**vars(toyframe_adapter), **changed})
+    made = TestToyframe()
+    made.adapter = adapter  # type: ignore[misc]
+    return made
+
+
+def broken(**methods: object) -> AdapterTests:
+    """The suite of the toy with some methods of its handle replaced."""
+    kind = type("Broken", (toyframe_adapter.Handle,), methods)
+    return suite(attach_process=kind)
+
+
+@pytest.fixture(autouse=True)
+def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("update", "evaluate"):  # what a broken adapter leaves is put right
+        monkeypatch.setattr(toyframe.Model, name, vars(toyframe.Model)[name])
+
+
+def test_an_adapter_that_changes_the_training_is_caught() -> None:
+    def after(self, model, loss):
+        model.weight = model.weight * (1 + 1e-15)
+        toyframe_adapter.Handle._after(self, model, loss)
+
+    with pytest.raises(AssertionError, match="other weights"):
+        broken(_after=after).test_training_is_bit_identical()
+
+
+def test_an_adapter_that_stays_is_caught() -> None:
+    with pytest.raises(AssertionError, match=r"keeps evaluate, update"):
+        broken(detach=lambda self: None).test_nothing_is_left_behind()
+
+
+def test_an_adapter_that_lets_errors_out_is_caught() -> None:
+    def watches(self, model):
+        self._job.fact(None)
+        return True
+
+    with pytest.raises(RuntimeError, match="planted"):
+        broken(_watches=watches).test_errors_do_not_reach_the_loop()
+
+
+def test_an_adapter_that_misses_steps_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        broken(_after=lambda self, model, loss: None).test_steps_are_one_sequence()
+
+
+def test_an_adapter_that_promises_too_much_is_caught() -> None:
+    declared = toyframe_adapter.REPORTS
+    more = Reports(
+        kinds=declared.kinds,
+        scalars=declared.scalars,
+        facts=declared.facts | {LossCall},
+        modes=declared.modes,
+    )
+    with pytest.raises(AssertionError, match="never came: LossCall"):
+        suite(REPORTS=more).test_reports_are_true()
+
+
+def test_an_adapter_that_does_not_declare_what_it_reports_is_caught() -> None:
+    with pytest.raises(AssertionError, match="REPORTS lacks kinds: gradient, weight"):
+        suite(REPORTS=Reports()).test_reports_are_true()
