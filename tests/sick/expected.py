@@ -112,5 +112,10 @@ ILLNESSES = (
     exactly("batchnorm_tiny_batch", "STR705", 0, layer="1"),
     Illness("attention_collapse", "ACT205", 5, 200, severity="warning"),
     near("attention_logit_growth", "ACT206", 0, severity="warning"),
+    exactly("single_feature_dominates", "TRE901", 0, layer="f7"),
+    exactly("stopped_too_late", "TRE902", 0, severity="warning"),
+    exactly("leaf_explosion", "TRE903", 0, severity="warning"),
+    exactly("boosting_rate_too_high", "TRE904", 0),
+    exactly("unscaled_weights", "TRE905", 0, severity="warning"),
     Illness("router_collapse", "ACT207", 0, 200, layer="gate", severity="warning"),
 )

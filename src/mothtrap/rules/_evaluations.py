@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints, Window
 
@@ -58,6 +59,21 @@ def evaluated(window: Window) -> list[Evaluated]:
             raise NotEnoughData("no evaluation with a finite loss was seen")
         raise NotEnoughData("no evaluation was seen that computes a loss")
     return [_of_site(evaluations) for evaluations in by_site.values()]
+
+
+def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evaluated]:
+    """Return the evaluations of trainings that go on however these turn out.
+
+    Boosting that stops early keeps its best round: what follows it does no harm.
+
+    Raises:
+        NotApplicable: there are no others.
+    """
+    stopping = {site for one in window.seen(BoostingBegan) if one.stops_after for site in one.sites}
+    others = [one for one in every if one.last.site not in stopping]
+    if every and not others:
+        raise NotApplicable("the training stops early by itself, and keeps its best round")
+    return others
 
 
 def _of_site(evaluations: list[Evaluation]) -> Evaluated:

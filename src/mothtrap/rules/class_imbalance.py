@@ -8,8 +8,9 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -65,7 +66,7 @@ class ClassImbalance(Rule):
 
     code = "DAT503"
     needs = (
-        Need(facts=(LossCall,)),
+        *any_of(Need(facts=(LossCall,)), Need(facts=(TableSeen,))),
         Need(scalars=("loss",), optional=True),
     )
     explains = (
@@ -91,6 +92,9 @@ class ClassImbalance(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Count labels and mispredictions of every classifier."""
+        tables = [table for table in window.seen(TableSeen) if not table.site]
+        if tables and not any(window.seen(LossCall)):
+            return self._of_tables(window, tables)
         sampled = [call for call in class_calls(window) if call.targets is not None]
         if not sampled:
             raise NotEnoughData("no labels of a class loss were seen")
@@ -113,6 +117,46 @@ class ClassImbalance(Rule):
                 return [found]
         if seen < self.samples:
             raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+        return []
+
+    def _of_tables(self, window: Window, tables: list[TableSeen]) -> list[Finding]:
+        """Judge the labels of whole tables of training."""
+        labelled = [table for table in tables if table.label_counts is not None]
+        if not labelled:
+            raise NotApplicable("no model is a classifier")
+        if max(table.rows for table in labelled) < self.samples:
+            raise NotEnoughData(f"no table has {self.samples} labels")
+        for table in labelled:
+            counts = {label: n for label, n in enumerate(table.label_counts or ()) if n}
+            most, rarest = (of(counts, key=lambda label: counts[label]) for of in (max, min))
+            ratio = counts[most] / counts[rarest]
+            if table.rows < self.samples or ratio <= self.threshold_imbalance:
+                continue
+            return [
+                self.finding(
+                    window,
+                    severity=Severity.INFO if table.weighted else Severity.WARNING,
+                    step=table.step,
+                    message=(
+                        f"class {most} has {ratio:.0f}x the rows of class {rarest} "
+                        f"({counts[most]} to {counts[rarest]})"
+                        + ("; rows or classes are weighted" if table.weighted else "")
+                    ),
+                    evidence={
+                        "value": ratio,
+                        "limit": self.threshold_imbalance,
+                        "rarest": rarest,
+                        "most_frequent": most,
+                        "labels": table.rows,
+                    },
+                    location=table.location,
+                    fixes=(
+                        f"Weigh the rare class: `scale_pos_weight={ratio:.0f}`, or a weight for "
+                        "each row.",
+                        'Judge by a metric that ranks: `eval_metric="aucpr"`.',
+                    ),
+                )
+            ]
         return []
 
     def _imbalanced(

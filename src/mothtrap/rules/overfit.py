@@ -8,12 +8,13 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._evaluations import Evaluated, evaluated, without_early_stopping
 from mothtrap.rules._losses import has_players
 
 
@@ -61,6 +62,7 @@ class Overfit(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(BoostingBegan,), optional=True),
     )
     explains = ("overtraining",)
     passes = True
@@ -83,7 +85,8 @@ class Overfit(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = [one for one in evaluated(window) if self.site in one.last.site]
+        every = without_early_stopping(window, evaluated(window))
+        every = [one for one in every if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         if not any(len(one.value_E) > self.patience for one in every):

@@ -8,12 +8,13 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._evaluations import Evaluated, evaluated, without_early_stopping
 from mothtrap.rules._losses import has_players
 
 
@@ -58,6 +59,7 @@ class Overtraining(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(BoostingBegan,), optional=True),
     )
     passes = True
 
@@ -84,7 +86,8 @@ class Overtraining(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = [one for one in evaluated(window) if self.site in one.last.site]
+        every = without_early_stopping(window, evaluated(window))
+        every = [one for one in every if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         trains = [int(np.isfinite(one.train_E).sum()) for one in every]

@@ -1,0 +1,131 @@
+"""Trainings of boosted trees in a window, with what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan, FeatureGains, TableSeen, TreesGrown
+from mothtrap.core.findings import Finding
+from mothtrap.core.needs import Need
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._evaluations import Evaluated, evaluated
+
+OF_BOOSTED = Need(
+    facts=(BoostingBegan, Evaluation, TableSeen, TreesGrown, FeatureGains),
+    scalars=("loss",),
+    optional=True,
+)
+"""All that `boosted` reads."""
+LATEST = 5
+"""Evaluations whose median is the present loss: single ones are noisy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Boosted:
+    """One training: its settings, evaluations of data it is not trained on, tables and trees."""
+
+    began: BoostingBegan
+    evaluations: tuple[Evaluated, ...]
+    tables: dict[str, TableSeen]
+    trees: tuple[TreesGrown, ...]
+    gains: FeatureGains | None
+    loss: Series | None
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """Sites that evaluate data which are not trained on."""
+        return tuple(site for site in self.began.sites if site != self.began.train_site)
+
+    @property
+    def judged(self) -> Evaluated | None:
+        """The evaluation by which the library would stop: the last of those held out."""
+        by_site = {one.last.site: one for one in self.evaluations}
+        return next((by_site[site] for site in reversed(self.held_out) if site in by_site), None)
+
+
+def boosted(window: Window) -> list[Boosted]:
+    """Return the trainings of boosted trees.
+
+    Raises:
+        NotEnoughData: there is none so far.
+    """
+    found = window.once(_boosted)
+    if not found:
+        raise NotEnoughData("no round of boosting was seen")
+    return found
+
+
+def with_evaluation(one: Boosted) -> Evaluated:
+    """Return the evaluation by which a training is judged.
+
+    Raises:
+        NotApplicable: the script passes no evaluation set.
+        NotEnoughData: there is one, without a loss that was seen.
+    """
+    if not one.held_out:
+        raise NotApplicable("no evals: no data were passed that are not trained on")
+    if one.judged is None:
+        raise NotEnoughData("no evaluation with a finite loss was seen")
+    return one.judged
+
+
+def rounds_since_best(one: Boosted, judged: Evaluated) -> tuple[int, int]:
+    """Return how many rounds the best evaluation took, and how many have followed it."""
+    best = judged.last.best_step - one.began.step
+    return best, judged.last.step - judged.last.best_step
+
+
+def present(values: Floats) -> float:
+    """Return the present level of a loss."""
+    return float(np.median(values[-LATEST:]))
+
+
+def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None]) -> list[Finding]:
+    """Let `judge` look at every training; the worst finding is the one that is reported.
+
+    Raises:
+        CannotJudge: no training could be judged; the reason of the first.
+    """
+    found: list[Finding] = []
+    reasons: list[CannotJudge] = []
+    every = boosted(window)
+    for one in every:
+        try:
+            finding = judge(window, one)
+        except CannotJudge as reason:
+            reasons.append(reason)
+            continue
+        if finding is not None:
+            found.append(finding)
+    if len(reasons) == len(every):
+        raise reasons[0]
+    return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+
+
+def _boosted(window: Window) -> list[Boosted]:
+    try:
+        every = evaluated(window)
+    except NotEnoughData:
+        every = []
+    losses = {series.of: series for series in window.scalars("loss", Mode.TRAIN)}
+    found = []
+    for began in window.seen(BoostingBegan):
+        gains = [one for one in window.seen(FeatureGains) if one.fit == began.fit]
+        sites = set(began.sites) - {began.train_site}
+        found.append(
+            Boosted(
+                began=began,
+                evaluations=tuple(one for one in every if one.last.site in sites),
+                tables={t.site: t for t in window.seen(TableSeen) if t.fit == began.fit},
+                trees=tuple(t for t in window.seen(TreesGrown) if t.fit == began.fit),
+                gains=gains[-1] if gains else None,
+                loss=losses.get(began.series),
+            )
+        )
+    return found

@@ -1,0 +1,128 @@
+"""TRE904: each tree corrects so much that the sum of trees overshoots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need, any_of
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present
+from mothtrap.rules._trees import rounds_since_best as since_best
+
+
+@dataclass(frozen=True)
+class BoostingRateTooHigh(Rule):
+    """Each tree corrects so much that the sum of trees overshoots.
+
+    What it detects:
+        A learning rate above the default with which the training loss rises in the first rounds,
+        or the evaluation is best after a few of many rounds.
+
+    Why it matters:
+        With small steps the trees share the work, and errors of one are corrected by the next.
+        With large ones the first few trees decide, their noise included; beyond 2 the
+        training diverges.
+
+    Fires:
+        Error when the learning rate is at least `rate` and the training loss ends above its
+        beginning. Warning when the training loss rises in the first `begin` rounds, or when the
+        evaluation was best within `early` of the rounds and is `rise` worse.
+
+    Stays quiet:
+        With a learning rate below `rate`, whatever else is wrong; before `rounds` rounds.
+
+    What to do:
+        - Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
+        - Let early stopping choose the number of rounds: `early_stopping_rounds=50`.
+
+    Example:
+        xgboost.train({"eta": 1.5}, train, 200, evals=[(valid, "valid")])
+        xgboost.train({"eta": 0.1}, train, 200, evals=[(valid, "valid")])
+
+    References:
+        Friedman 2001, Greedy function approximation: a gradient boosting machine, section 5,
+        https://doi.org/10.1214/aos/1013203451
+    """
+
+    code = "TRE904"
+    needs = (
+        Need(facts=(BoostingBegan,)),
+        *any_of(Need(facts=(Evaluation,)), Need(scalars=("loss",))),
+        OF_BOOSTED,
+    )
+    explains = (
+        *("stopped_too_late", "overfit", "overtraining", "loss_diverging"),
+        *("loss_not_decreasing", "loss_oscillating", "loss_spike", "leaf_explosion"),
+    )
+    passes = True
+
+    rate: float = threshold(
+        0.7, unit="learning rate", source="chosen by hand: more than twice XGBoost's default of 0.3"
+    )
+    rounds: int = threshold(20, unit="rounds", source="chosen by hand")
+    begin: int = threshold(3, unit="rounds from the first", source="chosen by hand")
+    early: float = threshold(0.05, unit="of the rounds", source="chosen by hand")
+    rise: float = threshold(0.05, unit="of the best loss of evaluation", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        rate = one.began.learning_rate
+        if rate is None:
+            raise NotApplicable("the model has no trees")
+        if one.loss is None and one.judged is None:
+            raise NotApplicable("no evals: the library computes no metric")
+        rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
+        if rounds < self.rounds:
+            raise NotEnoughData(f"{rounds} rounds were seen, {self.rounds} are needed")
+        if rate < self.rate:
+            return None
+        words, severity = self._overshoots(one)
+        if not words:
+            return None
+        return self.finding(
+            window,
+            severity=severity,
+            step=one.began.step,
+            message=f"with a learning rate of {rate:.3g} (limit {self.rate:g}) {words}",
+            evidence={"value": rate, "limit": self.rate, "fit": one.began.fit},
+            location=one.began.location,
+        )
+
+    def _overshoots(self, one: Boosted) -> tuple[str, Severity]:
+        """What shows that the trees overshoot, and how bad that is."""
+        if one.loss is not None:
+            loss_S = one.loss.early_S if len(one.loss.early_S) else one.loss.values_S
+            first, last = float(loss_S[0]), present(one.loss.values_S)
+            if not np.isfinite(last) or last > first > 0:
+                return f"the training loss went from {first:.4g} to {last:.4g}", Severity.ERROR
+            risen = np.flatnonzero(np.diff(loss_S[: self.begin + 1]) > 0)
+            if len(risen):
+                return (
+                    f"the training loss rose in round {int(risen[0]) + 1}, from "
+                    f"{loss_S[risen[0]]:.4g} to {loss_S[risen[0] + 1]:.4g}",
+                    Severity.WARNING,
+                )
+        judged = one.judged
+        if judged is not None:
+            took, after = since_best(one, judged)
+            best, last = judged.last.best, present(judged.value_E)
+            if took <= max(1.0, self.early * (took + after)) and last - best > self.rise * abs(
+                best
+            ):
+                return (
+                    f"{judged.last.operation} of {judged.last.site} was best after {took} of "
+                    f"{took + after} rounds ({best:.4g}), and is {last:.4g}",
+                    Severity.WARNING,
+                )
+        return "", Severity.WARNING

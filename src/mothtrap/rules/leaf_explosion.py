@@ -1,0 +1,123 @@
+"""TRE903: trees are so deep that their leaves hold single rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
+
+DEFAULT_DEPTH = 6
+"""`max_depth` of XGBoost where nothing is set."""
+
+
+@dataclass(frozen=True)
+class LeafExplosion(Rule):
+    """Trees are so deep that their leaves hold single rows.
+
+    What it detects:
+        Trees that grow to a limit set above the default, or without one, until a leaf holds a few
+        rows, while the evaluation becomes worse.
+
+    Why it matters:
+        A leaf of three rows predicts their noise. The training loss falls to nothing, and new rows
+        are predicted worse than by smaller trees.
+
+    Fires:
+        Warning when a leaf holds less than `rows` rows of training on average, in trees of
+        which `share` are as deep (or have as many leaves) as allowed, allowed are more than the
+        default, and the loss of evaluation is `rise` above its best while that of training fell.
+
+    Stays quiet:
+        Before the trees of `trees` rounds were seen. Whatever the depth, while the evaluation
+        does not become worse; with limits at their defaults; where no data are evaluated but
+        those that are trained on.
+
+    What to do:
+        - Make trees smaller: `max_depth=4`, or `max_leaves=31` with `grow_policy="lossguide"`.
+        - Require rows in each leaf: `min_child_weight=10`; or a gain of each split: `gamma=1`.
+        - Stop early: `early_stopping_rounds=50`.
+
+    Example:
+        xgboost.train({"max_depth": 14}, train, 300, evals=evals)
+        xgboost.train({"max_depth": 4, "min_child_weight": 10}, train, 300, evals=evals)
+
+    References:
+        Hastie, Tibshirani, Friedman 2009, The elements of statistical learning, section 10.11
+    """
+
+    code = "TRE903"
+    needs = (Need(facts=(BoostingBegan, TreesGrown, Evaluation)), OF_BOOSTED)
+    explains = ("overfit", "overtraining", "stopped_too_late")
+    passes = True
+
+    rows: float = threshold(20.0, unit="rows in a leaf on average", source="chosen by hand")
+    share: float = threshold(
+        0.9, unit="of the trees at the limit", source="chosen by hand: single trees end earlier"
+    )
+    rise: float = threshold(0.05, unit="of the best loss of evaluation", source="chosen by hand")
+    trees: int = threshold(10, unit="rounds whose trees were seen", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training that has an evaluation set."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        judged = with_evaluation(one)
+        grown = [tree for tree in one.trees if tree.rows and tree.leaves]
+        if len(grown) < self.trees:
+            raise NotEnoughData(f"the trees of {self.trees} rounds are needed")
+        early = grown[: self.trees]
+        per_leaf = float(np.median([tree.rows / tree.leaves for tree in early]))
+        best, last = judged.last.best, present(judged.value_E)
+        risen = last - best > self.rise * abs(best)
+        if per_leaf >= self.rows or not risen or not self._at_limit(one, early):
+            return None
+        loss = one.loss
+        if loss is not None and len(loss) > 1 and not loss.values_S[-1] < loss.values_S[0]:
+            return None
+        depth = max(tree.depth for tree in early)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.began.step,
+            last_step=judged.last.step,
+            count=len(grown),
+            message=(
+                f"a tree has {np.median([t.leaves for t in early]):.0f} leaves at depth {depth}: "
+                f"{per_leaf:.1f} rows in a leaf (limit {self.rows:g}); {judged.last.operation} of "
+                f"{judged.last.site} rose from {best:.4g} to {last:.4g}"
+            ),
+            evidence={
+                "value": per_leaf,
+                "limit": self.rows,
+                "depth": depth,
+                "max_depth": one.began.max_depth,
+                "best": best,
+                "last": last,
+                "fit": one.began.fit,
+            },
+            location=one.began.location,
+        )
+
+    def _at_limit(self, one: Boosted, grown: list[TreesGrown]) -> bool:
+        deep, leafy = one.began.max_depth, one.began.max_leaves
+        if leafy:
+            allowed = leafy > 2**DEFAULT_DEPTH
+            return allowed and _share(t.leaves >= 0.9 * leafy for t in grown) >= self.share
+        if deep:
+            return deep > DEFAULT_DEPTH and _share(t.depth >= deep for t in grown) >= self.share
+        return True
+
+
+def _share(flags: object) -> float:
+    return float(np.mean([*flags]))  # type: ignore[misc]

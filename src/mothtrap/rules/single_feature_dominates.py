@@ -1,0 +1,132 @@
+"""TRE901: one feature gives the target away."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.trees import BoostingBegan, FeatureGains
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+
+@dataclass(frozen=True)
+class SingleFeatureDominates(Rule):
+    """One feature gives the target away.
+
+    What it detects:
+        A feature that has nearly all of the gain of a boosted model, whose evaluation is nearly
+        perfect from the first rounds on.
+
+    Why it matters:
+        A column that was made from the target, or that is known only after it (a date of
+        payment, an identifier sorted by class), leaks it. The score collapses where the
+        column is not known.
+
+    Fires:
+        Error when a feature has more than `share` of the gain of all splits and an evaluation is
+        nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
+        round, an explained variance of `explained` beyond what the learning rate leaves after
+        ten. A note with the share only.
+
+    Stays quiet:
+        With fewer than `columns` columns, of which one may well be the best; before `rounds`.
+
+    What to do:
+        - Train without the feature and compare: `x.drop(columns=[...])`. If the score falls to
+          what is plausible, the feature is a leak.
+        - Ask when the value of the column is known: before the target, or after it.
+
+    Example:
+        train = xgboost.DMatrix(table, y)                             # has `paid_at`
+        train = xgboost.DMatrix(table.drop(columns=["paid_at"]), y)
+
+    References:
+        Kaufman et al. 2012, Leakage in data mining, https://doi.org/10.1145/2382577.2382579
+    """
+
+    code = "TRE901"
+    needs = (
+        Need(facts=(BoostingBegan, FeatureGains)),
+        Need(scalars=("auc", "error", "merror", "rmse"), optional=True),
+        OF_BOOSTED,
+    )
+    explains = ("too_good_to_be_true",)
+    passes = True
+
+    share: float = threshold(0.8, unit="of the gain of all splits", source="chosen by hand")
+    columns: int = threshold(4, unit="columns", source="chosen by hand")
+    rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first ones are uneven")
+    auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand")
+    explained: float = threshold(0.98, unit="of the variance", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        gains = one.gains
+        if gains is None:
+            raise NotEnoughData("no split was seen")
+        if gains.columns and gains.columns < self.columns:
+            raise NotApplicable(f"{gains.columns} columns are too few to suspect the best one")
+        if gains.round + 1 - one.began.rounds_before < self.rounds:
+            raise NotEnoughData(f"{self.rounds} rounds are needed")
+        feature, share = gains.features[0], gains.shares[0]
+        if share <= self.share:
+            return None
+        perfect = next(filter(None, (self._perfect(window, one, s) for s in one.held_out)), "")
+        return self.finding(
+            window,
+            severity=Severity.ERROR if perfect else Severity.INFO,
+            step=one.began.step,
+            last_step=gains.step,
+            layers=(feature,),
+            message=(
+                f"{feature} has {share:.1%} of the gain of all splits (limit {self.share:.0%})"
+                + (f", and {perfect}" if perfect else "")
+            ),
+            evidence={
+                "value": share,
+                "limit": self.share,
+                "feature": feature,
+                "columns": gains.columns,
+                "fit": one.began.fit,
+            },
+            location=one.began.location,
+        )
+
+    def _perfect(self, window: Window, one: Boosted, site: str) -> str:
+        """In words, that an evaluation was nearly perfect at once; '' where it was not."""
+        for name in one.began.metrics:
+            series = next((s for s in window.scalars(name, Mode.EVAL) if s.of == site), None)
+            if series is None or not len(series):
+                continue
+            first = float(series.early_S[0] if len(series.early_S) else series.values_S[0])
+            if name == "auc" and first >= self.auc:
+                return f"auc of {site} is {first:.4f} after the first round"
+            if name in ("error", "merror") and first <= 1 - self.auc < self._rarest(one):
+                return f"{name} of {site} is {first:.4f} after the first round"
+            if name == "rmse" and self._explains(one, site, series):
+                return f"rmse of {site} falls as fast as the learning rate allows"
+        return ""
+
+    def _rarest(self, one: Boosted) -> float:
+        """The error rate of always saying the most frequent class, 0 where that is not known."""
+        table = one.tables.get("")
+        counts = table.label_counts if table is not None else None
+        return 1 - max(counts) / sum(counts) if counts else 0.0
+
+    def _explains(self, one: Boosted, site: str, series: Series) -> bool:
+        table, rate = one.tables.get(site), one.began.learning_rate
+        early = series.early_S if len(series.early_S) else series.values_S[:1]
+        if table is None or not table.label_std or not rate or series.total < len(early):
+            return False
+        left = max(0.0, 1 - rate) ** len(early)
+        return float(early[-1]) / table.label_std <= left + math.sqrt(1 - self.explained)

@@ -1,0 +1,43 @@
+"""The adapter of XGBoost passes the suite that every adapter passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+xgboost = pytest.importorskip("xgboost")
+
+from tests.adapters.xgboost.tables import EVALS, PARAMS, TRAIN, VALID  # noqa: E402
+from xgboost.callback import CallbackContainer  # noqa: E402
+
+from mothtrap.adapters import xgboost as adapter  # noqa: E402
+from mothtrap.testing import AdapterTests  # noqa: E402
+
+
+class TestXGBoost(AdapterTests):
+    adapter = adapter
+    steps = 12
+    replaced = (
+        xgboost.Booster,
+        xgboost.DMatrix,
+        xgboost.QuantileDMatrix,
+        CallbackContainer,
+        xgboost.training,
+    )
+
+    def train(self) -> bytes:
+        booster = xgboost.train(PARAMS, TRAIN, self.steps, evals=EVALS, verbose_eval=False)
+        return bytes(booster.save_raw("json"))
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        return [self.train_on_new_tables]
+
+    def train_on_new_tables(self) -> None:
+        rows = np.arange(200.0).reshape(40, 5)
+        train = xgboost.DMatrix(rows, np.arange(40) % 2)
+        valid = xgboost.DMatrix(rows[:10], np.arange(10) % 2)
+        evals = [(train, "train"), (valid, "valid")]
+        xgboost.train(PARAMS, train, 5, evals=evals, verbose_eval=False)
+        assert VALID.num_row()
