@@ -38,7 +38,7 @@ def test_successive_windows_make_one_case_that_counts_each_step_once() -> None:
     book.add(found(3, 9), window(steps=10))
     [case] = book.findings
     assert (case.step, case.last_step, case.count, case.detected_step) == (3, 9, 7, 4)
-    assert case.message == "until 4"
+    assert case.message == "until 9"
 
 
 def test_counts_on_when_the_onset_has_left_the_window() -> None:

@@ -18,13 +18,13 @@ def classified(
     series: str = LOSS,
     model_inputs: tuple[str, ...] = ("float32",),
 ) -> list[LossCall]:
-    """A call every 8 steps with these counts of label (rows) and prediction (columns)."""
+    """A call every 16 steps with these counts of label (rows) and prediction (columns)."""
     counts_KK = np.array(confusion)
     count = int(counts_KK.sum())
     classes = len(counts_KK)
     return [
         LossCall(
-            step=8 * look,
+            step=16 * look,
             operation="cross_entropy",
             series=series,
             classes=classes,

@@ -105,3 +105,14 @@ def test_does_not_apply_to_tokens_pixels_several_labels_or_games() -> None:
             check(calls)
     with pytest.raises(NotApplicable, match="play"):
         check(classified(RARE), loss(np.ones(100), of="gan.py:9", optimizers=("G",)))
+
+
+def test_an_imbalance_that_the_model_copes_with_is_a_property_of_the_task() -> None:
+    [finding] = check(classified([[98, 0], [0, 2]]))
+    assert finding.severity is Severity.INFO
+    assert finding.message == "class 0 has 49x the labels of class 1 (980 to 20)"
+
+
+def test_a_rare_class_that_is_never_predicted_is_named_with_its_share() -> None:
+    [finding] = check(classified(RARE))
+    assert finding.message.endswith("and all examples of class 1 are misclassified")

@@ -7,6 +7,7 @@ from tests.rules.classified import classified
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.confusion import Confusion
@@ -96,3 +97,19 @@ def test_cannot_judge_without_predictions() -> None:
         check([LossCall(step=0, operation="cross_entropy", label_counts=(3, 4))])
     with pytest.raises(NotApplicable, match="play"):
         check(classified(PAIR), loss(np.ones(100), of="gan.py:9", optimizers=("G",)))
+
+
+def loader(samples: int | None) -> LoaderBegan:
+    return LoaderBegan(step=0, loader="loader 1", sampler="shuffled", samples=samples)
+
+
+def test_few_labels_seen_many_times_are_few_labels() -> None:
+    with pytest.raises(NotEnoughData, match=r"the data have 150 samples, 400 are needed"):
+        check(classified(PAIR), loader(150), loader(30))
+    assert len(check(classified(PAIR), loader(400), loader(None))) == 1
+
+
+def test_two_steps_of_large_batches_are_no_stretch() -> None:
+    [one, two, *_] = classified(np.multiply(PAIR, 10))
+    with pytest.raises(NotEnoughData):
+        check([one, msgspec.structs.replace(two, step=one.step + 1)])

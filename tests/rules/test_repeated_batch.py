@@ -62,3 +62,15 @@ def test_waits_for_a_pass() -> None:
 def test_thresholds() -> None:
     assert RepeatedBatch(batches=11).check(window(passed(10))) == []
     assert RepeatedBatch(share=0.6).check(window(passed(10))) == []
+
+
+def test_equal_rows_in_the_data_are_no_error_of_the_workers() -> None:
+    some = passed(8, "iterable", workers=4, batches=40)
+    assert check(some) == []
+    assert check(passed(30, "iterable", workers=4, batches=40)) != []
+
+
+def test_single_rows_that_are_equal_lie_in_the_data() -> None:
+    with pytest.raises(NotApplicable):
+        check(passed(8, "sequential", batches=40, rows=1))
+    assert check(passed(8, "sequential", batches=40, rows=2)) != []

@@ -94,3 +94,20 @@ def test_tensor_regex_chooses_modules() -> None:
     assert check(*[FLAT] * 3, rule=SaturatedActivation(layer_regex="^[1-2]$")) != []
     with pytest.raises(NotApplicable):
         check(*[FLAT] * 3, rule=SaturatedActivation(layer_regex="gate"))
+
+
+def test_a_handful_of_units_is_no_layer() -> None:
+    far = np.full((64, 4), 20.0)
+    with pytest.raises(NotApplicable, match="under 8 units"):
+        check(far, far, far)
+
+
+def test_no_advice_on_the_learning_rate_before_the_first_step() -> None:
+    far = np.full((64, 16), 20.0)
+    [finding] = check(far, far, far)
+    assert finding.step == 0
+    assert not any("learning rate" in fix for fix in finding.fixes)
+    near = np.zeros((64, 16))
+    [later] = check(near, near, far, far, far)
+    assert later.step == 2
+    assert any("learning rate" in fix for fix in later.fixes)

@@ -12,6 +12,9 @@ from mothtrap.core.needs import Need
 from mothtrap.core.ruledoc import RuleDoc, parse_doc
 from mothtrap.core.window import Window
 
+BEFORE_UPDATES = ("ACT", "NUM", "WGT")
+"""Families whose findings at step 0 are of the model as it was made."""
+
 
 class Rule(abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
@@ -88,11 +91,22 @@ class Rule(abc.ABC):
             message=message,
             evidence={key: _plain(value) for key, value in (evidence or {}).items()},
             why=doc.why if why is None else why,
-            fixes=doc.fixes if fixes is None else fixes,
+            fixes=_possible(doc.fixes if fixes is None else fixes, self.code, step),
             confidence=confidence,
             location=location,
             fingerprint=fingerprint(self.code, layers, mode),
         )
+
+
+def _possible(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
+    """Leave out advice on the learning rate where no step has been made yet.
+
+    What layers, weights and numbers are like at step 0 was so before the first update.
+    """
+    if step > 0 or not code.startswith(BEFORE_UPDATES):
+        return fixes
+    kept = tuple(fix for fix in fixes if "learning rate" not in fix)
+    return kept or fixes
 
 
 def _plain(value: EvidenceValue) -> EvidenceValue:

@@ -14,8 +14,9 @@ class Casebook:
     """Merges what a rule says of successive windows into one finding.
 
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
-    falls only when it is said to have passed; message and evidence are those of the first
-    window that was as bad. A message that is of a later onset says since when it was milder.
+    falls only when it is said to have passed. Message and evidence are those of the last window
+    that was as bad and still showed the onset, `detected_step` is that of the first. A message
+    that is of a later onset says since when it was milder.
     """
 
     def __init__(self) -> None:
@@ -98,7 +99,9 @@ def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_change
 
 
 def _revised(old: Finding, new: Finding, window: Window) -> Finding:
-    text = new if new.severity.rank < old.severity.rank else old
+    worse = new.severity.rank < old.severity.rank
+    as_bad = new.severity is old.severity and new.step <= old.step
+    text = new if worse or as_bad else old
     return msgspec.structs.replace(
         old,
         severity=text.severity,
@@ -112,7 +115,7 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
         fixes=text.fixes,
         confidence=text.confidence,
         location=text.location or old.location,
-        detected_step=text.detected_step,
+        detected_step=new.detected_step if worse else old.detected_step,
     )
 
 

@@ -191,12 +191,19 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     if known:
         return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} left out"
     if diagnosis.findings:
-        notes = [f"{f.code} {fault_name(f)}" for f in diagnosis.findings]
+        notes = [
+            f"{f.code} {fault_name(f)}{', passed' * has_passed(f)}" for f in diagnosis.findings
+        ]
         return (
             f"No error or warning in {steps}, {count_of(len(notes), 'note')} ({', '.join(notes)})"
         )
     more = f", {waiting} need{'s' * (waiting == 1)} more data" if waiting else ""
     return f"Nothing wrong was found in {steps} ({count_of(judged, 'rule')} ok{more})"
+
+
+def has_passed(finding: Finding) -> bool:
+    """Report whether the rule of a finding judged later and found it no more."""
+    return "passed_at_step" in finding.evidence
 
 
 def _failed(run: Run) -> bool:

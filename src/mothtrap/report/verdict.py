@@ -19,7 +19,7 @@ from mothtrap.report.style import (
     ranges,
     wrapped,
 )
-from mothtrap.report.summary import RunSummary
+from mothtrap.report.summary import RunSummary, has_passed
 
 NAME = "mothtrap: "
 MAX_ERRORS = 4
@@ -77,15 +77,16 @@ def problem_lines(
     """
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     root = by_fingerprint[story.root]
-    sign = style.glyph(root.severity)
+    sign = style.safe("✔ passed:") if has_passed(root) else style.glyph(root.severity)
     ranks = f", rank{'s' * (len(root.workers) > 1)} {ranges(root.workers)}" * _names_ranks(root)
     place = f" ({root.location})." if root.location else "."
     what = sentence_of(root).removesuffix(place) + ranks + "."
     indent = " " * (len(prefix) - len(prefix.lstrip()) + 2)
-    text = wrapped(f"{prefix}x {root.code} {style.safe(what)}", indent=indent)
+    plain = "+ passed:" if has_passed(root) else "x"
+    text = wrapped(f"{prefix}{plain} {root.code} {style.safe(what)}", indent=indent)
     colour = SEVERITY_COLOURS[root.severity]
     lines = [style.paint(line, colour) for line in text]
-    begin = len(prefix) + len("x ")
+    begin = text[0].index(root.code)
     lines[0] = f"{prefix}{sign} {style.paint(text[0][begin:], colour)}"
     if not whole:
         return lines
@@ -154,7 +155,10 @@ def _notes(summary: RunSummary, style: Style) -> list[str]:
 
 
 def _effects(effects: list[Finding]) -> str:
-    text = ", ".join(f"{fault_name(f)} (step {f.step})" for f in effects[:MAX_EFFECTS])
+    text = ", ".join(
+        f"{fault_name(f)} (step {f.step}{', passed' * has_passed(f)})"
+        for f in effects[:MAX_EFFECTS]
+    )
     left = len(effects) - MAX_EFFECTS
     return text + (f" and {left} more" if left > 0 else "")
 

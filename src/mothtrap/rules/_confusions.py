@@ -9,8 +9,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.window import Floats
+from mothtrap.core.window import Floats, Window
+
+
+def require_rows(window: Window, samples: int) -> None:
+    """Raise where loaders say that the data are fewer than the labels that are asked for.
+
+    Few labels seen many times are few labels: three of a class are no share.
+
+    Raises:
+        NotEnoughData: the largest data set of any loader has fewer samples.
+    """
+    known = [began.samples for began in window.seen(LoaderBegan) if began.samples is not None]
+    if known and max(known) < samples:
+        raise NotEnoughData(f"the data have {max(known)} samples, {samples} are needed")
 
 
 def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
@@ -27,15 +42,31 @@ def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
     return found[::-1]
 
 
+LASTING_STEPS = 50
+"""Steps that must lie between two stretches at least; chosen by hand: with large batches a
+single step holds enough labels, and classes are learned one after the other."""
+
+
 def two_stretches(calls: Sequence[LossCall], samples: int) -> tuple[list[LossCall], list[LossCall]]:
     """Return the calls before the last ones, and the last, each with `samples` labels.
+
+    The first stretch ends `LASTING_STEPS` before the last call, or earlier.
 
     A class that is confused in both, and no less in the second, is no class that the model
     is just learning. Fewer labels than that make the first stretch empty.
     """
     late = late_calls(calls, samples)
     before = (
-        late_calls([call for call in calls if call.step < late[0].step], samples) if late else []
+        late_calls(
+            [
+                call
+                for call in calls
+                if call.step < late[0].step and call.step <= late[-1].step - LASTING_STEPS
+            ],
+            samples,
+        )
+        if late
+        else []
     )
     table = confusion(before)
     return (before if table is not None and table.sum() >= samples else []), late

@@ -11,6 +11,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._losses import has_players
 
 
@@ -56,9 +57,15 @@ class BatchnormTinyBatch(Rule):
         Need(facts=(TrainingMode,), scalars=("loss",), optional=True),
     )
     explains = (
+        *NOT_FINITE,
+        "activation_growth",
+        "exploding_gradient",
+        "gradient_spike",
         "labels_unrelated",
         "loss_not_decreasing",
+        "loss_diverging",
         "loss_oscillating",
+        "loss_spike",
         "overfit",
         "overtraining",
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
@@ -14,7 +15,13 @@ from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import confusion, misprediction, two_stretches
+from mothtrap.rules._confusions import (
+    confusion,
+    late_calls,
+    misprediction,
+    require_rows,
+    two_stretches,
+)
 from mothtrap.rules._loss_calls import (
     by_place,
     class_calls,
@@ -23,6 +30,9 @@ from mothtrap.rules._loss_calls import (
     label_counts,
 )
 from mothtrap.rules._losses import has_players
+
+ALL = 0.995
+"""Share that is rounded to 100 %."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,10 @@ class ClassImbalance(Rule):
         class is what matters.
 
     Fires:
-        Warning, over at least `samples` labels, when the most frequent of the classes that
-        occur has more than `threshold_imbalance` times the labels of the rarest; or when
+        Over at least `samples` labels, when the most frequent of the classes that occur has
+        more than `threshold_imbalance` times the labels of the rarest: a warning if more than
+        `threshold_misprediction` of the latest examples of a rare class are mispredicted, else
+        a note, since it is a property of the task. A warning, too, when
         more than `threshold_misprediction` of the examples of a class are mispredicted
         among the last `samples` labels and as many before, while of the examples of all
         classes at least `learned_share` are right. A note when the loss weighs its classes.
@@ -68,6 +80,7 @@ class ClassImbalance(Rule):
     needs = (
         *any_of(Need(facts=(LossCall,)), Need(facts=(TableSeen,))),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(LoaderBegan,), optional=True),
     )
     explains = (
         "stuck_at_chance",
@@ -103,6 +116,7 @@ class ClassImbalance(Rule):
             raise NotApplicable("no loss of one class for each example was seen")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
+        require_rows(window, self.samples)
         seen = 0
         for same in by_place(calls):
             try:
@@ -170,14 +184,15 @@ class ClassImbalance(Rule):
         ratio = float(counts_K[most] / counts_K[rarest])
         if ratio <= self.threshold_imbalance:
             return None
+        harm = self._harm(calls, counts_K)
         weighted = any(call.targets is not None and call.targets.weighted for call in calls)
         return finding_of_calls(
             self,
             window,
             calls,
-            Severity.INFO if weighted else Severity.WARNING,
+            Severity.WARNING if harm and not weighted else Severity.INFO,
             f"class {most} has {ratio:.0f}x the labels of class {rarest} "
-            f"({int(counts_K[most])} to {int(counts_K[rarest])})"
+            f"({int(counts_K[most])} to {int(counts_K[rarest])}){harm}"
             + ("; the loss weighs its classes" if weighted else ""),
             {
                 "value": ratio,
@@ -187,6 +202,20 @@ class ClassImbalance(Rule):
                 "labels": int(counts_K.sum()),
             },
         )
+
+    def _harm(self, calls: list[LossCall], counts_K: Floats) -> str:
+        """Say how badly a rare class is predicted; empty where none is, or nobody can tell."""
+        table_KK = confusion(late_calls(calls, self.samples))
+        if table_KK is None or len(table_KK) != len(counts_K):
+            return ""
+        rare_K = (counts_K > 0) & (counts_K * self.threshold_imbalance < counts_K.max())
+        wrong_K = np.where(rare_K, misprediction(table_KK), np.nan)
+        if np.isnan(wrong_K).all():
+            return ""
+        worst = int(np.nanargmax(wrong_K))
+        if not wrong_K[worst] > self.threshold_misprediction:
+            return ""
+        return f", and {_share_in_words(wrong_K[worst])} of class {worst} are misclassified"
 
     def _mispredicted(self, window: Window, calls: list[LossCall]) -> Finding | None:
         before, late = two_stretches(calls, self.samples)
@@ -207,8 +236,8 @@ class ClassImbalance(Rule):
             window,
             late,
             Severity.WARNING,
-            f"{wrong_K[worst]:.0%} of the examples of class {worst} are taken for others, while "
-            f"{np.trace(confusion_KK) / confusion_KK.sum():.0%} of all are right",
+            f"{_share_in_words(wrong_K[worst])} of class {worst} are misclassified; the overall "
+            f"accuracy is {np.trace(confusion_KK) / confusion_KK.sum():.0%}",
             {
                 "value": float(wrong_K[worst]),
                 "limit": self.threshold_misprediction,
@@ -216,3 +245,7 @@ class ClassImbalance(Rule):
                 "labels": int(confusion_KK[worst].sum()),
             },
         )
+
+
+def _share_in_words(share: float) -> str:
+    return "all examples" if share >= ALL else f"{share:.0%} of the examples"

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import by_row, confusion, two_stretches
+from mothtrap.rules._confusions import by_row, confusion, require_rows, two_stretches
 from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, is_classifier
 from mothtrap.rules._losses import has_players
 
@@ -64,6 +65,7 @@ class Confusion(Rule):
     needs = (
         Need(facts=(LossCall,)),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(LoaderBegan,), optional=True),
     )
     explains = ("class_imbalance",)
     passes = True
@@ -97,6 +99,7 @@ class Confusion(Rule):
             raise NotApplicable("no predictions of at most 20 classes were seen")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
+        require_rows(window, self.samples)
         seen, judged = 0, False
         for same in by_place(calls):
             before, late = two_stretches(same, self.samples)
@@ -132,7 +135,8 @@ class Confusion(Rule):
             label = int(row)
         elif held_K[worst] < self.min_diag:
             value, limit, label = float(held_K[worst]), self.min_diag, worst
-            message = f"only {value:.0%} of the examples of class {worst} are right"
+            right = f"only {value:.0%}" if value >= 0.005 else "none"
+            message = f"{right} of the examples of class {worst} are classified correctly"
         else:
             return None
         evidence: dict[str, EvidenceValue] = {"value": value, "limit": limit, "class": label}

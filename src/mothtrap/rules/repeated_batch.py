@@ -31,12 +31,14 @@ class RepeatedBatch(Rule):
     Fires:
         Error when at least `batches` batches, and `share` of a pass, were given before in
         it: by a loader whose sampler draws without replacement, or by a stream
-        (`IterableDataset`) that several workers read.
+        (`IterableDataset`) that several workers read. Of a stream nearly all must repeat that
+        would if every worker read all of it: 1/2 with two workers, 3/4 with four.
 
     Stays quiet:
         Samplers with replacement or of one's own, streams read by one process, the same
-        batch in another pass, data sliced by hand (full-batch training, replay), and
-        batches whose rows are all the same.
+        batch in another pass, data sliced by hand (full-batch training, replay),
+        batches whose rows are all the same, and batches of a single row: equal rows lie in the
+        data themselves.
 
     What to do:
         - Give every worker its own part of the stream: `torch.utils.data.get_worker_info()`
@@ -66,6 +68,11 @@ class RepeatedBatch(Rule):
         3, unit="batches given before in the pass", source="chosen by hand: files listed twice"
     )
     share: float = threshold(0.1, unit="of the batches of the pass", source="chosen by hand")
+    stream_part: float = threshold(
+        0.7,
+        unit="of the batches that repeat when each worker reads the whole stream",
+        source="chosen by hand: at the end of a pass some workers are behind",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Judge the passes whose batches were compared."""
@@ -78,9 +85,16 @@ class RepeatedBatch(Rule):
         sick = [
             found
             for found in judged
-            if found.repeated >= self.batches and found.repeated >= self.share * found.batches
+            if found.repeated >= self.batches and found.repeated >= self._least(found)
         ]
         return [self._finding(window, sick)] if sick else []
+
+    def _least(self, found: BatchesLoaded) -> float:
+        """Return how many batches of a pass must be repeated for the loader to be the cause."""
+        if found.sampler != "iterable":
+            return self.share * found.batches
+        # Each of W workers that read the whole stream gives all of it once.
+        return self.stream_part * (1 - 1 / found.workers) * found.batches
 
     def _finding(self, window: Window, sick: list[BatchesLoaded]) -> Finding:
         first = min(sick, key=lambda found: found.step)
@@ -109,6 +123,8 @@ class RepeatedBatch(Rule):
 
 
 def _draws_once(found: BatchesLoaded) -> bool:
+    if found.repeated and found.rows == 1:
+        return False
     if found.sampler == "iterable":
         return found.workers > 1
     return found.sampler in WITHOUT_REPLACEMENT

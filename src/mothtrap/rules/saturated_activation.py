@@ -44,7 +44,8 @@ class SaturatedActivation(Rule):
         found.
 
     Stays quiet:
-        The last activation of a model, whose outputs may well be near the ends. Gates
+        The last activation of a model, whose outputs may well be near the ends. Modules of
+        fewer than `min_units` units, of which half are soon at an end by chance. Gates
         inside recurrent layers and functions such as `torch.tanh`, which are no modules
         and cannot be seen.
 
@@ -93,6 +94,7 @@ class SaturatedActivation(Rule):
     )
     persisting_looks: int = threshold(2, unit="looks running", source="chosen by hand")
     min_examples: int = threshold(32, unit="examples in the latest looks", source="by hand")
+    min_units: int = threshold(8, unit="units", source="chosen by hand: half of 4 are 2")
     layer_regex: str = threshold(
         ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
     )
@@ -107,9 +109,15 @@ class SaturatedActivation(Rule):
             if window.total_steps < self.persisting_looks:
                 raise NotEnoughData("no forward was looked at")
             raise NotApplicable("no sigmoid or tanh module was seen (functions cannot be)")
-        inside = {name: looks for name, looks in seen.items() if not looks[-1].last}
+        inside = {
+            name: looks
+            for name, looks in seen.items()
+            if not looks[-1].last and looks[-1].units >= self.min_units
+        }
         if not inside:
-            raise NotApplicable("sigmoid and tanh are the model's output alone")
+            raise NotApplicable(
+                f"sigmoid and tanh are outputs of the model, or have under {self.min_units} units"
+            )
         if max(map(self._examples, inside.values())) < self.min_examples:
             raise NotEnoughData(f"fewer than {self.min_examples} examples were looked at")
         found = [self._judge(window, looks) for looks in inside.values()]
