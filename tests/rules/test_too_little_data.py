@@ -5,6 +5,7 @@ from tests.rules.windows import gradients, loss, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
@@ -22,6 +23,26 @@ def loader(samples: int) -> LoaderBegan:
 def targets(*counts: tuple[int, ...]) -> TargetOrder:
     return TargetOrder(
         step=8, site="a", steps=tuple(range(len(counts))), counts=counts, loader="loader 1"
+    )
+
+
+def held_out(value: float, *, train: float) -> tuple[Evaluation, ...]:
+    return tuple(
+        Evaluation(
+            step=step,
+            mode=Mode.EVAL,
+            site="train.py:30",
+            operation="cross_entropy",
+            value=value,
+            calls=1,
+            rows=64,
+            number=number,
+            first=value,
+            best=value,
+            best_step=2,
+            train_losses={"train.py:9 SGD": train},
+        )
+        for number, step in enumerate((2, 5, 8))
     )
 
 
@@ -57,14 +78,18 @@ def test_rows_sliced_by_hand_are_counted_when_they_have_come_around() -> None:
 
 
 def test_many_parameters_and_a_gap_are_a_note() -> None:
-    train, held_out = loss([0.1] * 9), loss([0.5] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
-    parts = (loader(300), FOUR, weights(400), train)
-    [finding] = TooLittleData().check(window(*parts, held_out))
+    parts = (loader(300), FOUR, weights(400))
+    [finding] = TooLittleData().check(window(*parts, *held_out(0.5, train=0.1)))
     assert finding.evidence["parameters"] == 40_000
     assert finding.evidence["gap"] == pytest.approx(5)
-    close = loss([0.15] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
-    assert TooLittleData().check(window(*parts, close)) == []
+    assert TooLittleData().check(window(*parts, *held_out(0.15, train=0.1))) == []
     assert TooLittleData().check(window(*parts)) == []
+
+
+def test_a_sum_over_the_rows_of_an_evaluation_is_no_gap() -> None:
+    summed = loss([64.0] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
+    parts = (loader(300), FOUR, weights(400), loss([0.1] * 9), summed)
+    assert TooLittleData().check(window(*parts, *held_out(0.1, train=0.1))) == []
 
 
 def test_quiet_with_enough_samples_and_on_one_class() -> None:
@@ -84,7 +109,6 @@ def test_waits_until_it_is_known_how_many_samples_there_are(parts: tuple) -> Non
 
 def test_thresholds() -> None:
     assert TooLittleData(per_class=5).check(window(loader(40), FOUR)) == []
-    held_out = loss([0.5] * 3, steps=[2, 5, 8], mode=Mode.EVAL)
-    gap = window(loader(300), FOUR, weights(400), loss([0.1] * 9), held_out)
+    gap = window(loader(300), FOUR, weights(400), *held_out(0.5, train=0.1))
     assert TooLittleData(gap_ratio=6).check(gap) == []
     assert TooLittleData(parameters_per_sample=200).check(gap) == []

@@ -9,12 +9,13 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
-from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._evaluations import evaluated
 
 LATEST = 3
 """Losses that are averaged before training and evaluation are compared."""
@@ -62,7 +63,7 @@ class TooLittleData(Rule):
         Need(facts=(TargetOrder,)),
         *any_of(Need(facts=(LoaderBegan,)), Need(facts=(RowsShared,))),
         Need(kinds=("gradient",), statistics=("l2",), optional=True),
-        Need(scalars=("loss",), optional=True),
+        Need(facts=(Evaluation,), scalars=("loss",), optional=True),
     )
 
     per_class: float = threshold(30.0, unit="samples a class", source="chosen by hand")
@@ -135,10 +136,13 @@ def _parameters(window: Window) -> int:
 
 
 def _gap(window: Window) -> float:
-    """The latest evaluation loss in units of the latest training loss."""
-    levels = []
-    for mode in (Mode.EVAL, Mode.TRAIN):
-        latest = [s.values_S[-LATEST:] for s in window.scalars("loss", mode) if len(s)]
-        values = np.concatenate(latest) if len(latest) == 1 else np.empty(0)
-        levels.append(float(values.mean()) if len(values) and np.isfinite(values).all() else 0.0)
-    return levels[0] / levels[1] if levels[1] > 0 else 0.0
+    """The latest evaluation losses in units of the training losses before them.
+
+    Both are of an average row: an evaluation may add up what training averages.
+    """
+    try:
+        [seen] = evaluated(window)
+    except (NotEnoughData, ValueError):  # ValueError: of several it is not known which
+        return 0.0
+    value, train = seen.value_E[-LATEST:].mean(), seen.train_E[-LATEST:].mean()
+    return float(value / train) if train > 0 else 0.0

@@ -193,6 +193,61 @@ def test_the_same_input_given_again_is_noted() -> None:
     assert [phase.repeated for phase in phases(seen)] == [True, False]
 
 
+def test_the_last_evaluation_is_told_of_a_model_that_is_gone_with_its_function() -> None:
+    def main() -> None:
+        model = classifier()
+        train(model, sgd(model), steps=2)
+        with torch.no_grad():
+            x, y = batch()
+            functional.cross_entropy(model(x), y)
+
+    with watched() as seen:
+        main()
+        gc.collect()
+    [phase] = phases(seen)
+    assert (phase.module, phase.forwards, phase.labelled) == ("Sequential", 1, 1)
+    assert phase.trains
+    [loss] = told(seen)
+    assert loss.calls == 1
+
+
+class Output(dict):
+    """What a model of a library returns: a mapping whose items are attributes, too."""
+
+    @property
+    def loss(self) -> torch.Tensor:
+        return self["loss"]
+
+
+class Averaging(nn.Module):
+    """Sums its loss, and divides it by a number that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = classifier()
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, rows: int) -> Output:
+        logits = self.body(x)
+        total = functional.cross_entropy(logits, y, reduction="sum")
+        return Output(loss=total / rows, logits=logits)
+
+
+def test_the_loss_of_an_evaluation_is_what_the_model_returns_as_its_loss() -> None:
+    model = Averaging()
+    optimizer = sgd(model)
+    x, y = batch(rows=10)
+    with watched() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x, y, 10).loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            own = float(model(x, y, 10).loss)
+        train(model.body, optimizer, steps=1)
+    assert seen.scalars("loss", mode=Mode.EVAL) == [own]
+    assert [one.value for one in told(seen)] == pytest.approx([own])
+
+
 def test_models_that_nobody_trains_are_not_evaluated() -> None:
     model, teacher = classifier(), classifier()
     with watched() as seen:

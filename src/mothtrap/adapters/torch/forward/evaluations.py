@@ -41,9 +41,11 @@ MAX_DOUBTS = 16
 
 @dataclass(slots=True, eq=False)
 class _Ran:
-    """Forwards of one module in the evaluation that is going on."""
+    """Forwards of one module, which may be gone at its end, in the evaluation that goes on."""
 
-    module: weakref.ref[nn.Module]
+    name: str
+    kind: str
+    counts: _Counts
     told: bool
     trains: bool = False
     dropouts: tuple[str, ...] = ()
@@ -172,9 +174,11 @@ class EvaluationWatch:
         ran = self._open.ran.get(id(module))
         if ran is None:
             counts = self._counts.get(module)
-            number = counts.number if counts is not None else 0
-            told = number < TOLD_FIRST or number % TOLD_EVERY == 0
-            ran = self._open.ran[id(module)] = _Ran(weakref.ref(module), told)
+            if counts is None:
+                counts = self._counts[module] = _Counts()
+            told = counts.number < TOLD_FIRST or counts.number % TOLD_EVERY == 0
+            name = self._job.book.module_name(module)
+            ran = self._open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
         if module.training and not ran.trains:
             ran.trains = True
             if ran.told:
@@ -189,12 +193,7 @@ class EvaluationWatch:
             ran.repeated = True
 
     def _tell(self, ran: _Ran, step: int) -> None:
-        module = ran.module()
-        if module is None:
-            return
-        counts = self._counts.get(module)
-        if counts is None:
-            counts = self._counts[module] = _Counts()
+        counts = ran.counts
         number, since = counts.number, step - counts.step
         counts.number, counts.step = number + 1, step
         if not ran.told:
@@ -203,8 +202,8 @@ class EvaluationWatch:
             EvaluationPhase(
                 step=step,
                 mode=Mode.EVAL,
-                module=self._job.book.module_name(module),
-                module_type=class_name(module),
+                module=ran.name,
+                module_type=ran.kind,
                 forwards=ran.forwards,
                 trains=ran.trains,
                 number=number,

@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.data.inputs import InputWatch
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.compilations import CompilationWatch
+from mothtrap.adapters.torch.forward.evaluated_losses import EvaluatedLossScalars
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
@@ -28,13 +29,11 @@ from mothtrap.adapters.torch.losses.losstensors import LossTensors
 from mothtrap.adapters.torch.naming import Root, is_loss
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachWatch
-from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
 from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
 from mothtrap.adapters.torch.reproduce.recording.recording import Recording
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import RootCalled
-from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 if TYPE_CHECKING:
@@ -77,12 +76,11 @@ class ForwardWatch:
         self._in_root = self._root_owned = self._is_quiet = False
         self._narrow_looks = self._reach_looks = False
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
-        self.eval_steps = 0
         self._trains = True
-        self._loss_given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.evaluations = EvaluationWatch(job)
+        self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
         self.modes = ModeWatch(job)
         self.compilations = CompilationWatch(job, self._returned_in_graph)
         self.reach = ReachWatch(job, optimizers)
@@ -291,8 +289,8 @@ class ForwardWatch:
 
     def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """In an evaluation there is no graph that would hold the target of a loss."""
-        if not self._trains and self._recorder.is_due("label", Mode.EVAL):
-            self._loss_given = args, kwargs
+        if not self._trains:
+            self.evaluated_losses.keep_inputs(args, kwargs)
 
     def _new_root(self, module: nn.Module) -> Root | None:
         if next(module.parameters(), None) is None:
@@ -312,7 +310,7 @@ class ForwardWatch:
         trains = any(t.requires_grad for t in tensors)
         step = self._job.grouper.step
         if not self._in_root:
-            given, self._loss_given = self._loss_given, ((), NO_KEYWORDS)
+            given = self.evaluated_losses.take_inputs()
             if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
@@ -330,10 +328,8 @@ class ForwardWatch:
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):
             self._recorder.commit_forward(StepKey(step=step, mode_step=step))
             return
-        self.eval_steps += 1
-        self._recorder.commit_forward(
-            StepKey(step=step, mode=Mode.EVAL, mode_step=self.eval_steps - 1)
-        )
+        self._recorder.commit_forward(self.evaluated_losses.next_key())
+        self.evaluated_losses.model_returned(output)
 
     def loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -352,15 +348,9 @@ class ForwardWatch:
     def _loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        self._job.contain_part(
-            "evaluations", self.evaluations.loss_called, name, result, args, kwargs
-        )
-        inside_loss = bool(self._running) and not self._in_root  # its module will tell
-        if not self.evaluations.is_open or inside_loss or result.requires_grad:
-            return
-        if result.numel() == 1 and is_readable(result):
-            target = args[1] if len(args) > 1 else kwargs.get("target")
-            self._loss_evaluated(frames.location(frames.user_frame()), result, target)
+        runs = bool(self._running)
+        inside = {"in_loss": runs and not self._in_root, "in_model": runs and self._in_root}
+        self.evaluated_losses.called(name, result, args, kwargs, **inside)
 
     def _loss_returned(
         self,
@@ -370,23 +360,10 @@ class ForwardWatch:
         args: Any,
         kwargs: Mapping[str, Any],
     ) -> None:
-        place = frames.location(frames.user_frame())
         if trains:
-            self._loss_output = (weakref.ref(value), place)
-        elif is_readable(value):
-            self._job.contain_part(
-                "evaluations", self.evaluations.loss_module_returned, module, value
-            )
-            target = args[1] if len(args) > 1 else kwargs.get("target")
-            self._loss_evaluated(place, value, target)
-
-    def _loss_evaluated(self, place: str | None, value: torch.Tensor, target: Any) -> None:
-        step = self._job.grouper.step
-        key = StepKey(step=step, mode=Mode.EVAL, mode_step=max(0, self.eval_steps - 1))
-        self._recorder.evaluation(key, [Scalar("loss", place or "", float(value))])
-        self._job.contain_part(
-            "losses", self.loss_tensors.evaluated, key, place or "", value, target
-        )
+            self._loss_output = (weakref.ref(value), frames.location(frames.user_frame()))
+        else:
+            self.evaluated_losses.returned(module, value, args, kwargs)
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Where the loss module was called whose output is the root of a backward."""

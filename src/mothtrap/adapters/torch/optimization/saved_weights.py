@@ -50,7 +50,7 @@ class SavedWeights:
             step=self._job.grouper.steps_applied,
             root=_label(root),
             digest=_digest(whole),
-            evaluations=self._forwards.eval_steps,
+            evaluations=self._forwards.evaluated_losses.forwards,
         )
         self._job.recorder.observe(saved)
         ended_s = time.perf_counter()
@@ -67,7 +67,7 @@ class SavedWeights:
         }
         resumed = self._job.job.resume(digests, self._own_steps())
         if resumed is not None:
-            self._forwards.eval_steps = resumed.evaluations
+            self._forwards.evaluated_losses.forwards = resumed.evaluations
 
     def _own_steps(self) -> int | None:
         """How many steps the job's optimizer says to have made; None where several could."""
