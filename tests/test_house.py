@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import resource
 import subprocess
 import sys
@@ -185,6 +186,26 @@ def _executes(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id in EXECUTING and not written
 
 
+def handle_offences(source: Path) -> list[str]:
+    """What knows more of an adapter at work than its protocol says, outside of adapters."""
+    offences = []
+    for path, tree in _files(source):
+        if path.parts[0] == "adapters":
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "tracer":
+                offences.append(f"{path}:{node.lineno} names the tracer of an adapter")
+            elif (
+                isinstance(node, ast.arg | ast.AnnAssign)
+                and node.annotation is not None
+                and "handle"
+                in (node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
+                and re.search(r"\bAny\b", ast.unparse(node.annotation))
+            ):
+                offences.append(f"{path}:{node.lineno} types a handle as Any")
+    return offences
+
+
 def length_offences(source: Path) -> list[str]:
     """Files that are too long without a reason in `LONG_FILES`."""
     return [
@@ -358,6 +379,24 @@ def test_pickle_check_allows_what_it_should(tmp_path: Path) -> None:
     )
     _plant(tmp_path, "store/good.py", text)
     assert pickle_offences(tmp_path) == []
+
+
+def test_adapters_are_reached_through_their_protocol() -> None:
+    assert handle_offences(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(handle):\n    handle.tracer.live = False",
+        "from typing import Any\ndef f(handle: Any) -> None: ...",
+        "from typing import Any\nclass A:\n    def f(self):\n        self._handles: list[Any] = []",
+    ],
+)
+def test_protocol_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
+    _plant(tmp_path, "session/bad.py", text)
+    _plant(tmp_path, "adapters/torch/good.py", text)
+    assert len(handle_offences(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["src", "tests"])

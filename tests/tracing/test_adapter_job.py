@@ -40,14 +40,14 @@ GRADIENTS = Stream(
 class Process:
     """A process whose frameworks are attached by name; keeps what was recorded."""
 
-    def __init__(self, *streams: Stream) -> None:
+    def __init__(self, *streams: Stream, overhead: float = 0.0) -> None:
         self.said: list[str] = []
         self.sink = Sink()
         self.recorder: Recorder[np.ndarray] = Recorder(
             arithmetic,
             streams,
             Containment(self.said.append),
-            overhead=0.0,
+            overhead=overhead,
             on_first_step=lambda: self.recorder.sinks.append(self.sink),
         )
         self.job = ProcessJob(self.recorder)
@@ -183,6 +183,23 @@ def test_a_framework_that_counts_for_its_base_makes_one_step_of_what_both_do() -
         base.event(StepEnded("Adam"))
         keras.step(optimizer="keras.Adam")
     assert process.steps() == [(n, ("Adam", "keras.Adam")) for n in range(3)]
+
+
+def test_the_first_steps_of_a_framework_are_watched_in_full_however_late_they_come() -> None:
+    process = Process(overhead=0.02)
+    trees, nets = process.join("trees"), process.join("nets")
+
+    def make(job: AdapterJob, steps: int) -> None:
+        for _ in range(steps):
+            process.recorder.own_s += 1.0  # far above the budget: steps are light when they can be
+            job.step()
+
+    make(trees, 200)
+    assert not process.recorder.is_light
+    make(nets, 10)
+    assert not process.recorder.is_light
+    make(nets, 95)  # not to one of the pairs that are full
+    assert process.recorder.is_light
 
 
 class Observer:

@@ -72,6 +72,7 @@ class ProcessJob:
         self.grouper = Grouper()
         self.members: dict[str, Member] = {}
         self.stepping = ""
+        self._stepped: set[str] = set()
         self.resumption: Resumption | None = None
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed | None:
@@ -124,6 +125,10 @@ class ProcessJob:
         """Hand on a step of a framework, with what its family has to add."""
         self.stepping = framework
         family = self.family(framework)
+        self._stepped.add(framework)
+        if self.members.keys() - self._stepped - family:
+            # The first steps of what has made none so far are to be watched in full.
+            self.recorder.depths.begin(closed.step + 1)
         observers = [
             member.observer
             for name, member in self.members.items()
