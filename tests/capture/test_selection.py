@@ -8,7 +8,6 @@ import pytest
 
 from mothtrap.capture.governor import Priority
 from mothtrap.capture.selection import (
-    CAPTURED_KINDS,
     DENSE_STEPS,
     RAW,
     SHAPE,
@@ -19,6 +18,7 @@ from mothtrap.capture.selection import (
     streams,
 )
 from mothtrap.core.config import Collection, Config
+from mothtrap.core.kinds import usual
 from mothtrap.core.needs import Need
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
@@ -89,7 +89,7 @@ def test_a_few_steps_that_are_named_are_never_thinned_either() -> None:
 def test_everything_is_the_whole_table_at_every_step_in_both_modes() -> None:
     found = streams(Config(capture="everything"), [])
     assert wanted(found, LINEAR) == TABLE
-    assert {kind for stream in found for kind in stream.kinds} == set(CAPTURED_KINDS)
+    assert {kind for stream in found for kind in stream.kinds} == set(usual())
     assert all(
         is_due(found[0], mode, step) for mode in (Mode.TRAIN, Mode.EVAL) for step in range(99)
     )
@@ -211,7 +211,11 @@ def test_a_collection_asks_for_its_own_kinds_alone() -> None:
 def test_numbers_of_kinds_of_several_priorities_are_thinned_apart_and_copies_together() -> None:
     found = of_collection("mine", Collection(tensors=("*",), statistics=("l2",), raw=True))
     assert [(stream.name, stream.priority) for stream in found] == [
-        ("collection mine: weights, biases, updates, optimizer state", Priority.WEIGHTS),
+        (
+            "collection mine: weights, biases, updates, optimizer state, buffers, leaves, "
+            "importances, trees",
+            Priority.WEIGHTS,
+        ),
         ("collection mine: gradients, losses, metrics", Priority.GRADIENTS),
         (
             "collection mine: activations, activation gradients, inputs, labels, outputs",

@@ -7,14 +7,15 @@ from typing import get_args
 
 import pytest
 
-from mothtrap.core.collections import BUILT_IN, Collection, Statistic, complaint, kinds, matcher
+from mothtrap.core.collections import Collection, Statistic, complaint, kinds, matcher
+from mothtrap.core.kinds import names, plurals
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import KINDS, Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.summary import STATISTICS
 
 
-def info(kind: Kind, name: str, module: str = "", module_type: str = "") -> TensorInfo:
+def info(kind: str, name: str, module: str = "", module_type: str = "") -> TensorInfo:
     return TensorInfo(kind=kind, name=name, module=module, module_type=module_type)
 
 
@@ -38,8 +39,8 @@ def chosen(name: str = "mine", **fields: object) -> list[str]:
 
 
 def test_every_kind_has_a_built_in_collection_of_its_own() -> None:
-    assert set(BUILT_IN.values()) == set(KINDS)
-    for name, kind in BUILT_IN.items():
+    assert set(plurals().values()) == set(names())
+    for name, kind in plurals().items():
         assert kinds(name, Collection()) == (kind,)
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.harness.running import PYTHON, environment, observed, run
 
 import mothtrap
+from mothtrap.adapters.torch import REPORTS
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import KINDS
 
 STEPS = 5
 SCRIPT = """
@@ -111,7 +111,7 @@ def test_every_kind_is_read_as_the_program_had_it(folder: Path) -> None:
     assert differing(folder, "own.npz") == []
     assert differing(folder, "plain.npz") == []
     kinds = {name.partition(" ")[2].partition(":")[0] for name in np.load(folder / "own.npz").files}
-    assert kinds == set(KINDS) - {"metric"}
+    assert kinds == REPORTS.kinds
 
 
 def test_types_are_those_of_the_program(folder: Path) -> None:

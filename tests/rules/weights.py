@@ -8,7 +8,7 @@ import numpy as np
 from tests.rules.windows import OPTIMIZER
 
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Matrix
 
 MADE = "train.py:5"
@@ -25,7 +25,7 @@ def tensors(
     statistic: str,
     by_name: Mapping[str, Sequence[float] | np.ndarray],
     *,
-    kind: Kind = "weight",
+    kind: str = "weight",
     steps: Sequence[int] | None = None,
     shape: tuple[int, ...] = (8, 8),
     skipped: Sequence[int] = (),

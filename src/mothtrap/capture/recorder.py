@@ -25,6 +25,7 @@ from mothtrap.capture.sinks import Sink, put_into
 from mothtrap.capture.step_rows import Collected, StepRows
 from mothtrap.capture.step_times import StepTimes
 from mothtrap.capture.tensors import Tensors
+from mothtrap.core import kinds
 from mothtrap.core.collections import Reduction
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Blind, Unwatched
@@ -35,9 +36,9 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.distribution import EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
-_FORWARD_KINDS = ("activation", "input", "output")
+_FORWARD_KINDS = kinds.made_by("forward")
 """Seen in a forward, whose mode is known only when the root returns."""
-_MADE_BY_FORWARDS = frozenset({*_FORWARD_KINDS, "activation_gradient"})
+_MADE_BY_FORWARDS = kinds.made_by("forward", "backward")
 """As many of them as there are forwards."""
 _STATISTICS = frozenset(STATISTICS)
 _IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}

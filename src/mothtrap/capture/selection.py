@@ -10,6 +10,7 @@ from mothtrap.capture.governor import Priority
 from mothtrap.core import collections
 from mothtrap.core.collections import Collection, Reduction
 from mothtrap.core.config import Config
+from mothtrap.core.kinds import kind_of, usual
 from mothtrap.core.needs import Need
 from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
@@ -38,18 +39,6 @@ SHAPE = "shape"
 
 EVERYTHING = "everything"
 """The name of the stream of `capture = "everything"`, before it is split by priority."""
-
-CAPTURED_KINDS = ("weight", "bias", "gradient", "activation")
-PRIORITIES: Mapping[str, Priority] = {
-    "gradient": Priority.GRADIENTS,
-    "loss": Priority.GRADIENTS,
-    "metric": Priority.GRADIENTS,
-    "weight": Priority.WEIGHTS,
-    "bias": Priority.WEIGHTS,
-    "update": Priority.WEIGHTS,
-    "optimizer_state": Priority.WEIGHTS,
-}
-"""By kind of tensor; what passes through a model beside them counts as activations."""
 
 FEW_STEPS = 8
 """Steps of a need that names them which are never thinned; chosen by hand."""
@@ -202,7 +191,7 @@ def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
         found.append(
             Stream(
                 name=EVERYTHING,
-                kinds=CAPTURED_KINDS,
+                kinds=usual(),
                 statistics=TABLE,
                 matches=lambda _: True,
                 schedules={Mode.TRAIN: EVERY_STEP, Mode.EVAL: EVERY_STEP},
@@ -229,13 +218,12 @@ def by_priority(found: Iterable[Stream]) -> tuple[Stream, ...]:
     return tuple(parts)
 
 
-def _plural(kinds: Iterable[str]) -> str:
-    plurals = {kind: plural.replace("_", " ") for plural, kind in collections.BUILT_IN.items()}
-    return ", ".join(plurals[kind] for kind in kinds)
+def _plural(names: Iterable[str]) -> str:
+    return ", ".join(kind_of(name).plural.replace("_", " ") for name in names)
 
 
 def _priority(kind: str) -> Priority:
-    return PRIORITIES.get(kind, Priority.ACTIVATIONS)
+    return Priority[kind_of(kind).priority.upper()]
 
 
 def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:

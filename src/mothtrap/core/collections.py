@@ -5,35 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Any, Literal
 
+from mothtrap.core import kinds as known_kinds
 from mothtrap.core.errors import nearest
 from mothtrap.core.records import MEASURED
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import KINDS, TensorInfo
-
-BUILT_IN = MappingProxyType(
-    {
-        "weights": "weight",
-        "biases": "bias",
-        "gradients": "gradient",
-        "activations": "activation",
-        "activation_gradients": "activation_gradient",
-        "inputs": "input",
-        "outputs": "output",
-        "labels": "label",
-        "losses": "loss",
-        "metrics": "metric",
-        "optimizer_state": "optimizer_state",
-        "updates": "update",
-    }
-)
-"""Collections that need not be described: all tensors of a kind."""
-
-USUAL_KINDS = ("weight", "bias", "gradient", "activation")
-"""Kinds of a collection that names modules and no tensors."""
+from mothtrap.core.tensors import TensorInfo
 
 # fmt: off
 Statistic = Literal[
@@ -115,7 +94,7 @@ def kinds(name: str, collection: Collection) -> tuple[str, ...]:
     found: set[str] = set()
     for pattern in _patterns(name, collection):
         found.update(_kinds_of(pattern))
-    return tuple(kind for kind in KINDS if kind in found)
+    return tuple(kind for kind in known_kinds.names() if kind in found)
 
 
 def matcher(name: str, collection: Collection) -> Matcher:
@@ -146,10 +125,10 @@ def complaint(name: str, collection: Collection) -> str | None:
 
 def _complaint_of_choice(name: str, collection: Collection) -> str | None:
     if not _patterns(name, collection):
-        hint = nearest(name, BUILT_IN)
+        hint = nearest(name, known_kinds.plurals())
         return (
             f'tensors is missing: give tensors = ["gradients:*"], modules or module_types{hint}; '
-            f"collections that need none of them: {', '.join(BUILT_IN)}"
+            f"collections that need none of them: {', '.join(known_kinds.plurals())}"
         )
     return next(filter(None, map(_complaint_of_pattern, collection.tensors)), None)
 
@@ -165,11 +144,11 @@ def _complaint_of_pattern(pattern: str) -> str | None:
         return None
     kind, colon, _ = pattern.partition(":")
     if colon:
-        hint = nearest(kind, [*BUILT_IN, *KINDS])
-        return f"tensors: {pattern!r} is of no kind{hint}; kinds: {', '.join(KINDS)}"
+        hint = nearest(kind, [*known_kinds.plurals(), *known_kinds.names()])
+        return f"tensors: {pattern!r} is of no kind{hint}; kinds: {', '.join(known_kinds.names())}"
     return (
-        f"tensors: {pattern!r} is no built-in collection{nearest(kind, BUILT_IN)}; "
-        f"for names write '*:{pattern}'; built-in: {', '.join(BUILT_IN)}"
+        f"tensors: {pattern!r} is no built-in collection{nearest(kind, known_kinds.plurals())}; "
+        f"for names write '*:{pattern}'; built-in: {', '.join(known_kinds.plurals())}"
     )
 
 
@@ -201,21 +180,22 @@ def _complaint_of_content(collection: Collection) -> str | None:
 def _patterns(name: str, collection: Collection) -> Sequence[str]:
     if collection.tensors:
         return collection.tensors
-    if name in BUILT_IN:
+    if name in known_kinds.plurals():
         return (name,)
     if collection.modules or collection.module_types:
-        return tuple(f"{kind}:*" for kind in USUAL_KINDS)
+        return tuple(f"{kind}:*" for kind in known_kinds.usual())
     return ()
 
 
 def _kinds_of(pattern: str) -> tuple[str, ...]:
     """Return the kinds that a pattern can match; none = it makes no sense."""
     if pattern.startswith(REGEX):
-        return KINDS
+        return known_kinds.names()
     kind, colon, _ = pattern.partition(":")
-    if kind in BUILT_IN:
-        return (BUILT_IN[kind],)
-    return tuple(k for k in KINDS if fnmatchcase(k, kind) and (colon or kind == "*"))
+    plurals = known_kinds.plurals()
+    if kind in plurals:
+        return (plurals[kind],)
+    return tuple(k for k in known_kinds.names() if fnmatchcase(k, kind) and (colon or kind == "*"))
 
 
 def _test(pattern: str, names_parts: bool) -> Matcher:

@@ -16,13 +16,13 @@ import tomllib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import msgspec
 
+from mothtrap.core import kinds
 from mothtrap.core.collections import Statistic
 from mothtrap.core.errors import ConfigError, nearest
-from mothtrap.core.tensors import KINDS, Kind
 
 VERSION = 1
 SHIPPED = Path(__file__).parents[1] / "invariants"
@@ -63,7 +63,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Raises ValueError where `of` names no statistic or kind that there is."""
         if self.statistic is not None:
             kind, statistic = self.statistic
-            for name, known in ((statistic, STATISTICS), (kind, KINDS)):
+            for name, known in ((statistic, STATISTICS), (kind, kinds.names())):
                 if name not in known:
                     raise ValueError(
                         f"of = {self.of!r}: there is no {name!r}{nearest(name, known)}; "
@@ -71,10 +71,10 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     )
 
     @property
-    def statistic(self) -> tuple[Kind, str] | None:
+    def statistic(self) -> tuple[str, str] | None:
         """Kind and statistic of the tensors it is about; None for a scalar."""
         statistic, of, kind = self.of.partition(" of ")
-        return (cast(Kind, kind), statistic) if of else None
+        return (kind, statistic) if of else None
 
     def taken(self, names: Sequence[str]) -> list[int]:
         """Return the places of the tensors that it is about among some, by name."""

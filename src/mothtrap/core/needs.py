@@ -9,7 +9,7 @@ import msgspec
 from mothtrap.core.fact import Fact
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind, Role
+from mothtrap.core.tensors import Role
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     `alternative` is the same in needs that `any_of` joined, and empty in others.
     """
 
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     tensors: tuple[str, ...] = ()

@@ -10,13 +10,14 @@ from mothtrap.core.facts.captures import (
     Blind,
     CaptureChanged,
     Dropped,
+    FullSteps,
     Thinned,
     ToolError,
     Unwatched,
 )
-from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.failures import ScriptFailed
-from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
 from mothtrap.core.facts.losses import FailedLoss, LossSeries
 from mothtrap.core.facts.modules import ShapeChanged
@@ -34,6 +35,7 @@ from mothtrap.core.needs import Need
 
 NEEDS_OF_THE_JOB = (
     Need(facts=(WorkerStarted, WorkerEnded, WorkerLost, Resumed, SnapshotKept)),
+    Need(facts=(TrainingStopped, FullSteps)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked)),
 )
@@ -41,6 +43,6 @@ NEEDS_OF_THE_JOB = (
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
-    Need(facts=(LoaderBegan, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
+    Need(facts=(LoaderBegan, BatchesLoaded, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
 )

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
-
-Kind = Literal[
-    "weight",
-    "bias",
-    "gradient",
-    "activation",
-    "activation_gradient",
-    "input",
-    "label",
-    "output",
-    "loss",
-    "update",
-    "optimizer_state",
-    "metric",
-]
-KINDS: tuple[str, ...] = get_args(Kind)
 
 Role = Literal["", "rectifier", "saturating"]
 
@@ -38,7 +22,7 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     input or output of a module that user code calls, not of a part of one.
     """
 
-    kind: Kind
+    kind: str
     name: str
     module: str = ""
     module_type: str = ""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import cast
 
 import msgspec
 import numpy as np
 
-from mothtrap.core.collections import BUILT_IN, REGEX, Collection, Matcher, fits, matcher
+from mothtrap.core import kinds as known_kinds
+from mothtrap.core.collections import REGEX, Collection, Matcher, fits, matcher
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
-from mothtrap.core.tensors import KINDS, Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.parts import Span
 from mothtrap.reader.tensors import Tensor
@@ -57,7 +57,7 @@ def one_tensor(span: Span, name: str) -> Tensor:
     """Return the tensor of a name, or of a text form `kind:name`.
 
     Where tensors of several kinds bear the name, the first in the order of
-    `core.tensors.KINDS` is meant: a weight before its gradient.
+    `core.kinds` is meant: a weight before its gradient.
 
     Raises:
         UnknownNameError: there is none; names the nearest.
@@ -67,9 +67,9 @@ def one_tensor(span: Span, name: str) -> Tensor:
         return known[name]
     same = [tensor for tensor in known.values() if tensor.name == name]
     if same:
-        return min(same, key=lambda tensor: KINDS.index(tensor.kind))
+        return min(same, key=lambda tensor: known_kinds.position(tensor.kind))
     kind, _, rest = name.partition(":")
-    names = known if kind in KINDS else {t.name for t in known.values()}
+    names = known if kind in known_kinds.names() else {t.name for t in known.values()}
     # A kind that there is none of, before a name that there is.
     names = {i: t for i, t in known.items() if t.name == rest} or names
     raise UnknownNameError(
@@ -96,12 +96,17 @@ def matching(pattern: str) -> Matcher:
             raise UnknownNameError(f"{pattern!r} is no regular expression: {err}") from err
     elif colon and not _KIND.fullmatch(kind):
         return by_glob(pattern)
-    elif colon and kind not in BUILT_IN and not any(fnmatchcase(k, kind) for k in KINDS):
+    elif (
+        colon
+        and kind not in known_kinds.plurals()
+        and not any(fnmatchcase(k, kind) for k in known_kinds.names())
+    ):
         raise UnknownNameError(
-            f"there is no kind {kind!r} of tensors{nearest(kind, [*KINDS, *BUILT_IN])}; "
-            f"kinds: {', '.join(KINDS)}"
+            f"there is no kind {kind!r} of tensors"
+            f"{nearest(kind, [*known_kinds.names(), *known_kinds.plurals()])}; "
+            f"kinds: {', '.join(known_kinds.names())}"
         )
-    elif not colon and pattern not in BUILT_IN:
+    elif not colon and pattern not in known_kinds.plurals():
         return by_glob(pattern)
     return matcher("", Collection(tensors=(pattern,)))
 
@@ -111,18 +116,19 @@ def by_glob(pattern: str) -> Matcher:
     return lambda info: fits(info.name, pattern) or fits(info.module, pattern)
 
 
-def the_kind(name: str) -> Kind:
+def the_kind(name: str) -> str:
     """Return a kind, named by itself or by its built-in collection (`gradient`, `gradients`).
 
     Raises:
         UnknownNameError: there is no such kind; names the nearest.
     """
-    kind = BUILT_IN.get(name, name)
-    if kind not in KINDS:
+    kind = known_kinds.plurals().get(name, name)
+    if kind not in known_kinds.names():
         raise UnknownNameError(
-            f"there is no kind {name!r} of tensors{nearest(name, KINDS)}; kinds: {', '.join(KINDS)}"
+            f"there is no kind {name!r} of tensors{nearest(name, known_kinds.names())}; "
+            f"kinds: {', '.join(known_kinds.names())}"
         )
-    return cast(Kind, kind)
+    return kind
 
 
 def in_collection(name: str, own: Mapping[str, object]) -> Matcher:
@@ -134,9 +140,9 @@ def in_collection(name: str, own: Mapping[str, object]) -> Matcher:
     """
     if name in own:
         return matcher(name, collection_of(name, own[name]))
-    if name in BUILT_IN:
+    if name in known_kinds.plurals():
         return matcher(name, Collection())
-    names = list(dict.fromkeys([*own, *BUILT_IN]))
+    names = list(dict.fromkeys([*own, *known_kinds.plurals()]))
     raise UnknownNameError(
         f"there is no collection {name!r}{nearest(name, names)}; this run has: {', '.join(names)}"
     )

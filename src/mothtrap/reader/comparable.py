@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, MODULUS, ROWS
+from mothtrap.core.kinds import kind_of, usual
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series
 from mothtrap.reader.merged import MERGED, Merged
 from mothtrap.reader.run import Run
@@ -66,12 +66,8 @@ _DIGEST_PHASES = {
     "target": Phase.TARGET,
     "gradient": Phase.GRADIENT,
 }
-_KINDS: tuple[tuple[Kind, Phase], ...] = (
-    ("weight", Phase.STATE),
-    ("bias", Phase.STATE),
-    ("activation", Phase.FORWARD),
-    ("gradient", Phase.GRADIENT),
-)
+_PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRADIENT}
+"""Phase of the tensors of a kind, by where the kind comes from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,11 +107,11 @@ def tables(run: Run, worker: Merged | int | None) -> Iterator[Table]:
     yield _pivot(Phase.SETTINGS, "numbers", settings, _scalar_name, place=_WHOLE)
     norms = [series for series in scalars if series.name == "gradient_norm"]
     yield _pivot(Phase.GRADIENT, "numbers", norms, _scalar_name, place=_WHOLE)
-    for kind, phase in _KINDS:
-        found = run.stats(kind, statistics=STATISTICS, mode=Mode.TRAIN, worker=worker)
+    for kind in sorted(map(kind_of, usual()), key=lambda kind: _PHASES[kind.of]):
+        found = run.stats(kind.name, statistics=STATISTICS, mode=Mode.TRAIN, worker=worker)
         for matrix in found.values():
             if len(matrix):
-                yield _of_matrix(phase, matrix)
+                yield _of_matrix(_PHASES[kind.of], matrix)
 
 
 def rows_of_steps(run: Run) -> tuple[Ints, Ints]:

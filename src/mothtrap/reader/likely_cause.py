@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 import numpy as np
 
+from mothtrap.core.kinds import kinds
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import KINDS, Kind
 from mothtrap.reader.comparable import Phase
 from mothtrap.reader.conditions import ConditionDiffers
 from mothtrap.reader.data_differences import agree_again, other_parts, same_rows, same_samples
@@ -284,12 +284,12 @@ def _apart(case: _Case) -> float | None:
     None where they are not known.
     """
     kind, _, name = case.departure.what.partition(":")
-    if kind not in KINDS:
+    if kind not in kinds():
         return None
     norms, largest = [], 0.0
     for run in (case.first, case.second):
         found = run.range(case.departure.step, case.departure.step + 1).stats(
-            cast(Kind, kind), worker=case.departure.worker
+            kind, worker=case.departure.worker
         )["l2"]
         columns = [place for place, tensor in enumerate(found.tensors) if tensor.name == name]
         if not columns or not len(found):

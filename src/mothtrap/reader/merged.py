@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from mothtrap.core.kinds import kind_of
 from mothtrap.core.scopes import parse_scope
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
@@ -37,7 +38,6 @@ from mothtrap.statistics.summary import WIDTH, derive, merge_segments
 Merged = Literal["merged"]
 MERGED: Merged = "merged"
 
-PARAMETER_KINDS = ("weight", "bias", "gradient", "update", "optimizer_state")
 LARGEST = ("step_s", "own_s")
 """Scalars of which the largest is that of the job: the others wait for it."""
 SAME = (
@@ -246,7 +246,7 @@ def _piece(info: TensorInfo, worker: int, holders: list[int]) -> tuple[int, int]
         for shard in scope.shards:
             place = place * shard.count + shard.index - 1
         return place, scope.pieces
-    if scope.replicated or info.kind in PARAMETER_KINDS:
+    if scope.replicated or kind_of(info.kind).merges:
         return 0, 1
     return holders.index(worker), len(holders)
 

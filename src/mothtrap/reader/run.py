@@ -13,7 +13,6 @@ from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, step_number
-from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Ints, Matrix, Series
 from mothtrap.reader import choosing, notebook, sql, tables
 from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
@@ -152,7 +151,7 @@ class Run(RunFacts):
     def tensors(
         self,
         pattern: str = "*",
-        kind: Kind | str | None = None,
+        kind: str | None = None,
         collection: str | None = None,
         step: int | None = None,
         mode: ModeName | None = None,
@@ -232,7 +231,7 @@ class Run(RunFacts):
 
     def stats(
         self,
-        kind: Kind | str,
+        kind: str,
         layers: str = "*",
         statistics: str | Sequence[str] = ("l2",),
         *,
@@ -265,7 +264,7 @@ class Run(RunFacts):
 
     def dataset(
         self,
-        kind: Kind | str,
+        kind: str,
         layers: str = "*",
         statistics: str | Sequence[str] = ("l2",),
         *,

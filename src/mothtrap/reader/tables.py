@@ -15,7 +15,7 @@ import pyarrow as pa
 from mothtrap.core import jsonable
 from mothtrap.core.errors import MissingExtraError, UnknownNameError, nearest
 from mothtrap.core.findings import Finding
-from mothtrap.core.tensors import KINDS, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints, Matrix
 from mothtrap.reader.choosing import all_tensors
 from mothtrap.reader.commits import MODES
@@ -211,9 +211,8 @@ def _tensor(infos: Mapping[int, TensorInfo], tensor_N: Ints) -> _Columns:
     place = np.zeros(max(infos, default=0) + 1, np.int64)
     place[list(infos)] = np.arange(len(infos))
     which_N = place[tensor_N]
-    kind_of = np.array([KINDS.index(info.kind) for info in infos.values()], np.int64)
     return {
-        "kind": _words(KINDS, kind_of[which_N]),
+        "kind": _words([info.kind for info in infos.values()], which_N),
         "name": _words([info.name for info in infos.values()], which_N),
         "module": _words([info.module for info in infos.values()], which_N),
     }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mothtrap.core.display import heading, pairs
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints, Series
 from mothtrap.reader.commits import ModeName, mode_code
 from mothtrap.reader.counted import exponents_of_all, exponents_of_one
@@ -61,7 +61,7 @@ class Tensor:
         return self.info.name
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """What it is: `weight`, `gradient` ..."""
         return self.info.kind
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from mothtrap.core import collections
 from mothtrap.core.collections import Collection
 from mothtrap.core.errors import ConfigError, NotApplicable, NotEnoughData
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Matrix, Window
 
 Column = tuple[Matrix, int]
@@ -39,7 +36,7 @@ def needs_of(code: str, tensors: str, statistics: tuple[str, ...], every: int) -
     complaint = collections.complaint("", collection)
     if complaint:
         raise ConfigError(f"configuration: [rules.{code}] {complaint}")
-    kinds = cast(tuple[Kind, ...], collections.kinds("", collection))
+    kinds = collections.kinds("", collection)
     return (Need(kinds=kinds, statistics=statistics, tensors=named, every=every),)
 
 

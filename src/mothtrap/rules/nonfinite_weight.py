@@ -11,11 +11,10 @@ from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
-from mothtrap.core.tensors import Kind
 from mothtrap.core.window import Window
 from mothtrap.rules._weights import WEIGHTS
 
-KINDS: tuple[Kind, ...] = ("weight", "bias")
+KINDS: tuple[str, ...] = ("weight", "bias")
 LAYERS_NAMED = 10
 """Parameters that a finding names, at most."""
 

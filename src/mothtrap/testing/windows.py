@@ -11,7 +11,7 @@ import numpy as np
 
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Matrix, Series, Window
 
 Numbers = Sequence[float] | Floats
@@ -59,7 +59,7 @@ def loss(values: Numbers, *, of: str = "train.py:10", steps: Sequence[int] | Non
 
 
 def statistic(
-    kind: Kind,
+    kind: str,
     name: str,
     by_tensor: Mapping[str, Numbers],
     *,

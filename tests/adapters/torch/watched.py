@@ -23,7 +23,7 @@ from mothtrap.core.facts.captures import Blind
 from mothtrap.core.records import StepRecord
 from mothtrap.core.schedule import EVERY_STEP, Schedule
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import FIELDS
@@ -37,7 +37,7 @@ EVERYTHING = streams(Config(capture="everything"), [need for rule in _RULES for 
 
 
 def whole(
-    *kinds: Kind,
+    *kinds: str,
     statistics: Sequence[str] = (RAW,),
     schedule: Schedule = EVERY_STEP,
     modes: Sequence[Mode] = (Mode.TRAIN, Mode.EVAL),

@@ -36,7 +36,7 @@ from mothtrap.core.facts.modules import (
     ShapeChanged,
     UnreachedModule,
 )
-from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
+from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation, NonfiniteModule
 from mothtrap.core.facts.optimizers import (
     ClippedLate,
     GradientsCleared,
@@ -54,6 +54,7 @@ from mothtrap.core.steps import Mode
 
 IN_EACH_STEP: Final = (
     *(LossSeries, FailedLoss, LossesKept, NonfiniteModule, FiniteOutputs, NonfiniteInput),
+    FirstBadOperation,
     *(GradientsCleared, ClippedLate, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode),

@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.rows import OF_SEVERAL
 from mothtrap.capture.selection import ESSENTIAL
 from mothtrap.core.steps import Mode
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import summary
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.reducers import ReadAlready
@@ -33,7 +33,7 @@ MAX_BACKWARDS = 16
 a Jacobian row by row. Chosen by hand."""
 
 STATISTICS = frozenset(summary.STATISTICS)
-Ids = dict[tuple[Kind, str, int], int]
+Ids = dict[tuple[str, str, int], int]
 """By kind, place and number of the call."""
 
 
@@ -161,7 +161,7 @@ class CallCapture:
 
     def _take(
         self,
-        kind: Kind,
+        kind: str,
         module: nn.Module,
         value: Any,
         call: int,
@@ -218,7 +218,7 @@ class CallCapture:
 
     def _tensor_id(
         self,
-        kind: Kind,
+        kind: str,
         module: nn.Module,
         place: str,
         call: int,
@@ -260,7 +260,7 @@ class CallCapture:
 
     def _describe(
         self,
-        kind: Kind,
+        kind: str,
         module: nn.Module,
         place: str,
         call: int,
@@ -287,7 +287,7 @@ class CallCapture:
             of_root=of_root or (kind == "input" and book.is_whole(module)),
         )
 
-    def _distinct(self, kind: Kind, name: str, module: nn.Module) -> str:
+    def _distinct(self, kind: str, name: str, module: nn.Module) -> str:
         """A name that no other living module has: modules that are in no tree go by their
         class, and a place may look like the path of a part."""
         number, free = 0, name

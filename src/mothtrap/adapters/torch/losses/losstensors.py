@@ -9,7 +9,7 @@ import torch
 
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class LossTensors:
 
     def __init__(self, job: Job) -> None:
         self._job, self._recorder = job, job.recorder
-        self._ids: dict[tuple[Kind, str], int] = {}
+        self._ids: dict[tuple[str, str], int] = {}
         self._targets = self._step = 0
 
     def loss(self, series: str, place: str | None, value: float, dtype: torch.dtype) -> None:
@@ -59,7 +59,7 @@ class LossTensors:
         self._recorder.commit_forward(key)
 
     def _take(
-        self, kind: Kind, name: str, place: str | None, tensor: torch.Tensor, mode: Mode
+        self, kind: str, name: str, place: str | None, tensor: torch.Tensor, mode: Mode
     ) -> None:
         if not is_plain(tensor):
             return

@@ -25,13 +25,13 @@ from mothtrap.adapters.torch.optimization.numbers import add_scalar, scale_of
 from mothtrap.adapters.torch.optimization.roster import Roster, parameters
 from mothtrap.capture.rows import Reducer
 from mothtrap.core.records import GradientState
-from mothtrap.core.tensors import Kind, TensorInfo
+from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
-VALUES: tuple[Kind, ...] = ("weight", "bias")
+VALUES: tuple[str, ...] = ("weight", "bias")
 Arithmetic = Reducer[torch.Tensor]
 
 
@@ -73,7 +73,7 @@ class OptimizerWatch:
         self._owned_by: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
         self._gradient_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
         self._weight_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
-        self._kinds: ByIdentity[torch.Tensor, Kind] = ByIdentity()
+        self._kinds: ByIdentity[torch.Tensor, str] = ByIdentity()
         self._captured: set[int] = set()
         self._clipped_norm: torch.Tensor | float | None = None
         self._clip_limit = math.inf
@@ -194,7 +194,7 @@ class OptimizerWatch:
         for tensor_id, gradient in zip(ids, gradients, strict=True):
             self._recorder.reduce("gradient", [tensor_id], [gradient.detach() * factor])
 
-    def _values(self, roster: Roster, kind: Kind) -> tuple[list[int], list[torch.Tensor]]:
+    def _values(self, roster: Roster, kind: str) -> tuple[list[int], list[torch.Tensor]]:
         found = roster.values.get(kind)
         if found is None:
             own = [p for p in roster.parameters if self._own_kind(p) == kind]
@@ -349,7 +349,7 @@ class OptimizerWatch:
     def _gradient_id(self, parameter: torch.Tensor) -> int:
         return self._tensor_id(parameter, "gradient", self._gradient_ids)
 
-    def _own_kind(self, parameter: torch.Tensor) -> Kind:
+    def _own_kind(self, parameter: torch.Tensor) -> str:
         own = self._kinds.get(parameter)
         if own is None:
             own = self._kinds[parameter] = value_kind(self.name_of(parameter)[0])
@@ -358,7 +358,7 @@ class OptimizerWatch:
     def _tensor_id(
         self,
         parameter: torch.Tensor,
-        kind: Kind,
+        kind: str,
         ids: ByIdentity[torch.Tensor, int],
     ) -> int:
         tensor_id = ids.get(parameter)
@@ -366,7 +366,7 @@ class OptimizerWatch:
             tensor_id = ids[parameter] = self._recorder.define(self.describe(parameter, kind))
         return tensor_id
 
-    def describe(self, parameter: torch.Tensor, kind: Kind) -> TensorInfo:
+    def describe(self, parameter: torch.Tensor, kind: str) -> TensorInfo:
         """What is known of a tensor of a kind that belongs to a parameter and is like it."""
         name, path = self.name_of(parameter)
         book = self._job.book

@@ -9,7 +9,6 @@ from itertools import chain
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.core.tensors import Kind
 from mothtrap.statistics.torch.in_place import PLAIN
 from mothtrap.statistics.torch.team import TEAM
 
@@ -27,7 +26,7 @@ class Roster:
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
         self.parameters = own
         self.gradient_ids: list[int | None] = [None] * len(own)
-        self.values: dict[Kind, tuple[list[int], list[torch.Tensor]]] = {}
+        self.values: dict[str, tuple[list[int], list[torch.Tensor]]] = {}
         self.names: list[tuple[str, torch.Tensor]] | None = None
         plain = (parameter for parameter in own if type(parameter) in PLAIN)
         self._largest = max(plain, key=torch.Tensor.numel, default=None)

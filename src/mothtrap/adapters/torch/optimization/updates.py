@@ -17,7 +17,6 @@ from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain, is_readable
-from mothtrap.core.tensors import Kind
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch.dtypes import type_name
@@ -41,7 +40,7 @@ class UpdateWatch:
     def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
         self._job, self._optimizers = job, optimizers
         self._recorder = job.recorder
-        self._ids: ByIdentity[torch.Tensor, dict[tuple[Kind, str], int]] = ByIdentity()
+        self._ids: ByIdentity[torch.Tensor, dict[tuple[str, str], int]] = ByIdentity()
         self._before: dict[int, torch.Tensor] = {}
         self._stepped: list[Optimizer] = []
         self._changes_read: set[int] = set()
@@ -148,7 +147,7 @@ class UpdateWatch:
     def _tensor_id(
         self,
         parameter: torch.Tensor,
-        kind: Kind,
+        kind: str,
         place: str = "",
         value: torch.Tensor | None = None,
     ) -> int:
