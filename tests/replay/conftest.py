@@ -1,3 +1,3 @@
 """The programs here are run as scripts, never collected."""
 
-collect_ignore = ["loops", "programs"]
+collect_ignore = ["light", "loops", "programs"]
