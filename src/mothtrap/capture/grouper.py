@@ -143,6 +143,7 @@ class Grouper:
 
     Attributes:
         step: the number of the step in progress: steps finished so far.
+        running: optimizers whose `step()` is running, the outermost first.
     """
 
     MAX_PENDING: ClassVar[int] = 4096
@@ -152,24 +153,24 @@ class Grouper:
         self.step = first_step
         self._pending: list[_Pending] = []
         self._group: _Group | None = None
-        self._stepping: list[str] = []
+        self.running: list[str] = []
         self._backward_depth = 0
 
     @property
     def steps_applied(self) -> int:
         """Steps that the weights have taken: also the one in progress, once applied."""
-        applied = self._group is not None and bool(self._group.applied) and not self._stepping
+        applied = self._group is not None and bool(self._group.applied) and not self.running
         return self.step + applied
 
     @property
     def inside_step(self) -> bool:
         """Whether an `optimizer.step()` is running (then a backward is a closure's)."""
-        return bool(self._stepping)
+        return bool(self.running)
 
     @property
     def stepping(self) -> str | None:
         """The outermost optimizer whose `step()` is running."""
-        return self._stepping[0] if self._stepping else None
+        return self.running[0] if self.running else None
 
     @property
     def losses(self) -> tuple[tuple[str, int], ...]:
@@ -180,7 +181,7 @@ class Grouper:
     @property
     def between_steps(self) -> bool:
         """Whether the latest step was applied, or skipped, and no other one has begun."""
-        return self._group is not None and not self._stepping and not self._backward_depth
+        return self._group is not None and not self.running and not self._backward_depth
 
     @property
     def knows_no_loss(self) -> bool:
@@ -203,12 +204,12 @@ class Grouper:
             case StepCancelled():
                 self._step_cancelled(event.optimizer)
             case RootCalled():
-                if event.owned and not self._backward_depth and not self._stepping:
+                if event.owned and not self._backward_depth and not self.running:
                     return self._close()
             case GradientsZeroed():
                 self._zeroed(event.optimizer)
             case Ended():
-                self._stepping.clear()
+                self.running.clear()
                 return self._close()
         return None
 
@@ -221,7 +222,7 @@ class Grouper:
         self._backward_depth += 1
         if self._backward_depth > 1:  # reentrant checkpointing: part of the outer one
             return None
-        if self._stepping:
+        if self.running:
             return self._closure_evaluated(event)
         closed = self._close()
         self._pending.append(_Pending(event.site, event.loss))
@@ -235,7 +236,7 @@ class Grouper:
         closed = None
         applied, skipped, losses = group.before
         if applied or skipped:  # steps that were over before the running one began
-            running = list(dict.fromkeys((*self._stepping, *group.applied[applied:])))
+            running = list(dict.fromkeys((*self.running, *group.applied[applied:])))
             begun = _Group(False, running, group.skipped[skipped:], group.losses[losses:])
             del group.applied[applied:], group.skipped[skipped:], group.losses[losses:]
             closed, self._group = self._finish(group), begun
@@ -248,20 +249,20 @@ class Grouper:
     def _step_began(self, optimizer: str) -> ClosedStep | None:
         closed = None
         group = self._group
-        if not self._stepping and not self._backward_depth and group is not None:
+        if not self.running and not self._backward_depth and group is not None:
             if group.evaluated and optimizer in group.applied:
                 closed = self._close()
             else:
                 group.before = len(group.applied), len(group.skipped), len(group.losses)
-        if optimizer in self._stepping:  # its last step raised and was caught
-            del self._stepping[self._stepping.index(optimizer) :]
-        self._stepping.append(optimizer)
+        if optimizer in self.running:  # its last step raised and was caught
+            del self.running[self.running.index(optimizer) :]
+        self.running.append(optimizer)
         self._join(optimizer, applied=True)
         return closed
 
     def _step_ended(self, optimizer: str) -> None:
-        if optimizer in self._stepping:
-            del self._stepping[self._stepping.index(optimizer) :]
+        if optimizer in self.running:
+            del self.running[self.running.index(optimizer) :]
 
     def _step_cancelled(self, optimizer: str) -> None:
         self._step_ended(optimizer)
@@ -282,13 +283,13 @@ class Grouper:
             (self._pending if pending.zeroed.get(optimizer) else group.losses).append(pending)
 
     def _zeroed(self, optimizer: str) -> None:
-        if self._backward_depth == 0 and not self._stepping:
+        if self._backward_depth == 0 and not self.running:
             for pending in self._pending:
                 pending.zeroed[optimizer] = pending.zeroed.get(optimizer, 0) + 1
 
     def _close(self) -> ClosedStep | None:
         group = self._group
-        if group is None or self._stepping:
+        if group is None or self.running:
             return None
         self._group = None
         if not group.losses:

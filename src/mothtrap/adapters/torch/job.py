@@ -96,7 +96,7 @@ class Job(abc.ABC):
 
     def feed(self, event: Event) -> None:
         """Give the grouper an event; close the step that it ends."""
-        if isinstance(event, (BackwardBegan, RootCalled)):
+        if self.grouper.running and isinstance(event, (BackwardBegan, RootCalled)):
             self._forget_failed_step()
         closed = self.grouper.feed(event)
         if closed is not None:

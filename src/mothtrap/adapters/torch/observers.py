@@ -1,19 +1,25 @@
 """Observers of a job: each learns one thing, and is told of the events that it has a method for.
 
-In a light step only those are told that need each step. No observer knows another.
+One is built only where a fact of its is needed. In a light step only those are told that need each
+step. No observer knows another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.core.fact import Fact
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
 
 EVENTS = ("loss_began", "stepping", "applied", "stepped", "closed")
+_Told = list[tuple[str, Callable[[Any], None]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,37 +52,46 @@ class Observers:
     - `closed(int)`: a step, of which the number is given, is over.
 
     Args:
-        contain_part: runs what can fail alone.
+        job: contains what can fail alone, and says which steps are light.
 
     Attributes:
         members: all that were added, in this order.
     """
 
-    def __init__(self, contain_part: Callable[..., None]) -> None:
-        self._contain_part = contain_part
+    def __init__(self, job: Job) -> None:
+        self._job = job
         self.members: list[object] = []
-        self._told: dict[tuple[str, bool], list[tuple[str, Callable[[Any], None]]]] = {
-            (event, light): [] for event in EVENTS for light in (False, True)
-        }
+        self._full: dict[str, _Told] = {event: [] for event in EVENTS}
+        self._light: dict[str, _Told] = {event: [] for event in EVENTS}
 
-    def add(self, part: str, *observers: object, each_step: bool = False) -> None:
-        """Tell observers of what comes.
+    def add(
+        self,
+        part: str,
+        make: Callable[[], object],
+        *facts: type[Fact],
+        each_step: bool = False,
+    ) -> None:
+        """Build an observer, and tell it of what comes.
 
         Args:
-            part: a failure of one of them ends it for all that bear the same name.
-            observers: told in this order, after those that are there.
-            each_step: also in light steps.
+            part: a failure of it ends all that bear the same name.
+            make: returns it.
+            facts: those that it finds; where nobody needs one of them it is not built. None given:
+                it is needed in any case.
+            each_step: it is also told of light steps.
         """
-        for observer in observers:
-            self.members.append(observer)
-            for event in EVENTS:
-                method = getattr(observer, event, None)
-                if method is not None:
-                    self._told[event, False].append((part, method))
-                    if each_step:
-                        self._told[event, True].append((part, method))
+        if facts and self._job.recorder.looks.needed.isdisjoint(facts):
+            return
+        observer = make()
+        self.members.append(observer)
+        for event in EVENTS:
+            method = getattr(observer, event, None)
+            if method is not None:
+                self._full[event].append((part, method))
+                if each_step:
+                    self._light[event].append((part, method))
 
-    def tell(self, event: str, about: Any, *, light: bool) -> None:
+    def tell(self, event: str, about: Any) -> None:
         """Tell of an event, in the order in which observers were added."""
-        for part, method in self._told[event, light]:
-            self._contain_part(part, method, about)
+        for part, method in (self._light if self._job.light else self._full)[event]:
+            self._job.contain_part(part, method, about)

@@ -50,6 +50,20 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.core.adapters import Given
+from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.layers import AttentionLook
+from mothtrap.core.facts.modules import (
+    FrozenParameters,
+    HalfPrecision,
+    HiddenParameters,
+    UnreachedModule,
+)
+from mothtrap.core.facts.optimizers import (
+    IdleOptimizer,
+    OptimizerFacts,
+    RoundedUpdates,
+    UnownedParameter,
+)
 from mothtrap.statistics.torch.reducers import DigestingReducer
 from mothtrap.tracing.adapter_job import AdapterJob
 
@@ -80,7 +94,7 @@ class Tracer(Job):
         self._initial_weights = InitialWeightsWatch(self, self.optimizers)
         self._facts = OptimizerFactsWatch(self, self.optimizers)
         self._pace = PaceWatch(self)
-        self.observers = Observers(self.contain_part)
+        self.observers = Observers(self)
         self._observe()
         self.snapshots = SnapshotTaking(self)
         self._onset = Onset(self, self.forwards, self.losses, self._target_order)
@@ -92,19 +106,23 @@ class Tracer(Job):
         self._backward_depth = self._backwards = self._process = 0
 
     def _observe(self) -> None:
-        optimizers, forwards, add = self.optimizers, self.forwards, self.observers.add
-        add("loss graph", self.losses)
-        add("memory", MemoryWatch(self), each_step=True)
-        add("data", self._target_order)
-        add("attention", AttentionWatch(self))
-        add("updates", UpdateWatch(self, optimizers))
-        add("optimizer facts", self._facts)
-        add("rounding", RoundingWatch(self, optimizers))
-        add("reach of gradients", forwards.reach)
-        add("half precision", forwards.narrow)
-        add("wiring", OwnershipWatch(self, optimizers, forwards))
-        add("inventory", InventoryWatch(self, optimizers))
-        add("activations", forwards.calls.activity)
+        """Build the observers that are needed, in the order in which they are told."""
+        add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
+        add("loss graph", lambda: self.losses)
+        add("memory", lambda: MemoryWatch(self), each_step=True)
+        add("data", lambda: self._target_order, TargetOrder)
+        add("attention", lambda: AttentionWatch(self), AttentionLook)
+        add("updates", lambda: UpdateWatch(self, optimizers))
+        add("optimizer facts", lambda: self._facts, OptimizerFacts)
+        add("rounding", lambda: RoundingWatch(self, optimizers), RoundedUpdates)
+        add("reach of gradients", lambda: forwards.reach, UnreachedModule, IdleOptimizer)
+        add("half precision", lambda: forwards.narrow, HalfPrecision)
+        add("wiring", lambda: OwnershipWatch(self, optimizers, forwards), UnownedParameter)
+        own = FrozenParameters, HiddenParameters
+        add("inventory", lambda: InventoryWatch(self, optimizers), *own)
+        add("activations", lambda: forwards.calls.activity)
+        if forwards.narrow not in self.observers.members:
+            forwards.narrow.looks = False
 
     # Witnesses
 
@@ -212,7 +230,7 @@ class Tracer(Job):
             self.contain_part("data", self.forwards.inputs.loaders.trained_on)
             place, again = self.losses.place(event.site), self.forwards.recomputes
             loss = BackwardRoot(event.site, place, root, again)
-            self.observers.tell("loss_began", loss, light=self.light)
+            self.observers.tell("loss_began", loss)
             if root.device.type == "cpu":
                 if self.losses.nonfinite():
                     if self.light:
@@ -255,7 +273,7 @@ class Tracer(Job):
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
         self.contain_part("gradients", self.optimizers.rates, optimizer)
         self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
-        self.observers.tell("stepping", optimizer, light=self.light)
+        self.observers.tell("stepping", optimizer)
         if not closure:
             self._gradients_are_final(optimizer)
             if not self.light:
@@ -263,7 +281,7 @@ class Tracer(Job):
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
         self.feed(StepBegan(self.optimizers.add(optimizer).name))
-        self.observers.tell("stepping", optimizer, light=self.light)
+        self.observers.tell("stepping", optimizer)
         self.contain_part("gradients", self._read_gradients, optimizer)
         if not self.light:
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
@@ -272,7 +290,7 @@ class Tracer(Job):
     def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
         name = self.optimizers.add(optimizer).name
         self.feed(StepEnded(name) if changed else StepCancelled(name))
-        self.observers.tell("applied", optimizer, light=self.light)
+        self.observers.tell("applied", optimizer)
 
     def _step_given(self, loss: Any, given: Given) -> None:
         for name, value in given.numbers.items():
@@ -309,12 +327,12 @@ class Tracer(Job):
         self.feed(StepEnded(self.optimizers.add(optimizer).name))
         self.contain_part("snapshots", self.recording.applied)
         self.contain_part("snapshots", self.snapshots.applied)
-        self.observers.tell("applied", optimizer, light=self.light)
+        self.observers.tell("applied", optimizer)
         self._stepped(optimizer, closure)
         self.resting.stepped(optimizer, plainly=not (closure or self._backward_depth))
 
     def _stepped(self, optimizer: Optimizer, closure: bool) -> None:
-        self.observers.tell("stepped", optimizer, light=self.light)
+        self.observers.tell("stepped", optimizer)
         in_backward = self._backward_depth > 0
         self.contain_part("gradients", self.optimizers.after_step, optimizer, closure, in_backward)
 
@@ -331,7 +349,7 @@ class Tracer(Job):
         self.contain_part("snapshots", self.recording.close, closed, self.losses)
         self.contain_part("snapshots", self.snapshots.close, closed)
         self.contain_part("losses", self.losses.close, closed)
-        self.observers.tell("closed", closed.step, light=self.light)
+        self.observers.tell("closed", closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
         self.contain_part("pace", self._pace.close, closed.step)

@@ -94,8 +94,8 @@ class StraightWay:
 
     def close(self) -> None:
         """Let no call go this way any more, and take in what was noted on it."""
-        if self.passage is not None:
-            self._take(self.passage.close())
+        if self.passage is not None and (noted := self.passage.close()):
+            self._take(noted)
 
     @property
     def _room(self) -> int:
@@ -105,14 +105,14 @@ class StraightWay:
         """A part whose call went straight has returned what cannot be noted, or after it closed."""
         if self.passage is None or torch.compiler.is_compiling():
             return
-        self._take(self.passage.take())
+        if noted := self.passage.take():
+            self._take(noted)
         self._job.contain(self._returned, module, output)
         self.passage.room, self.passage.last = self._room, self.last_output
 
     def _take(self, noted: Noted) -> None:
-        if noted:
-            self._job.contain(self._look, noted)
-            self.last_output = noted[-1][1]
+        self._job.contain(self._look, noted)
+        self.last_output = noted[-1][1]
 
     def _look(self, noted: Noted) -> None:
         self._charge()

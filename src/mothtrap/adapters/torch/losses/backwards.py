@@ -144,12 +144,14 @@ class LossWatch:
 
     def nonfinite(self) -> bool:
         """Whether a loss of the step in progress is not finite (one transfer)."""
-        self._resolve()
+        if self._waiting:
+            self._resolve()
         return bool(self._nonfinite)
 
     def of(self, losses: Sequence[tuple[str, int]]) -> list[tuple[float, str]]:
         """Values of losses, by site and key, and the lines where they were computed."""
-        self._resolve()
+        if self._waiting:
+            self._resolve()
         return [
             (self._values[key], self._places.get(site) or site)
             for site, key in losses
@@ -158,7 +160,8 @@ class LossWatch:
 
     def close(self, closed: ClosedStep) -> None:
         """Hand the losses of a closed step to the recorder."""
-        self._resolve()
+        if self._waiting:
+            self._resolve()
         labels = {series.site: series.series for series in closed.series}
         if self._given is not None:  # what the user says overrides what was seen
             site, value = self._given
@@ -233,8 +236,6 @@ class LossWatch:
 
     def _resolve(self) -> None:
         """Wait for losses that are on their way; bring others that are on a device, at once."""
-        if not self._waiting:
-            return
         waiting, self._waiting = self._waiting, {}
         there = {key: v for key, v in waiting.items() if isinstance(v, torch.Tensor)}
         if there:

@@ -112,7 +112,11 @@ class Beforehand:
         own.step = self._step
         stale: list[tuple[_Known, torch.Tensor]] = []
         for known in own.kept:
-            tensor = known.current()
+            module = known.module()  # as `current` does, but hundreds of times in a step
+            tensor: torch.Tensor | None = None
+            if module is not None:
+                held: dict[str, torch.Tensor] = getattr(module, known.place)
+                tensor = held[known.name] if known.name in held else None  # noqa: SIM401
             if tensor is not None and tensor is known.tensor():
                 if tensor._version == known.version and not known.always:
                     continue
