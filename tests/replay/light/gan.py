@@ -1,7 +1,7 @@
-"""Two optimizers take turns: an iteration is two steps, and the judge's goes bad."""
+"""Two optimizers take turns: an iteration is two steps, and the judge's, an even one, goes bad."""
 
 import torch
-from common import STEPS, Log, batch
+from common import BAD, STEPS, Log, batch
 from torch import nn
 
 torch.manual_seed(0)
@@ -11,11 +11,11 @@ judge = nn.Sequential(Log(), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
 of_maker = torch.optim.SGD(maker.parameters(), lr=0.01)
 of_judge = torch.optim.SGD(judge.parameters(), lr=0.01)
 for iteration in range(STEPS // 2):
-    x, _ = batch(2 * iteration + 1, generator)
-    of_maker.zero_grad()
-    judge(maker(torch.randn(8, 4)) + 0.01).mean().backward()
-    of_maker.step()
+    x, _ = batch(BAD if 2 * iteration == BAD - 1 else -1, generator)
     of_judge.zero_grad()
     fake = maker(torch.randn(8, 4)).detach() + 0.01
     (judge(fake) - judge(x)).mean().backward()
     of_judge.step()
+    of_maker.zero_grad()
+    judge(maker(torch.randn(8, 4)) + 0.01).mean().backward()
+    of_maker.step()
