@@ -116,6 +116,25 @@ def test_a_zoom_cuts_before_it_joins(site: Site) -> None:
     assert whole["max"][5] == np.float32(1e9)
 
 
+def test_a_zoom_of_tensors_reads_single_steps(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path / "long")
+    run.train([1.0] * 1200, [float(step) for step in range(1200)])
+    run.end()
+    served = Site(tmp_path)
+    served.start()
+    names = [f"train/gradient.l2/blocks.{number}.weight" for number in (0, 2)]
+    try:
+        _, (whole, _) = series(served, "long", *names)
+        _, zooms = series(served, "long", *names, **{"from": 1000, "to": 1010})
+    finally:
+        served.stop()
+    assert whole["width"] == 4
+    np.testing.assert_array_equal(whole["last"], np.arange(3, 1200, 4))
+    for zoom in zooms:
+        assert zoom["width"] == 1
+        np.testing.assert_array_equal(zoom["last"], np.arange(1000, 1010))
+
+
 def test_the_axis_of_time_counts_seconds(site: Site) -> None:
     _, (loss,) = series(site, "healthy", LOSS, x="time")
     np.testing.assert_allclose(loss["x"][:3], [0.0, 0.1, 0.2], atol=1e-6)

@@ -11,7 +11,7 @@ from tests.web.made_runs import MadeRun
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.worker_view import WorkerView
-from mothtrap.web.overviews import Overview, exact_rows
+from mothtrap.web.overviews import ExactRows, Overview
 
 STEPS = 700
 
@@ -45,7 +45,9 @@ def test_columns_have_the_extremes_of_their_rows(
     overview.follow()
     buckets = overview.buckets(1, STEPS)
     assert len(buckets.step_B) == -(-STEPS // buckets.width) <= columns
-    step_N, value_N, bad_N = exact_rows(view, [1], "l2", Mode.TRAIN, 0, STEPS)
+    exact = ExactRows(view, frozenset({0, 1}), "l2", Mode.TRAIN)
+    exact.follow()
+    step_N, value_N, bad_N = exact.rows(1, 0, STEPS)
     np.testing.assert_array_equal(step_N, np.arange(STEPS))
     for place, step in enumerate(buckets.step_B.tolist()):
         inside = step_N // buckets.width == step // buckets.width

@@ -14,7 +14,6 @@ from mothtrap.core.marks import Mark
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import Overhead, RuleStatus
 from mothtrap.core.steps import Mode
-from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.reader.rows import CommittedRows
 from mothtrap.reader.run import Run
 from mothtrap.report.cost import cost_in_words
@@ -28,6 +27,7 @@ from mothtrap.statistics.summary import FIELDS, STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.store.unpacking import vectors
 from mothtrap.web.axes import axes
+from mothtrap.web.known_rules import known_rules
 from mothtrap.web.listing import last_activity_s, shown_command
 from mothtrap.web.opened import OpenRun
 from mothtrap.web.series import scalar_names, tensor_curve_name
@@ -180,7 +180,7 @@ def run_answer(
 def findings_answer(opened: OpenRun) -> FindingsAnswer:
     """Return what was found in a run."""
     summary = opened.summary
-    rules = {rule.code: rule for rule in rule_classes()}
+    rules = known_rules()
     tensors = [tensor.info for tensor in opened.run.tensors()]
     by_layer: dict[str, list[tuple[str, str]]] = {}
     for info in tensors:

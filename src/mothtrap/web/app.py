@@ -29,8 +29,8 @@ from mothtrap.web.static_files import INDEX, StaticFile, static_files
 T = TypeVar("T")
 Answer = Callable[[Request], Awaitable[Response]]
 
-THREADS = 2
-"""That read runs; chosen by hand: the training has the rest of the machine."""
+THREADS = 16
+"""Requests in progress; most wait, see `opened.AT_WORK`."""
 MOST_CURVES = 16
 BINARY = "application/octet-stream"
 

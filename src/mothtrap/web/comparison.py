@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +14,23 @@ from mothtrap.reader.commits import ENDLESS
 from mothtrap.reader.run import open_run
 from mothtrap.web.axes import Axis
 from mothtrap.web.buckets import Buckets, bad_bits, joined
-from mothtrap.web.listing import RunsFolder
+from mothtrap.web.listing import RunsFolder, parameters_of
 from mothtrap.web.series import Curve, Head, packed, scalar_names
 
 MOST_RUNS = 200
 MOST_KEPT = 1000
 """Curves of runs that have ended and are kept; chosen by hand: 20 MB."""
-_kept: OrderedDict[tuple[Path, float, str, int], tuple[Buckets, str]] = OrderedDict()
+
+
+class _Found(NamedTuple):
+    """The curve of a run, why it has none, and the options of its command line."""
+
+    buckets: Buckets
+    note: str
+    parameters: dict[str, str]
+
+
+_kept: OrderedDict[tuple[Path, float, str, int], _Found] = OrderedDict()
 
 
 def answer(runs: RunsFolder, names: Sequence[str], scalar: str, *, most: int) -> bytes:
@@ -35,18 +46,26 @@ def answer(runs: RunsFolder, names: Sequence[str], scalar: str, *, most: int) ->
     found, curves = [], []
     for name in names:
         try:
-            buckets, note = _curve(runs.path(name), scalar, most)
+            buckets, note, parameters = _curve(runs.path(name), scalar, most)
         except (MothtrapError, OSError) as err:
-            buckets, note = _nothing(most), str(err)
+            buckets, note, parameters = _nothing(most), str(err), {}
         found.append(buckets)
-        curves.append(Curve(name=name, count=len(buckets.step_B), width=buckets.width, note=note))
+        curves.append(
+            Curve(
+                name=name,
+                count=len(buckets.step_B),
+                width=buckets.width,
+                note=note,
+                parameters=parameters,
+            )
+        )
     end = max((int(each.step_B[-1]) + 1 for each in found if len(each.step_B)), default=0)
     head = Head(begin=0, end=end, axis="step", curves=curves)
     as_steps: Axis = lambda step_B: step_B.astype(np.float64)  # noqa: E731
     return packed(head, found, as_steps)
 
 
-def _curve(path: Path, scalar: str, most: int) -> tuple[Buckets, str]:
+def _curve(path: Path, scalar: str, most: int) -> _Found:
     try:
         ended_s = max(end.stat().st_mtime for end in path.glob("*/end.json"))
     except ValueError:
@@ -63,15 +82,17 @@ def _curve(path: Path, scalar: str, most: int) -> tuple[Buckets, str]:
     return found
 
 
-def _read(path: Path, scalar: str, most: int) -> tuple[Buckets, str]:
+def _read(path: Path, scalar: str, most: int) -> _Found:
     run = open_run(path)
     names = scalar_names(run)
+    options = parameters_of(run.info.command) if run.info else {}
     chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]
     if not chosen:
-        return _nothing(most), f"{run.id} has no {scalar}"
+        return _Found(_nothing(most), f"{run.id} has no {scalar}", options)
     name, of, mode = chosen[0]
     series = next(s for s in run.scalars(name, mode) if s.of == of)
-    return joined(series.steps_S, series.values_S, bad_bits(series.values_S), most), ""
+    buckets = joined(series.steps_S, series.values_S, bad_bits(series.values_S), most)
+    return _Found(buckets, "", options)
 
 
 def _plain(name: str) -> str:

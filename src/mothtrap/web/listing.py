@@ -14,12 +14,12 @@ import msgspec
 
 from mothtrap.core.errors import MothtrapError, RunNotFoundError, nearest
 from mothtrap.core.findings import Severity
-from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.ending import ending_word
 from mothtrap.report.summary import summarize
 from mothtrap.store import layout, places
 from mothtrap.store.objects import is_url
+from mothtrap.web.known_rules import known_causes
 
 PAGE_ROWS = 200
 LOOK_S = 0.5
@@ -146,7 +146,7 @@ class RunsFolder:
         return row
 
 
-def parameters(command: tuple[str, ...]) -> dict[str, str]:
+def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
     """Return the options of a command line, by their names without dashes."""
     found: dict[str, str] = {}
     words = list(command)
@@ -224,7 +224,7 @@ def _matches(row: Row, words: list[str]) -> bool:
 def _read_row(name: str, path: Path, started_s: float) -> Row:
     try:
         run = open_run(path)
-        summary = summarize(run, explains())
+        summary = summarize(run, known_causes())
     except (MothtrapError, OSError) as err:
         return Row(name=name, started_s=started_s, state="unreadable", problem=str(err))
     command = run.info.command if run.info else ()
@@ -240,7 +240,7 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
         active_s=last_activity_s(run),
         script=script_of(command),
         commit=_commit(run),
-        parameters=parameters(command),
+        parameters=parameters_of(command),
     )
 
 

@@ -11,18 +11,22 @@ from pathlib import Path
 
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.steps import Mode
-from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.store import layout
 from mothtrap.store.naming import name_here
-from mothtrap.web.overviews import Overview
+from mothtrap.web.known_rules import known_causes
+from mothtrap.web.overviews import ExactRows, Overview
 
 MOST_RUNS = 3
 """Opened runs that are kept; chosen by hand: one that is looked at, and two to go back to."""
 MOST_OVERVIEWS = 4
 """Statistics of a run that are kept, each of all its tensors; chosen by hand."""
+MOST_EXACT = 2
+"""Choices of tensors of which every row is kept; chosen by hand: a zoom, and the one before."""
+AT_WORK = 2
+"""Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
 FRESH_S = 0.4
 """How long what was read counts as new; chosen by hand: below what a person takes for live."""
 
@@ -33,10 +37,18 @@ class OpenRun:
     def __init__(self, path: Path) -> None:
         self.lock = threading.RLock()
         self.path = path
-        self.run: Run = open_run(path)
-        self._read_s = time.monotonic()
+        self._run: Run | None = None
+        self._read_s = float("-inf")
         self._summary: tuple[str, RunSummary] | None = None
         self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
+        self._exact: OrderedDict[tuple[int, frozenset[int], str, Mode], ExactRows] = OrderedDict()
+
+    @property
+    def run(self) -> Run:
+        """The run, as it was read last."""
+        if self._run is None:
+            self._run, self._read_s = open_run(self.path), time.monotonic()
+        return self._run
 
     def refresh(self) -> None:
         """Read what was added, unless that was done just now.
@@ -49,8 +61,9 @@ class OpenRun:
                 f"the run {self.path.name!r} is gone: its folder {self.path} was removed or cannot "
                 "be read; choose another run"
             )
+        run = self.run
         if time.monotonic() - self._read_s > FRESH_S:
-            self.run.refresh()
+            run.refresh()
             self._read_s = time.monotonic()
 
     @property
@@ -59,7 +72,7 @@ class OpenRun:
         cursor = self.run.cursor
         if self._summary is None or self._summary[0] != cursor:
             called = name_here(self.path)
-            self._summary = cursor, summarize(self.run, explains(), called=called)
+            self._summary = cursor, summarize(self.run, known_causes(), called=called)
         return self._summary[1]
 
     def overview(self, view: WorkerView, statistic: str, mode: Mode) -> Overview:
@@ -73,12 +86,26 @@ class OpenRun:
         self._overviews[key].follow()
         return self._overviews[key]
 
+    def exact(
+        self, view: WorkerView, tensors: frozenset[int], statistic: str, mode: Mode
+    ) -> ExactRows:
+        """Return every row of a statistic of some tensors, as far as the run was read."""
+        key = (id(view), tensors, statistic, mode)
+        if key not in self._exact:
+            self._exact[key] = ExactRows(view, tensors, statistic, mode)
+        self._exact.move_to_end(key)
+        while len(self._exact) > MOST_EXACT * max(1, self.run.attempts):
+            self._exact.popitem(last=False)
+        self._exact[key].follow()
+        return self._exact[key]
+
 
 class OpenRuns:
     """The runs that were looked at last, by path."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._working = threading.Semaphore(AT_WORK)
         self._runs: OrderedDict[Path, OpenRun] = OrderedDict()
 
     @contextmanager
@@ -89,7 +116,8 @@ class OpenRuns:
             RunNotFoundError: it is not there, or not any more.
         """
         opened = self._opened(path)
-        with opened.lock:
+        # Who waits for a run that is being opened keeps nobody from another one.
+        with opened.lock, self._working:
             try:
                 opened.refresh()
             except RunNotFoundError:

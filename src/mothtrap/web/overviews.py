@@ -148,35 +148,47 @@ class Overview:
         return self._offset, self._min, self._max, self._last, self._bad
 
 
-def exact_rows(
-    view: WorkerView, tensors: list[int], statistic: str, mode: Mode, begin: int, end: int
-) -> tuple[Ints, Floats, Bytes]:
-    """Return every row of a statistic of a tensor, without keeping any other.
+class ExactRows:
+    """Every row of a statistic of a few tensors; `follow` reads what is new.
 
     Args:
         view: of a worker in an attempt.
-        tensors: ids under which the view knows the tensor.
+        tensors: ids in the view.
         statistic: id.
         mode: of the steps.
-        begin: first step.
-        end: one more than the last step.
-
-    Returns:
-        Steps, values and bits of values that are not finite, in the order of writing.
     """
-    reader = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
-    found: list[tuple[Ints, Floats, Bytes]] = [
-        (np.empty(0, np.int64), np.empty(0), np.empty(0, np.uint8))
-    ]
-    for piece in reader.poll(view.commits):
-        if piece.batch.schema.field("summary").type.list_size == WIDTH:
-            chosen_N = np.isin(piece.column("tensor"), tensors)
-            step_N = view.commits.steps[piece.commit_N]
-            chosen_N &= (step_N >= begin) & (step_N < end)
-            step_N, _, value_N, bad_N = rows_of(piece, view, statistic, mode_code(mode), chosen_N)
-            found.append((step_N, value_N, bad_N))
-    step_N, value_N, bad_N = (np.concatenate(column) for column in zip(*found, strict=True))
-    return step_N, value_N, bad_N
+
+    def __init__(
+        self, view: WorkerView, tensors: frozenset[int], statistic: str, mode: Mode = Mode.TRAIN
+    ) -> None:
+        self._view, self._statistic, self._mode = view, statistic, mode_code(mode)
+        self._tensors = sorted(tensors)
+        self._reader = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
+        self._rows = (
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            np.empty(0),
+            np.empty(0, np.uint8),
+        )
+
+    def follow(self) -> None:
+        """Read the rows that were written since the last call."""
+        found = [self._rows]
+        for piece in self._reader.poll(self._view.commits):
+            if piece.batch.schema.field("summary").type.list_size == WIDTH:
+                chosen_N = np.isin(piece.column("tensor"), self._tensors)
+                found.append(rows_of(piece, self._view, self._statistic, self._mode, chosen_N))
+        if len(found) > 1:
+            step_N, tensor_N, value_N, bad_N = (
+                np.concatenate(column) for column in zip(*found, strict=True)
+            )
+            self._rows = step_N, tensor_N, value_N, bad_N
+
+    def rows(self, tensor: int, begin: int, end: int) -> tuple[Ints, Floats, Bytes]:
+        """Return steps, values and bits of a tensor from a step on, before another."""
+        step_N, tensor_N, value_N, bad_N = self._rows
+        rows = np.flatnonzero((tensor_N == tensor) & (step_N >= begin) & (step_N < end))
+        return step_N[rows], value_N[rows], bad_N[rows]
 
 
 def rows_of(
@@ -189,13 +201,22 @@ def rows_of(
     keep_N = view.commits.modes[piece.commit_N] == mode
     if chosen_N is not None:
         keep_N &= chosen_N
-    rows = np.flatnonzero(keep_N)
-    summary_NF = vectors(piece.batch.column("summary"))[rows]
+    summary_NF = _where(keep_N, vectors(piece.batch.column("summary")))
     value_N = derive(summary_NF, statistic)
     present_N = captured(summary_NF, statistic, value_N)
-    rows, summary_NF, value_N = rows[present_N], summary_NF[present_N], value_N[present_N]
     bad_N = bad_bits(value_N)
     bad_N |= (summary_NF[:, COLUMN["nan"]] > 0) * np.uint8(NAN)
     bad_N |= (summary_NF[:, COLUMN["inf"]] > 0) * np.uint8(INF)
-    tensor_N = piece.column("tensor")[rows].astype(np.int64)
-    return view.commits.steps[piece.commit_N[rows]], tensor_N, value_N, bad_N
+    commit_N = _where(present_N, _where(keep_N, piece.commit_N))
+    tensor_N = _where(present_N, _where(keep_N, piece.column("tensor")))
+    return (
+        view.commits.steps[commit_N],
+        tensor_N.astype(np.int64),
+        _where(present_N, value_N),
+        _where(present_N, bad_N),
+    )
+
+
+def _where(keep_N: Bools, rows_N: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the rows that are kept; most often that is all of them, and nothing is copied."""
+    return rows_N if keep_N.all() else rows_N[keep_N]

@@ -23,19 +23,19 @@ from mothtrap.statistics.summary import STATISTICS
 from mothtrap.web.axes import Axis, axis_of
 from mothtrap.web.buckets import Buckets, Bytes, bad_bits, joined
 from mothtrap.web.opened import OpenRun, known_worker
-from mothtrap.web.overviews import exact_rows
 
 MOST_BUCKETS = 4096
 """Of a curve in one answer; chosen by hand: more than a screen has pixels."""
 MOST_EXACT_ROWS = 4_000_000
-"""Rows of statistics that are read for one zoom; chosen by hand: about a second."""
+"""Rows of statistics of a run that are read for one zoom; chosen by hand: about a second."""
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """What the head of an answer says of a curve.
 
     `width` is the number of steps in a bucket, `rows` how many values were joined (-1 = unknown).
-    `note` says why it is coarser than was asked for.
+    `note` says why it is coarser than was asked for; `parameters` are the options of its run, where
+    a curve stands for one.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = -1
     location: str | None = None
     note: str = ""
+    parameters: dict[str, str] = {}
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +110,7 @@ def answer(
         if name in scalars:
             buckets, curve = _scalar(run, name, scalars[name], begin, end, most, worker)
         else:
-            buckets, curve = _statistic(opened, name, begin, end, most, worker)
+            buckets, curve = _statistic(opened, name, names, begin, end, most, worker)
         curves.append(curve)
         found.append(buckets)
     head = Head(begin=begin, end=min(end, run.steps), axis=axis, curves=curves)
@@ -164,22 +165,32 @@ def _scalar(
 
 
 def _statistic(
-    opened: OpenRun, name: str, begin: int, end: int, most: int, worker: int
+    opened: OpenRun,
+    name: str,
+    names: Sequence[str],
+    begin: int,
+    end: int,
+    most: int,
+    worker: int,
 ) -> tuple[Buckets, Curve]:
     mode, kind, statistic, tensor = _tensor_parts(opened.run, name)
     identity = f"{kind}:{tensor}"
     parts = [part for part in opened.run.parts(worker) if part.view.ids(identity)]
+    location = opened.run.tensor(identity).info.location
+    whole = begin == 0 and end >= opened.run.steps
+    if not whole and sum(_rows_of(part) for part in parts) <= MOST_EXACT_ROWS:
+        prefix = name.removesuffix(tensor)
+        together = [each.removeprefix(prefix) for each in names if each.startswith(prefix)]
+        identities = [f"{kind}:{each}" for each in together]
+        rows = _exact(opened, parts, identity, identities, statistic, mode, begin, end)
+        exact = joined(*rows, most)
+        return exact, _curve(name, exact, rows=len(rows[0]), location=location)
     overviews = [_overview(opened, part, identity, statistic, mode) for part in parts]
     coarse = _cut(overviews, begin, end)
-    info = opened.run.tensor(identity).info
-    if coarse.width == 1 or _few(coarse, begin, end, most):
-        return coarse, _curve(name, coarse, location=info.location)
-    if sum(_rows_before(part, end) for part in parts) > MOST_EXACT_ROWS:
-        note = f"1 point covers {coarse.width} steps; zoom in to see each"
-        return coarse, _curve(name, coarse, location=info.location, note=note)
-    step_N, value_N, bad_N = _exact(parts, identity, statistic, mode, begin, end)
-    exact = joined(step_N, value_N, bad_N, most)
-    return exact, _curve(name, exact, rows=len(step_N), location=info.location)
+    note = ""
+    if not whole and coarse.width > 1:
+        note = f"1 point covers {coarse.width} steps: the run is too large to read each"
+    return coarse, _curve(name, coarse, location=location, note=note)
 
 
 def _curve(
@@ -228,26 +239,30 @@ def _cut(overviews: Sequence[Sequence[Buckets]], begin: int, end: int) -> Bucket
     return Buckets(step[keep], low[keep], high[keep], last[keep], bad[keep], width)
 
 
-def _few(coarse: Buckets, begin: int, end: int, most: int) -> bool:
-    """Whether nothing finer fits: the whole run is shown, or as many buckets as were asked for."""
-    whole = begin == 0 and end >= ENDLESS
-    return whole or 2 * len(coarse.step_B) > most
-
-
-def _rows_before(part: Part, end: int) -> int:
-    commits = part.view.commits
-    last = int(np.searchsorted(commits.steps, end)) if len(commits) else 0
-    return int(commits.promised("tensors")[:last].sum()) if last else 0
+def _rows_of(part: Part) -> int:
+    return int(part.view.commits.promised("tensors").sum())
 
 
 def _exact(
-    parts: Sequence[Part], identity: str, statistic: str, mode: Mode, begin: int, end: int
+    opened: OpenRun,
+    parts: Sequence[Part],
+    identity: str,
+    together: Sequence[str],
+    statistic: str,
+    mode: Mode,
+    begin: int,
+    end: int,
 ) -> tuple[Ints, Floats, Bytes]:
-    found = []
+    """Return every row of one tensor; those of others are read in the same pass for the next."""
+    found: list[tuple[Ints, Floats, Bytes]] = [
+        (np.empty(0, np.int64), np.empty(0), np.empty(0, np.uint8))
+    ]
     for part in parts:
         stop = part.redone.train if mode == Mode.TRAIN else part.redone.others
-        ids = part.view.ids(identity)
-        found.append(exact_rows(part.view, ids, statistic, mode, begin, min(end, stop)))
+        ids = frozenset(number for each in together for number in part.view.ids(each))
+        exact = opened.exact(part.view, ids, statistic, mode)
+        for number in part.view.ids(identity):
+            found.append(exact.rows(number, begin, min(end, stop)))
     step_N, value_N, bad_N = (np.concatenate(c) for c in zip(*found, strict=True))
     return step_N, value_N, bad_N
 

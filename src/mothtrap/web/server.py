@@ -95,7 +95,7 @@ def http_server(app: App) -> uvicorn.Server:
     """Return what serves the application; `run(sockets=[...])` does so until it is told to stop."""
     settings = uvicorn.Config(
         app,
-        log_level="error",
+        log_level="critical",
         access_log=False,
         lifespan="off",
         ws="none",

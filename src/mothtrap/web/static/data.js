@@ -1,5 +1,5 @@
 /** What was asked of the source, as signals: the old answer stays until the new one is there. */
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { HttpSource } from "./source.js";
 import { run } from "./state.js";
 
@@ -62,9 +62,13 @@ effect(() => {
   });
 });
 
-/** Run, findings and names of the run that is looked at. */
+/** Grows with every tenth step: for what changes little. */
+const slowly = computed(() => Math.floor(ticks.step.value / 10));
+
+/** The facts of the run that is looked at, and its findings. */
 export const runAnswer = answer((signal) => {
   ticks.finding.value;
+  slowly.value;
   return run.value ? source.run(run.value, signal) : null;
 }).found;
 export const findingsAnswer = answer((signal) => {

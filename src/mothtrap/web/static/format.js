@@ -60,3 +60,9 @@ export function shortPlace(location) {
   const parts = location.split("/");
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : location;
 }
+
+/** What a curve shows, without whose it is: `gradient l2`, `loss`. @param {string} name */
+export function quantity(name) {
+  const [, what, of] = name.split("/", 3);
+  return of && !what.includes(":") ? what.replace(".", " ") : (what ?? name).split(":")[0];
+}

@@ -53,8 +53,13 @@ export class Drawing {
     }
     if (begun) close();
     context.globalAlpha = 0.22;
-    context.fillStyle = stroke;
+    context.fillStyle = context.strokeStyle = stroke;
     context.fill();
+    if (curve.width > 1) {  // a spike of one point is narrower than a pixel: its edge is seen
+      context.globalAlpha = 0.4;
+      context.lineWidth = devicePixelRatio || 1;
+      context.stroke();
+    }
     context.globalAlpha = 1;
   }
 

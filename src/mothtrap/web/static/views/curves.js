@@ -40,7 +40,7 @@ export function Curves() {
       </aside>
       <div>
         <${Tools} axes=${names.value?.axes ?? ["step"]} axis=${axis} scale=${scale} from=${from} to=${to} />
-        ${!chosen.length && html`<${Empty}>Choose what to draw on the left.</${Empty}>`}
+        ${about && !chosen.length && html`<${Empty}>Choose what to draw on the left.</${Empty}>`}
         <${Notice} found=${answer} what="the curves" />
         ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
           scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}

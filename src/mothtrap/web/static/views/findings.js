@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, moment, number, shortCurve, words } from "../format.js";
+import { counted, moment, number, quantity, words } from "../format.js";
 import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
@@ -124,8 +124,7 @@ function EvidenceChart({ told }) {
   const marks = [{ step: finding.step, severity: finding.severity, label: finding.name }];
   const values = answer.value?.curves ?? [];
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
-  return html`<h3>${[...new Set(curves.map((name) => shortCurve(name).split("/")[1].replace(".", " ")))]
-    .join(", ")}</h3>
+  return html`<h3>${[...new Set(curves.map(quantity))].join(", ")}</h3>
     <${Notice} found=${answer} what="the evidence" />
     ${answer.value && html`<${LineChart} curves=${values} title=${words(finding.name)} marks=${marks}
       at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />

@@ -2,7 +2,7 @@
 import { LineChart } from "../charts/line.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, duration, moment, number, shortCurve, words } from "../format.js";
+import { counted, duration, moment, number, quantity, words } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
 import { Prose, Title, Where } from "../parts/finding.js";
@@ -70,15 +70,17 @@ function Healthy({ about, found }) {
   const notes = found.stories.length;
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${
-      about.state === "crashed" ? "The job crashed" : about.steps ? "Nothing wrong was found"
+      about.state === "crashed" ? `The job crashed${after(about)}` : about.steps ? "Nothing wrong was found"
         : "Nothing was observed"}</h1>
-    <p class="said">${about.verdict}</p>
+    ${about.failures.length === 0 && html`<p class="said">${about.verdict}</p>`}
     <${Ending} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
   </section>`;
 }
+
+const after = (about) => (about.steps ? ` after ${counted(about.steps, "step")}` : "");
 
 /** The exceptions that ended the script. */
 function Ending({ about }) {
@@ -169,15 +171,12 @@ function Worst({ found }) {
           <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
-      <p class="muted">${[...new Set(names.map(what))].join(", ")}; the red line is the first bad step</p>`}
+      <p class="muted">${[...new Set(names.map(quantity))].join(", ")}; the red line is the first bad step</p>`}
   </section>`;
 }
 
 /** The last value of a curve; NaN where the last bucket has no number. */
 const lastOf = (curve) => (curve.count ? curve.last[curve.count - 1] : NaN);
-/** What a curve of a tensor is: `gradient l2`. */
-const what = (name) => shortCurve(name).split("/")[1]?.replace(".", " ") ?? name;
-
 function Facts({ about }) {
   const took = (about.ended_s || about.active_s) - about.started_s;
   const rows = {

@@ -26,7 +26,7 @@ export function Runs() {
         page.matching < page.total ? ` of ${number(page.total)}` : ""}${
         page.pending ? `, ${number(page.pending)} not read yet` : ""}` : ""}</span></p>
     <${Notice} found=${answer} what="the runs" />
-    ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} rows=${page?.rows ?? []} />`}
+    ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} />`}
     ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Make one:
       ${" "}<code>mothtrap run train.py</code></${Empty}>`}
     ${page && page.total > 0 && !page.matching && html`<${Empty}>No run matches.</${Empty}>`}
@@ -63,12 +63,19 @@ function Table({ rows, ticked }) {
         onChange=${() => toggle(row.name)} /></td>
       <td><${Status} of=${row.pending ? "pending" : row.state} word=${row.state === "running" ? "" : row.ending} /></td>
       <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a></th>
-      <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${row.severity || (row.pending
-        ? "pending" : row.steps ? "ok" : "not_enough_data")} quiet /> ${row.verdict}`}</div></td>
+      <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${signOf(row)} quiet /> ${row.verdict}`}</div></td>
       <td class="number">${number(row.steps)}</td>
       <td>${moment(row.started_s)}</td>
       <td>${row.active_s ? `${duration(Date.now() / 1000 - row.active_s)} ago` : ""}</td>
       <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
+}
+
+/** The sign of a verdict: a run that crashed is not well, whatever was found in it. */
+function signOf(row) {
+  if (row.pending) return "pending";
+  if (row.severity) return row.severity;
+  if (row.state === "crashed") return "crashed";
+  return row.steps ? "ok" : "not_enough_data";
 }
 
 function Pages({ page }) {
@@ -82,16 +89,15 @@ function Pages({ page }) {
       Older</button></p>`;
 }
 
-function Compared({ names, rows }) {
+function Compared({ names }) {
   const scalar = value("scalar", "train/loss");
   const scale = value("scale", "linear");
   const answer = useAnswer((signal) => source.compare(names, scalar, names.length > 20 ? 300 : 800, signal),
     `${scalar} ${names.join(" ")}`, ticks.runs.value);
-  const parameters = [...new Set(rows.filter((row) => names.includes(row.name))
-    .flatMap((row) => Object.keys(row.parameters ?? {})))].sort();
-  const by = parameters.includes(value("color")) ? value("color") : "";
   const curves = useMemo(() => (answer.value?.curves ?? []).filter((curve) => curve.count), [answer.value]);
-  const scheme = useMemo(() => colorsBy(curves, rows, by), [curves, rows, by]);
+  const parameters = [...new Set(curves.flatMap((curve) => Object.keys(curve.parameters)))].sort();
+  const by = parameters.includes(value("color")) ? value("color") : "";
+  const scheme = useMemo(() => colorsBy(curves, by), [curves, by]);
   const lacking = (answer.value?.curves ?? []).length - curves.length;
   return html`<section class="compared" aria-label="Ticked runs">
     <p class="tools"><label>Scalar <input value=${scalar} list="scalars"
@@ -115,25 +121,25 @@ function Compared({ names, rows }) {
   </section>`;
 }
 
-/** A color for each curve, by a parameter of its run: numbers get a scale, words get hues. */
-export function colorsBy(curves, rows, by) {
-  const of = new Map(rows.map((row) => [row.name, row.parameters?.[by] ?? "not set"]));
-  const texts = [...new Set(curves.map((curve) => of.get(curve.name) ?? "not set"))];
+const KEYS = 8;
+
+/** A color for each curve, by a parameter of its run: numbers get a scale, words get hues.
+ * @param {any[]} curves @param {string} by */
+export function colorsBy(curves, by) {
   if (!by) return { colors: curves.map((_, place) => seriesColor(place)), key: [] };
+  const of = (curve) => curve.parameters[by] ?? "not set";
+  const texts = [...new Set(curves.map(of))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   const numbers = texts.filter((text) => text !== "" && Number.isFinite(Number(text)));
-  const known = new Map();
+  const known = new Map(texts.map((text, place) => [text, seriesColor(place)]));
   if (numbers.length > 1) {
-    const sorted = numbers.map(Number).sort((a, b) => a - b);
-    sorted.forEach((number, place) => {
-      const share = place / (sorted.length - 1);
-      known.set(String(number), cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share));
+    numbers.forEach((text, place) => {
+      const share = place / (numbers.length - 1);
+      known.set(text, cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share));
     });
   }
-  texts.forEach((text, place) => {
-    const found = known.get(String(Number(text)));
-    known.set(text, found ?? seriesColor(place));
-  });
-  const ordered = [...texts].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
-  return { colors: curves.map((curve) => known.get(of.get(curve.name) ?? "not set")),
-    key: ordered.slice(0, 12).map((text) => [text, known.get(text)]) };
+  const every = Math.max(1, (texts.length - 1) / (KEYS - 1));
+  const shown = texts.length <= KEYS ? texts
+    : Array.from({ length: KEYS }, (_, place) => texts[Math.round(place * every)]);
+  return { colors: curves.map((curve) => known.get(of(curve))),
+    key: shown.map((text) => [text, known.get(text)]) };
 }
