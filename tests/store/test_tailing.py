@@ -120,7 +120,7 @@ def test_a_folder_of_many_segments_is_listed_a_few_times_only(
         written(tmp_path, seq, seq=seq)
     listed = []
 
-    def counted(folder: Path, kind: layout.Kind) -> list[int]:
+    def counted(folder: Path, kind: str) -> list[int]:
         listed.append(folder)
         return layout.segments(folder, kind)
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from mothtrap.core.window import Ints
 from mothtrap.reader.commits import Commits
-from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers
 
@@ -63,9 +62,9 @@ class CommittedRows:
         keep: the columns of the segments that are given back.
     """
 
-    def __init__(self, folder: Path, kind: Kind, promise: str, keep: Sequence[str]) -> None:
+    def __init__(self, folder: Path, kind: str, promise: str, keep: Sequence[str]) -> None:
         self._folder = folder
-        self._kind: Kind = kind
+        self._kind: str = kind
         self._promise = promise
         self._keep = list(keep)
         self._tail = SegmentTail(folder, kind, ("record", *keep))

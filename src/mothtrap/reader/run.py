@@ -25,6 +25,7 @@ from mothtrap.reader.run_facts import RunFacts
 from mothtrap.reader.samples import Samples
 from mothtrap.reader.steps import StepStatus, Timeline
 from mothtrap.reader.tensors import Tensor
+from mothtrap.reader.timed import timed_rows
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import columns_for
 from mothtrap.store import places
@@ -33,6 +34,8 @@ from mothtrap.store.worker_reading import ReadState
 if TYPE_CHECKING:
     import pyarrow as pa
     import xarray
+
+    from mothtrap.store.time_log import TimedRows
 
 
 def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") -> Run:
@@ -300,6 +303,18 @@ class Run(RunFacts):
             QueryError: the query cannot be answered; says why.
         """
         return sql.answer(query, self.table)
+
+    def timed(self, name: str, worker: int | None = None) -> TimedRows:
+        """Return the rows of a table that goes by time and not by step, of all attempts.
+
+        Args:
+            name: of the table, e.g. `machine`.
+            worker: rank; None means the lowest.
+
+        Raises:
+            UnknownNameError: the worker has no such table; names the nearest.
+        """
+        return timed_rows((part.view.folder for part in self.parts(worker)), name)
 
     def records(self, worker: int | None = None) -> Iterator[StepRecord]:
         """Yield the captured records as they lie on the disk, attempt after attempt.

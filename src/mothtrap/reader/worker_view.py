@@ -26,7 +26,7 @@ from mothtrap.core.window import Ints
 from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
 from mothtrap.reader.rows import CommittedRows, Piece, append
-from mothtrap.store.layout import Kind, segments
+from mothtrap.store.layout import segments
 from mothtrap.store.progress import nobody, progress, size_of
 from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_reading import EventReader, StepEvents
@@ -152,7 +152,7 @@ class WorkerView:
         return (*self._events.damage(ended=ended), *found)
 
     def _has_numbers(self) -> bool:
-        kinds: tuple[Kind, ...] = ("stats", "scalars", "index")
+        kinds: tuple[str, ...] = ("stats", "scalars", "index")
         return any(segments(self.folder, kind) for kind in kinds)
 
     def _new_events(self) -> list[StepEvents]:

@@ -4,7 +4,8 @@
     RUN/<attempt>/end.json                     how it ended, once it has
     RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
-    RUN/<attempt>/w<rank>/<kind>-<seq>.arrow   what a worker captured
+    RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
+    RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
@@ -20,7 +21,7 @@ import re
 import secrets
 import shutil
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 import xxhash
@@ -36,7 +37,12 @@ from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store.durability import sync_file, sync_folder
 
-Kind = Literal["stats", "scalars", "events", "raw", "index", "batches", "findings"]
+COMMITS: tuple[str, ...] = ("events", "findings")
+"""Tables that say that something is there; sent last."""
+TABLES_OF_STEPS: tuple[str, ...] = ("stats", "scalars", "raw", "index", "batches")
+"""Tables whose rows belong to steps that an event commits."""
+TIMED = "time_"
+"""Begins the name of a table whose rows go by time, and belong to no step."""
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 MAX_WORKERS = 100_000
@@ -44,18 +50,24 @@ NAMED = 5
 """Runs of a folder that a message names; chosen by hand."""
 T = TypeVar("T")
 
-_SEGMENT = re.compile(r"([a-z]+)-([0-9]{8})\.arrow")
+_SEGMENT = re.compile(r"([a-z][a-z0-9_]*)-([0-9]{8})\.arrow")
 
 
-def segment_path(folder: Path, kind: Kind, seq: int) -> Path:
-    """Return the path of segment `seq` of a kind."""
-    return folder / f"{kind}-{seq:08d}.arrow"
+def segment_path(folder: Path, table: str, seq: int) -> Path:
+    """Return the path of segment `seq` of a table."""
+    return folder / f"{table}-{seq:08d}.arrow"
 
 
-def segments(folder: Path, kind: Kind) -> list[int]:
-    """Return the sequence numbers of the segments of a kind, ascending."""
+def segments(folder: Path, table: str) -> list[int]:
+    """Return the sequence numbers of the segments of a table, ascending."""
     matches = (_SEGMENT.fullmatch(name) for name in _names(folder))
-    return sorted(int(m.group(2)) for m in matches if m and m.group(1) == kind)
+    return sorted(int(m.group(2)) for m in matches if m and m.group(1) == table)
+
+
+def tables(folder: Path) -> tuple[str, ...]:
+    """Return the names of the tables that have a segment in a folder, sorted."""
+    matches = (_SEGMENT.fullmatch(name) for name in _names(folder))
+    return tuple(sorted({m.group(1) for m in matches if m}))
 
 
 def attempt_folder(run: Path, attempt: int) -> Path:

@@ -25,15 +25,14 @@ from mothtrap.core.errors import (
     nearest,
 )
 from mothtrap.store import control, fetching, layout
-from mothtrap.store.layout import Kind
+from mothtrap.store.layout import TABLES_OF_STEPS, TIMED
 from mothtrap.store.mirror_cache import Use
 from mothtrap.store.objects import ObjectInfo, Store, is_url, join, open_store, split
-from mothtrap.store.outbox import CONTENTS
 from mothtrap.store.remote import Remote, mirror_folder, read_remote, write_remote
 from mothtrap.store.replacing import replace
 
-FETCHED: tuple[Kind, ...] = tuple(kind for kind in CONTENTS if kind != "raw")
-FOR_A_LIST: tuple[Kind, ...] = ("scalars",)
+FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
+FOR_A_LIST: tuple[str, ...] = ("scalars",)
 """What a line about a run is made from, beside events and findings."""
 FETCH_EVERY_S = 0.5
 """Pause between two looks into the store for somebody who follows; chosen by hand."""
@@ -78,7 +77,7 @@ class Mirror:
         if _known(folder) != remote:
             write_remote(folder, remote)
         self._store: Store = open_store(url)
-        self._kinds = FETCHED if whole else FOR_A_LIST
+        self._whole, self._tables = whole, FETCHED if whole else FOR_A_LIST
         self._complete: set[str] = set()
         self._next_s = self.unheard_s = float("-inf")
         self._news_s: dict[str, float] = {}
@@ -188,7 +187,8 @@ class Mirror:
         commits = list(self._unseen(folder, "events" if _is_worker(folder) else "findings"))
         if not _is_worker(folder) or (not commits and folder in self._complete):
             return commits
-        return [info for kind in self._kinds for info in self._unseen(folder, kind)] + commits
+        contents = [info for table in self._tables for info in self._unseen(folder, table)]
+        return [*contents, *(self._unseen_timed(folder) if self._whole else ()), *commits]
 
     def _fetch_ledger(self, key: str) -> None:
         """Bring a file that is written once, and early, if at all."""
@@ -198,10 +198,16 @@ class Mirror:
         with suppress(ObjectNotFoundError):
             replace(path, self._store.get(key))
 
-    def _unseen(self, folder: str, kind: Kind) -> Iterator[ObjectInfo]:
-        prefix = f"{folder}/{kind}-"
-        local = layout.segments(self.folder / folder, kind)
-        last = layout.segment_path(Path(folder), kind, local[-1]) if local else None
+    def _unseen_timed(self, folder: str) -> Iterator[ObjectInfo]:
+        """Segments of tables that go by time; which these are, only their names say."""
+        prefix = f"{folder}/{TIMED}"
+        found = takewhile(lambda i: i.key.startswith(prefix), self._store.list(folder, prefix))
+        return (info for info in found if not (self.folder / info.key).exists())
+
+    def _unseen(self, folder: str, table: str) -> Iterator[ObjectInfo]:
+        prefix = f"{folder}/{table}-"
+        local = layout.segments(self.folder / folder, table)
+        last = layout.segment_path(Path(folder), table, local[-1]) if local else None
         after = last.as_posix() if last is not None else prefix
         found = self._store.list(folder, after)
         return takewhile(lambda info: info.key.startswith(prefix), found)

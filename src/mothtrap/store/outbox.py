@@ -1,6 +1,6 @@
 """Sends a run's folder to an object store, in an order that readers can rely on.
 
-Of a worker an `events` segment comes after the sealed segments of every other kind that
+Of a worker an `events` segment comes after the sealed segments of every other table that
 its steps need (see `WorkerLog`), segments of a kind come in their order, and `end.json`
 comes last of all: so whoever sees an object finds what it speaks of.
 """
@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
 
 from mothtrap.core.errors import MothtrapError, ObjectExistsError
 from mothtrap.store import control, layout
-from mothtrap.store.layout import Kind
+from mothtrap.store.layout import COMMITS
 from mothtrap.store.objects import Store, open_store
 from mothtrap.store.segments import is_sealed
 
-COMMITS: tuple[Kind, ...] = ("events", "findings")
-"""Kinds that say that something is there; sent last."""
-CONTENTS: tuple[Kind, ...] = tuple(k for k in get_args(Kind) if k not in COMMITS)
 _PRIVATE = ("remote.json", "writer.json")
 """What has a meaning on this machine only."""
 AT_ONCE = 16
@@ -47,7 +43,7 @@ class Outbox:
         self._run, self._keep_raw = run, keep_raw
         self._store: Store = open_store(url)
         self._lock = threading.Lock()
-        self._reached: dict[tuple[Path, Kind], int] = {}
+        self._reached: dict[tuple[Path, str], int] = {}
         self._list = run / f".sent-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
         self._sent = _read_lines(self._list)
 
@@ -118,22 +114,23 @@ class Outbox:
     def _send_folder(self, folder: Path, final: bool) -> None:
         # The commits are looked up first: what they need is sealed before they are.
         commits = list(self._ready(folder, COMMITS, final))
-        for path in (*self._ready(folder, CONTENTS, final), *commits):
+        contents = [table for table in layout.tables(folder) if table not in COMMITS]
+        for path in (*self._ready(folder, contents, final), *commits):
             self._send(path)
             if path.name.startswith("raw-") and not self._keep_raw:
                 path.unlink(missing_ok=True)
 
-    def _ready(self, folder: Path, kinds: tuple[Kind, ...], final: bool) -> Iterator[Path]:
-        """Unsent segments that will not change any more, by kind, in order."""
-        for kind in kinds:
+    def _ready(self, folder: Path, tables: Sequence[str], final: bool) -> Iterator[Path]:
+        """Unsent segments that will not change any more, by table, in order."""
+        for table in tables:
             # From where it was last time: a folder may hold thousands that were sent.
-            number = self._reached.get((folder, kind), 0)
-            while self._key(path := layout.segment_path(folder, kind, number)) in self._sent:
+            number = self._reached.get((folder, table), 0)
+            while self._key(path := layout.segment_path(folder, table, number)) in self._sent:
                 number += 1
-            self._reached[folder, kind] = number
+            self._reached[folder, table] = number
             while path.exists():
                 number += 1
-                later = layout.segment_path(folder, kind, number)
+                later = layout.segment_path(folder, table, number)
                 if not (final or later.exists() or is_sealed(path)):
                     break
                 yield path

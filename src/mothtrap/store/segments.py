@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mothtrap.store import sealing
 from mothtrap.store.durability import Durability, sync_file, sync_folder
-from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.long_writes import LongWrites
 from mothtrap.store.sealing import Bytes
 
@@ -221,7 +221,7 @@ class SegmentLog:
     def __init__(
         self,
         folder: Path,
-        kind: Kind,
+        kind: str,
         *,
         roll_bytes: int = ROLL_BYTES,
         durability: Durability = "crash",
@@ -230,7 +230,7 @@ class SegmentLog:
         self._folder = folder
         self._durability: Durability = durability
         self._marks_body = marks_body
-        self._kind: Kind = kind
+        self._kind: str = kind
         self._roll_bytes = roll_bytes
         self._writer: SegmentWriter | None = None
         self._long_writes = LongWrites(folder)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mothtrap.store import sealing
 from mothtrap.store.joining import MANY, Found, joined, stretches
-from mothtrap.store.layout import Kind, segment_path, segments
+from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.pages import Data, read_on
 from mothtrap.store.segments import MAGIC
 
@@ -222,10 +222,10 @@ class SegmentTail:
         columns: as of `SegmentReader`.
     """
 
-    def __init__(self, folder: Path, kind: Kind, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: Path, kind: str, columns: Sequence[str] | None = None) -> None:
         self._folder = folder
         self._columns = columns
-        self._kind: Kind = kind
+        self._kind: str = kind
         self._seq = -1
         self._reader: SegmentReader | None = None
         self._damage: list[str] = []

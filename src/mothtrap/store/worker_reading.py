@@ -22,7 +22,6 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.store.layout import Kind
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers, vectors
 from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
@@ -55,7 +54,7 @@ class StepEvents:
 class RowReader(Generic[ColumnsT, RowsT]):
     """The rows of one kind of segment, by record."""
 
-    def __init__(self, folder: Path, kind: Kind) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.tail = SegmentTail(folder, kind)
         self.damage: list[str] = []
         self._kind = kind

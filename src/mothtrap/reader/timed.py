@@ -1,0 +1,54 @@
+"""Rows of a run that go by time: of all attempts, in the order of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.errors import UnknownNameError, nearest
+from mothtrap.store.time_log import TimedRows, TimeReader, timed_tables
+
+
+def timed_rows(folders: Iterable[Path], name: str) -> TimedRows:
+    """Return the rows of a table, by time; a column that a row lacks is NaN or empty there.
+
+    Args:
+        folders: of workers.
+        name: of the table.
+
+    Raises:
+        UnknownNameError: no folder has such a table; names the nearest.
+    """
+    folders = list(folders)
+    known = sorted({table for folder in folders for table in timed_tables(folder)})
+    if name not in known:
+        has = f"it has: {', '.join(known)}" if known else "it has none"
+        raise UnknownNameError(
+            f"the run has no table {name!r} that goes by time{nearest(name, known)}; {has}"
+        )
+    return _joined([rows for folder in folders for rows in TimeReader(folder, name).poll()])
+
+
+def _joined(parts: Sequence[TimedRows]) -> TimedRows:
+    time_N = np.concatenate([np.empty(0), *(part.time_N for part in parts)])
+    order_N = np.argsort(time_N, kind="stable")
+    numbers = dict.fromkeys(name for part in parts for name in part.numbers)
+    texts = dict.fromkeys(name for part in parts for name in part.texts)
+    return TimedRows(
+        time_N=time_N[order_N],
+        numbers={
+            name: np.concatenate([p.numbers.get(name, np.full(len(p), np.nan)) for p in parts])[
+                order_N
+            ]
+            for name in numbers
+        },
+        texts={name: _texts(parts, name, order_N) for name in texts},
+    )
+
+
+def _texts(parts: Sequence[TimedRows], name: str, order_N: npt.NDArray[np.intp]) -> list[str]:
+    joined = [text for part in parts for text in part.texts.get(name, [""] * len(part))]
+    return [joined[place] for place in order_N.tolist()]
