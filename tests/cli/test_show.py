@@ -186,3 +186,11 @@ def test_names_of_a_run_cannot_steer_the_terminal(
     for args in (["show"], ["show", "--format", "concise"], ["ls"]):
         shown = mothtrap(*args).output
         assert not any(ord(c) < 32 and c != "\n" for c in shown)
+
+
+def test_ls_names_the_folder_as_every_other_command_does(tmp_path: Path) -> None:
+    store_run(tmp_path / "there" / "clean")
+    named = CliRunner().invoke(main, ["ls", "--runs-dir", str(tmp_path / "there")])
+    assert "clean" in named.output
+    assert named.output == CliRunner().invoke(main, ["ls", str(tmp_path / "there")]).output
+    assert CliRunner().invoke(main, ["ls", "here", "--runs-dir", "there"]).exit_code == 2

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mothtrap.cli._options import format_option, runs_folder
+from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import format_option, runs_dir_option, runs_folder
 
 if TYPE_CHECKING:
     from mothtrap.report.summary import RunSummary
@@ -22,9 +23,10 @@ DATE = "%Y-%m-%d %H:%M"
 
 
 @click.command(name="ls")
-@click.argument("runs_dir", required=False, metavar="[DIR]")
+@click.argument("folder", required=False, metavar="[DIR]")
+@runs_dir_option
 @format_option
-def command(runs_dir: str | None, form: str) -> None:
+def command(folder: str | None, runs_dir: str | None, form: str) -> None:
     """List the runs, the latest last: when each was started, how it ended, and its verdict.
 
     On a terminal a line ends with it; in a pipe and as JSON the verdict is whole. DIR is
@@ -34,6 +36,9 @@ def command(runs_dir: str | None, form: str) -> None:
     from mothtrap.core.config import load_config
     from mothtrap.store.objects import is_url
 
+    if folder is not None and runs_dir is not None:
+        raise Refusal("DIR and --runs-dir are the same; give one of them")
+    runs_dir = runs_dir or folder
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if not is_url(config.runs_dir):

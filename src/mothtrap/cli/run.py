@@ -51,6 +51,7 @@ from mothtrap.core.run_names import check_name
     help="Keep this step, so that `mothtrap replay` can do it again; may be given again.",
 )
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html, at the end.")
+@click.option("--quiet", "-q", is_flag=True, default=None, help="Print findings and nothing else.")
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -69,6 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `stop_exit_code` is the exit code of a job that was stopped on request.
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
+    `quiet`: findings are printed and nothing else: no word on snapshots, no verdict on a run
+    in which nothing was found.
     """
 
     runs_dir: str = "runs"
@@ -91,6 +93,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     invariants: str = ""
     inside_compiled: bool = True
     digests: bool = False
+    quiet: bool = False
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0
     ring_mb: float = 64.0

@@ -1,24 +1,22 @@
-"""Which rules there are, which are in force, and what explains what."""
+"""Rules that are installed or in files, and those in force."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
 
-from mothtrap.core import invariants, registry
+from mothtrap.core import invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
+from mothtrap.core.installed_rules import explains as explains
+from mothtrap.core.installed_rules import installed
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import describe
 from mothtrap.monitor.rule_files import rules_in
 from mothtrap.rules.broken_invariant import BrokenInvariant
-
-PACKAGE = "mothtrap.rules"
 
 Setting = float | int | str | bool
 
@@ -32,7 +30,7 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
     Raises:
         ConfigError: a file cannot be used, or has the code or name of another rule.
     """
-    found = {rule.code: rule for rule in _installed()[0]}
+    found = {rule.code: rule for rule in installed()[0]}
     for file in files:
         for rule in rules_in(file):
             same = [known for known in found.values() if known.name() == rule.name()]
@@ -48,7 +46,7 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
 
 def left_out() -> tuple[PluginError, ...]:
     """Return why rules that other distributions brought cannot be used, one error for each."""
-    return _installed()[1]
+    return installed()[1]
 
 
 def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
@@ -97,70 +95,6 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
         if config.selects(rule.code)
     ]
     return tuple(_with_invariants(made, config.invariants))
-
-
-def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
-    """Return for every rule code the codes of the rules whose findings it causes.
-
-    Args:
-        rules: by default every rule that is installed.
-    """
-    known = tuple(rule_classes() if rules is None else rules)
-    codes = {rule.name(): rule.code for rule in known}
-    return {
-        rule.code: frozenset(codes[name] for name in rule.explains if name in codes)
-        for rule in known
-    }
-
-
-def _installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
-    """The rules by code, and an error for each of others' that cannot be used."""
-    found: dict[str, type[Rule]] = {}
-    unusable = []
-    for part in registry.parts(PACKAGE):
-        if not part.origin:
-            rule = _rule_in(part.load())
-            found[rule.code] = rule
-            continue
-        try:
-            rule = _checked(part)
-            if rule.code in found:
-                raise part.fault(f"{rule.code} is the code of {found[rule.code].name()} already")
-        except PluginError as err:
-            unusable.append(err)
-        else:
-            found[rule.code] = rule
-    return tuple(found[code] for code in sorted(found)), tuple(unusable)
-
-
-def _checked(part: registry.Part) -> type[Rule]:
-    """The rule of another distribution's part, if it is made as rules are."""
-    module = part.load()
-    try:
-        rule = _rule_in(module)
-        made = rule()
-    except (UnknownNameError, TypeError) as err:
-        raise part.fault(str(err)) from err
-    code: object = getattr(made, "code", None)
-    if not isinstance(code, str) or not hasattr(rule, "__dataclass_fields__"):
-        raise part.fault(f"{rule.__name__} must be a frozen dataclass with a `code`")
-    return rule
-
-
-def _rule_in(module: ModuleType) -> type[Rule]:
-    classes: list[type[Rule]] = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, Rule)
-        and not inspect.isabstract(value)
-        and value.__module__ == module.__name__
-    ]
-    if len(classes) != 1:
-        raise UnknownNameError(
-            f"{module.__name__} holds {len(classes)} rules; a file holds exactly one rule class"
-        )
-    return classes[0]
 
 
 def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str]) -> None:

@@ -8,7 +8,9 @@ from typing import TypeVar
 import numpy as np
 import xxhash
 
+from mothtrap.core import diagnosis
 from mothtrap.core.collections import Collection
+from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import (
     Blind,
@@ -20,6 +22,7 @@ from mothtrap.core.facts.captures import (
 )
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
@@ -133,6 +136,11 @@ class RunFacts:
         readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
         merged = merge_findings(reader.findings for reader in readers)
         return tuple(finding for finding in merged if finding.step in self._span.bounds)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: the worst root cause among the findings, or that nothing was found."""
+        return diagnosis.verdict(diagnose(self.findings, explains()), steps=self.steps)
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:

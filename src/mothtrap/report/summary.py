@@ -201,6 +201,11 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     return f"Nothing wrong was found in {steps} ({count_of(judged, 'rule')} ok{more})"
 
 
+def problems_in(summary: RunSummary) -> tuple[Story, ...]:
+    """Return the root causes of a run that are more than notes, the worst first."""
+    return tuple(story for story in summary.diagnosis if story.severity is not Severity.INFO)
+
+
 def has_passed(finding: Finding) -> bool:
     """Report whether the rule of a finding judged later and found it no more."""
     return "passed_at_step" in finding.evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity
@@ -19,7 +19,7 @@ from mothtrap.report.style import (
     ranges,
     wrapped,
 )
-from mothtrap.report.summary import RunSummary, has_passed
+from mothtrap.report.summary import RunSummary, has_passed, problems_in
 
 NAME = "mothtrap: "
 MAX_ERRORS = 4
@@ -41,7 +41,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         style: abilities of the stream.
         shown: argument of `mothtrap show` that finds the run; empty leaves the command out.
     """
-    roots = [story for story in summary.diagnosis if story.severity is not Severity.INFO]
+    roots = problems_in(summary)
     if roots:
         lines = _problems(summary, roots, style) + _end_of_job(summary, style)
     else:
@@ -127,7 +127,7 @@ def overhead_in_short(cost: Overhead) -> str:
     return text + (f" (budget {100 * cost.budget:g} %)" if 0 < cost.budget < cost.ratio else "")
 
 
-def _problems(summary: RunSummary, roots: list[Story], style: Style) -> list[str]:
+def _problems(summary: RunSummary, roots: Sequence[Story], style: Style) -> list[str]:
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
     others = [s for s in roots if s not in errors]

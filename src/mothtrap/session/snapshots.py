@@ -111,7 +111,7 @@ class Snapshots:
                 self._config,
                 framework,
                 versions,
-                self._say if rank == 0 else None,
+                self._say if rank == 0 and not self._config.quiet else None,
                 self._tell,
                 self._on_error,
             )

@@ -14,7 +14,7 @@ from mothtrap.reader.run import open_run
 from mothtrap.report.document import gather
 from mothtrap.report.formats import form_of, write, written
 from mothtrap.report.style import Style
-from mothtrap.report.summary import summarize
+from mothtrap.report.summary import problems_in, summarize
 from mothtrap.report.verdict import verdict
 from mothtrap.store.naming import name_here
 from mothtrap.store.remote import place_of, read_remote
@@ -25,6 +25,8 @@ def say_verdict(path: Path, config: Config) -> None:
     try:
         run = open_run(path)
         summary = summarize(run, explains(load_rules(config)), called=name_here(path))
+        if config.quiet and not (problems_in(summary) or summary.ending or summary.tool_errors):
+            return
         more = place_of(path) if read_remote(path) is not None else name_here(path)
         text = verdict(summary, Style.of(sys.stderr), shown=more)
         say_on_stderr(f"\n{text}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.passage import Noted
 from mothtrap.adapters.torch.readable import has_own_values, is_readable
+
+_next_operation: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""Number that the next operation of this thread gets in the graph."""
 
 HELD_BYTES = 64 * 2**20
 """Outputs whose values are kept alive; beyond it they live as long as the training wants.
@@ -40,7 +43,7 @@ class HeldOutputs:
             inputs: what the root was called with.
             keep: the forward is part of a training.
         """
-        self._began = self._ended = torch.autograd._get_sequence_nr()
+        self._began = self._ended = _next_operation()
         if self._used or len(self._entries) > HELD_OUTPUTS:
             self._entries.clear()
             self._bytes = 0
@@ -52,7 +55,7 @@ class HeldOutputs:
 
     def root_returned(self) -> None:
         """The latest forward is over."""
-        self._ended = torch.autograd._get_sequence_nr()
+        self._ended = _next_operation()
 
     def made(self, node: torch.autograd.graph.Node) -> bool:
         """Report whether an operation of the graph ran inside the latest forward."""

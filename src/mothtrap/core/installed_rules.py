@@ -1,0 +1,77 @@
+"""Rules that are installed, found through the registry, and the effects that they declare."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from types import ModuleType
+
+from mothtrap.core import registry
+from mothtrap.core.errors import PluginError, UnknownNameError
+from mothtrap.core.rule import Rule
+
+PACKAGE = "mothtrap.rules"
+
+
+def installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
+    """Return all rules by code, and an error for each of other distributions that is unusable."""
+    found: dict[str, type[Rule]] = {}
+    unusable = []
+    for part in registry.parts(PACKAGE):
+        if not part.origin:
+            rule = _rule_in(part.load())
+            found[rule.code] = rule
+            continue
+        try:
+            rule = _checked(part)
+            if rule.code in found:
+                raise part.fault(f"{rule.code} is the code of {found[rule.code].name()} already")
+        except PluginError as err:
+            unusable.append(err)
+        else:
+            found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found)), tuple(unusable)
+
+
+def _checked(part: registry.Part) -> type[Rule]:
+    """Return the rule of another distribution's part, if it is made as rules are."""
+    module = part.load()
+    try:
+        rule = _rule_in(module)
+        made = rule()
+    except (UnknownNameError, TypeError) as err:
+        raise part.fault(str(err)) from err
+    code: object = getattr(made, "code", None)
+    if not isinstance(code, str) or not hasattr(rule, "__dataclass_fields__"):
+        raise part.fault(f"{rule.__name__} must be a frozen dataclass with a `code`")
+    return rule
+
+
+def _rule_in(module: ModuleType) -> type[Rule]:
+    classes: list[type[Rule]] = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, Rule)
+        and not inspect.isabstract(value)
+        and value.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise UnknownNameError(
+            f"{module.__name__} holds {len(classes)} rules; a file holds exactly one rule class"
+        )
+    return classes[0]
+
+
+def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
+    """Return for every rule code the codes of the rules whose findings it causes.
+
+    Args:
+        rules: by default every rule that is installed.
+    """
+    known = tuple(installed()[0] if rules is None else rules)
+    codes = {rule.name(): rule.code for rule in known}
+    return {
+        rule.code: frozenset(codes[name] for name in rule.explains if name in codes)
+        for rule in known
+    }
