@@ -13,7 +13,6 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.func import functional_call, grad
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.naming import (
     NameBook,
     class_location,
@@ -23,6 +22,7 @@ from mothtrap.adapters.torch.naming import (
     unseen_inside,
     unwrapped,
 )
+from mothtrap.tracing import frames
 
 
 class Pair(nn.Module):

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.core.tensors import Role
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 RECTIFIERS = ("ReLU", "ReLU6")
 """Modules whose units can die: zero output and zero gradient over half of the axis."""

@@ -13,13 +13,13 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.handle import TorchHandle
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.modulehook import ModuleHook, inside_fast_path
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.adapters.torch.uncompiled import breaks_graphs, uncompiled
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
+from mothtrap.tracing.identity import ByIdentity
 
 
 @uncompiled

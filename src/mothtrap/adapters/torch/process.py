@@ -23,7 +23,7 @@ from mothtrap.adapters.torch.losses import losscalls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.adapters.torch.uncompiled import breaks_graphs, frame_uncompiled, uncompiled
-from mothtrap.adapters.torch.unseen import unseen
+from mothtrap.tracing.unseen import unseen
 
 Function = Callable[..., Any]
 is_compiling = torch.compiler.is_compiling

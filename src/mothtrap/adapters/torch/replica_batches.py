@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.nested import parts_of, tensors_in
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -9,11 +9,11 @@ from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses import backwards
 from mothtrap.adapters.torch.losses.backwards import GRAPH_FIRST, VALUES_EVERY
 from mothtrap.core.adapters import Given
 from mothtrap.core.facts.losses import LossCall, LossSeries
+from mothtrap.tracing import frames
 
 Tensor = torch.Tensor
 

@@ -76,7 +76,7 @@ def test_a_restarted_job_counts_on_from_the_step_that_it_is_told() -> None:
     before = digest(model)
     optimizer = sgd(model)
     with watched() as seen:
-        seen.tracer.saved_weights.resume = resume
+        seen.tracer.job.process.resumption = resume
         train(model, optimizer, steps=3)
     assert asked == [({"Sequential": before}, None)]
     assert [record.key.step for record in seen.steps()] == [40, 41, 42]
@@ -97,7 +97,7 @@ def test_the_optimizer_says_how_many_steps_it_made() -> None:
         first, second = (torch.optim.Adam(model.parameters(), lr=0.1) for _ in range(2))
         train(model, first, steps=3)
         with watched() as seen:
-            seen.tracer.saved_weights.resume = resume
+            seen.tracer.job.process.resumption = resume
             optimizers = [torch.optim.Adam(model.parameters(), lr=0.1) for _ in range(count)]
             optimizers[0].load_state_dict(first.state_dict())
             train(model, optimizers[0], steps=1)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.data.filenames import FileNames, file_names
 from mothtrap.adapters.torch.data.origins import Origins
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.fingerprint import fingerprint
+from mothtrap.tracing.filenames import FileNames, file_names
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.loaders import LoaderWatch
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapWatch
 from mothtrap.adapters.torch.forward.held import Held
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name, unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_countable, is_plain, kind_of_unread
@@ -30,6 +28,8 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, derive
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -18,17 +18,17 @@ import torch
 import xxhash
 from torch.utils.data import DataLoader
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceWatch
 from mothtrap.adapters.torch.data.samplers import Plan, plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import row_digests
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.loaders import Source
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
 from mothtrap.statistics.torch.row_digests import row_digests
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

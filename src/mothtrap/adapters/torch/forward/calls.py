@@ -12,7 +12,6 @@ from torch import nn
 
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.activity import SHARES, Activity
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_countable
@@ -24,6 +23,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import summary
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.reducers import ReadAlready
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.losses.losstensors import LossTensors
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.losses import evaluatedlosses
 from mothtrap.adapters.torch.losses.evaluatedlosses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.losscalls import LossInputs, inputs_of, mean_of
@@ -26,6 +24,8 @@ from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.inputs import InputWatch
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.calls import CallCapture
@@ -22,7 +21,6 @@ from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
 from mothtrap.adapters.torch.forward.straight import StraightWay
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
 from mothtrap.adapters.torch.losses.losstensors import LossTensors
@@ -35,6 +33,8 @@ from mothtrap.adapters.torch.reproduce.recording.recording import Recording
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage

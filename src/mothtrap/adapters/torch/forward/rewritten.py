@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.passage import Noted
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.readable import has_own_values
+from mothtrap.tracing.identity import ByIdentity
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
 """A module, what it returned, without a graph, and the row that was taken of it."""

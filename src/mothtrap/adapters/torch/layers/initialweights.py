@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.weighted import GATES, fan_in, unit_axis
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
@@ -17,6 +16,7 @@ from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.forward.activity import unit_axis
 from mothtrap.adapters.torch.layers import datalook, outputlook, routerlook, unitlook
-from mothtrap.adapters.torch.layers.cut import cut_at
 from mothtrap.adapters.torch.layers.lookfacts import (
     Facts,
     LookedAtData,
@@ -26,6 +24,8 @@ from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.nested import placed_tensors, tensors_in
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.schedule import Schedule
+from mothtrap.tracing import frames
+from mothtrap.tracing.cut import cut_at
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.distributed import own_value
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.losses import graph, lossvalues
 from mothtrap.adapters.torch.losses.targetwatch import TargetWatch
 from mothtrap.adapters.torch.optimization.gradientmarks import ClosureGradients
@@ -20,6 +18,8 @@ from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.facts.losses import LossCall, LossSeries
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardWatch

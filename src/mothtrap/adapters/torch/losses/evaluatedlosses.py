@@ -8,11 +8,11 @@ from types import FrameType
 
 import torch
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses.guessing import Guess
 from mothtrap.adapters.torch.losses.losscalls import LossInputs
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
 
 GUESSED = 3
 """Evaluations of a site whose targets are looked at: they are the same ones every time."""

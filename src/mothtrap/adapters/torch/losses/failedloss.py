@@ -7,10 +7,10 @@ from types import FrameType, TracebackType
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.losses import FailedLoss
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing import frames
 
 _FUNCTIONS = {
     "cross_entropy": "cross_entropy",

@@ -9,13 +9,13 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.hand_steps import ByHand
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

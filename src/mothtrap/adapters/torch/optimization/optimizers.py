@@ -12,7 +12,6 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, own_value
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers, value_kind
 from mothtrap.adapters.torch.optimization.gradientmarks import (
     GradientMark,
@@ -20,13 +19,14 @@ from mothtrap.adapters.torch.optimization.gradientmarks import (
     has_changed,
     marks_of,
 )
-from mothtrap.adapters.torch.optimization.gradientorder import GradientOrder
 from mothtrap.adapters.torch.optimization.numbers import add_scalar, scale_of
 from mothtrap.adapters.torch.optimization.roster import Roster, parameters
 from mothtrap.capture.rows import Reducer
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.gradientorder import GradientOrder
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -12,7 +12,6 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.naming import unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
@@ -23,6 +22,7 @@ from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

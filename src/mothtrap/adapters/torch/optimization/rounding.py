@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.optimizers import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -12,7 +12,6 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.distributed import local_shape
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
@@ -20,6 +19,7 @@ from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -10,10 +10,10 @@ import torch
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.reproduce.narrowing.narrowing import Narrowing, rows_of_batch
 from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, RecordedStep
 from mothtrap.snapshot.microbatches import MicroBatches
+from mothtrap.tracing.outcome import Outcome
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from mothtrap.adapters.torch.reproduce.narrowing import trials
 from mothtrap.adapters.torch.reproduce.narrowing.trials import GoOn, Trials
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.core import jsonable
 from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.tracing.outcome import Outcome
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import torch
 
 from mothtrap.adapters.torch.reproduce.keeping.values import framework_value
 from mothtrap.adapters.torch.reproduce.recording import copies
-from mothtrap.adapters.torch.reproduce.recording.blocks import Blocks
 from mothtrap.adapters.torch.reproduce.recording.copies import POOLED_BYTES, Copies
 from mothtrap.adapters.torch.reproduce.replaying.fitting import same_bits
 from mothtrap.core.snapshots import Tree
 from mothtrap.snapshot.tree import Opaque, value_of
+from mothtrap.tracing.blocks import Blocks
 
 Pair = namedtuple("Pair", "left right")
 

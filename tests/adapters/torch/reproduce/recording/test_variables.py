@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from mothtrap.adapters.torch.reproduce.recording import frame_variables, variables
+from mothtrap.adapters.torch.reproduce.recording import variables
 from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
 from mothtrap.adapters.torch.reproduce.recording.variables import (
     LEFT_ALONE,
@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.reproduce.recording.variables import (
     SMALL_BYTES,
     ChangedVariables,
 )
+from mothtrap.tracing import frame_variables
 
 LARGE = SMALL_BYTES  # elements: more than that in bytes
 

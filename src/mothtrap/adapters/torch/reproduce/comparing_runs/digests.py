@@ -20,7 +20,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import Root, value_kind
 from mothtrap.adapters.torch.readable import is_countable, shows_values
 from mothtrap.adapters.torch.reproduce.comparing_runs.modelstate import ModelState, Placed
@@ -34,6 +33,7 @@ from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 from mothtrap.statistics.torch.reducers import DigestingReducer
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

@@ -9,9 +9,9 @@ from types import FrameType
 
 import torch
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining.names import value_of
+from mothtrap.tracing import frames
 
 MAX_ELEMENTS = 1 << 22
 """Elements of a variable that are looked at, at most; chosen by hand: a few milliseconds."""

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.reproduce.explaining import wording
 from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     Explanation,
@@ -19,6 +18,7 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
 from mothtrap.adapters.torch.reproduce.explaining.inplace import in_place_lines
 from mothtrap.adapters.torch.reproduce.explaining.scene import Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources
+from mothtrap.tracing import frames
 
 _NO_GRAPH = "does not require grad and does not have a grad_fn"
 _USED_UP = "backward through the graph a second time"

@@ -9,8 +9,8 @@ from types import CodeType, FunctionType
 
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.tracing import frames
 
 MAX_LINES = 4
 _KEEP_VALUES = ("requires_grad_", "retain_grad_", "share_memory_", "register_hook_")

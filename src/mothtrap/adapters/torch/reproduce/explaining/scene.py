@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.reproduce.explaining.names import value_of
+from mothtrap.tracing import frames
 
 _MODULE: str = nn.modules.module.__file__
 _FUNCTIONAL: str = nn.functional.__file__

@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import NameBook, class_name
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.tracing.identity import ByIdentity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,11 +23,11 @@ from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed, Wat
 from mothtrap.adapters.torch.reproduce.narrowing.rows import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.narrowing.trials import GoOn, Trials
 from mothtrap.adapters.torch.reproduce.replaying import as_test
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import RecordedEvent
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.snapshot.rows import Guilty, guilty, has_rows_to_blame, went_wrong
+from mothtrap.tracing.outcome import Outcome
 
 WATCHED_S = 5.0
 """Rows are tried under watch where that took no longer; chosen by hand."""

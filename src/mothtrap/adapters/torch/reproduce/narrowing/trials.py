@@ -16,9 +16,9 @@ from contextlib import suppress
 
 import torch
 
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.core import jsonable
 from mothtrap.core.replays import ReplayResult
+from mothtrap.tracing.outcome import Outcome
 
 TIMEOUT_S = 120.0
 """How long one trial may take; chosen by hand, for steps that take seconds."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from mothtrap.adapters.torch import frames
+from mothtrap.tracing import frames
 
 STACK_LINES = 12
 """Lines of the user's code that are kept of a stack, innermost first. Chosen by hand."""

@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import strip_wrappers
 from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.tracing.identity import ByIdentity
 
 SMALL_BYTES = 1 << 20
 """Buffers of a model that are copied before they are seen to change: together."""

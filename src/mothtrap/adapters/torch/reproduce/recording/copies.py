@@ -16,7 +16,6 @@ from torch import nn
 
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.adapters.torch.reproduce.keeping.values import array_of, framework_tree, tensor_tree
-from mothtrap.adapters.torch.reproduce.recording.blocks import Blocks, Bytes
 from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
 from mothtrap.adapters.torch.reproduce.recording.redaction import (
     RedactingMaker,
@@ -28,6 +27,7 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES
 from mothtrap.statistics.torch.in_place import glimpse
+from mothtrap.tracing.blocks import Blocks, Bytes
 
 POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of

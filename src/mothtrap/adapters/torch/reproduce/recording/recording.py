@@ -16,9 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.data.inputs import argument_names
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.naming import unwrapped
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
@@ -44,6 +42,8 @@ from mothtrap.core.snapshots import (
     Tree,
 )
 from mothtrap.snapshot.ring import Ring
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job

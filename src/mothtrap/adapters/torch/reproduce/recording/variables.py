@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.recording.frame_variables import Variables, variables
 from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
+from mothtrap.tracing.frame_variables import Variables, variables
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 """Tensors that are kept although they have not changed: each, and together."""

@@ -13,7 +13,6 @@ import torch
 from mothtrap.adapters.torch.process import ProcessWitness
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.adapters.torch.reproduce.replaying.building import BuiltReplay, build
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying.replaying import Replaying
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment, say_on_stderr
@@ -24,6 +23,7 @@ from mothtrap.core.replays import ReplayPlan
 from mothtrap.snapshot.format import load
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.outcome import Outcome
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured and nothing recorded: the tracer only names what it sees."""

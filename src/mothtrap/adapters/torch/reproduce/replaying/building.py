@@ -27,7 +27,6 @@ from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
 from mothtrap.adapters.torch.reproduce.recording import randomness
 from mothtrap.adapters.torch.reproduce.replaying.comparing import compared, raised_at
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import ReplayError
@@ -36,6 +35,7 @@ from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Reco
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.statistics.torch.raw import digest
+from mothtrap.tracing.outcome import Outcome
 
 Built = tuple[nn.Module, Callable[..., torch.Tensor]]
 

@@ -12,13 +12,13 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import Truth
 from mothtrap.snapshot.places import Places
+from mothtrap.tracing import frames
 
 MAX_GRADIENTS = 32
 """Parameters named whose gradients are not finite."""

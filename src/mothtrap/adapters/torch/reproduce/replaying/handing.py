@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from mothtrap.adapters.torch import frames
-from mothtrap.adapters.torch.identity import ByIdentity
 from mothtrap.adapters.torch.reproduce.replaying import fitting
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
 
 Ask = Callable[[int, str, Callable[[], Any]], "Handed | None"]
 """Gets a loader's number, the place of the user's code, and what gives the loader's own next

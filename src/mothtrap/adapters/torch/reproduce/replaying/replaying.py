@@ -20,19 +20,16 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch import frames
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
 from mothtrap.adapters.torch.reproduce.narrowing.narrowing import Narrowing
 from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
 from mothtrap.adapters.torch.reproduce.recording import randomness
-from mothtrap.adapters.torch.reproduce.recording.anticipation import Anticipation
-from mothtrap.adapters.torch.reproduce.replaying import debugging, fitting
+from mothtrap.adapters.torch.reproduce.replaying import fitting
 from mothtrap.adapters.torch.reproduce.replaying.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.replaying.handing import Handed, completed
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
-from mothtrap.adapters.torch.reproduce.replaying.outcome import Outcome
 from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
@@ -43,6 +40,9 @@ from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.snapshot.places import Places
+from mothtrap.tracing import debugging, frames
+from mothtrap.tracing.anticipation import Anticipation
+from mothtrap.tracing.outcome import Outcome
 
 T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]

@@ -8,7 +8,7 @@ import linecache
 from collections.abc import Iterator
 from types import FrameType
 
-from mothtrap.adapters.torch import frames
+from mothtrap.tracing import frames
 
 CUTTING_CALLS = frozenset({"detach", "detach_", "numpy", "item", "tolist"})
 CUTTING_ATTRIBUTES = frozenset({"data"})

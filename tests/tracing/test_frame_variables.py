@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mothtrap.adapters.torch.reproduce.recording import frame_variables
+from mothtrap.tracing import frame_variables
 
 READING = frame_variables.variables
 

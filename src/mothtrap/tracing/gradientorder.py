@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.adapters.torch import frames
 from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
+from mothtrap.tracing import frames
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from mothtrap.adapters.torch import frames
+from mothtrap.tracing import frames
 
 
 class Backward:

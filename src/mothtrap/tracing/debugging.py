@@ -9,8 +9,8 @@ import sys
 import traceback
 from types import FrameType, TracebackType
 
-from mothtrap.adapters.torch import frames
 from mothtrap.capture.containment import say_on_stderr
+from mothtrap.tracing import frames
 
 HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q on"
 

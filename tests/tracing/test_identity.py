@@ -6,7 +6,7 @@ import weakref
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity
 
 
 def test_keys_are_told_apart_by_identity_and_not_by_value() -> None:

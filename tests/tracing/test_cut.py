@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from mothtrap.adapters.torch.layers.cut import cut_at
+from mothtrap.tracing.cut import cut_at
 
 
 def called(z: torch.Tensor, *, plus: int = 0) -> str | None:

@@ -10,12 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 
-import torch
+from mothtrap.core import registry
+from mothtrap.tracing import unseen
 
-from mothtrap.adapters.torch import unseen
-
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -29,12 +27,24 @@ Branches = tuple[tuple[int, str], ...]
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
 
 
+@functools.cache
+def _watched() -> tuple[str, ...]:
+    """Frameworks that have an adapter."""
+    return registry.names("mothtrap.adapters")
+
+
+def _framework_folders() -> tuple[str, ...]:
+    """The folders of those that this process has imported."""
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in _watched()]
+    return tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in files if file)
+
+
 @functools.lru_cache(maxsize=4096)
-def _is_ours_or_torch(filename: str) -> bool:
+def _is_ours_or_a_frameworks(filename: str) -> bool:
     return (
         filename.startswith(("<frozen", "<string>"))
         or filename == unseen.FILENAME
-        or os.path.abspath(filename).startswith((_TORCH, _OURS))
+        or os.path.abspath(filename).startswith((_OURS, *_framework_folders()))
         or filename.endswith("contextlib.py")
     )
 
@@ -46,7 +56,7 @@ def _is_library(filename: str) -> bool:
 
 
 def user_frame(skip_init_of: object | None = None) -> FrameType | None:
-    """Return the innermost frame outside torch and mothtrap, user code before libraries.
+    """Return the innermost frame outside of frameworks and mothtrap, user code before libraries.
 
     Args:
         skip_init_of: an object under construction; `__init__` frames that build it are
@@ -61,7 +71,7 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
             and code.co_name == "__init__"
             and frame.f_locals.get(code.co_varnames[0] if code.co_argcount else "") is skip_init_of
         )
-        if not building and not _is_ours_or_torch(code.co_filename):
+        if not building and not _is_ours_or_a_frameworks(code.co_filename):
             if not _is_library(code.co_filename):
                 return frame
             library = library or frame
@@ -76,7 +86,7 @@ def is_users(frame: FrameType) -> bool:
 
 def is_users_file(filename: str) -> bool:
     """Whether a file holds the user's own code."""
-    return not _is_ours_or_torch(filename) and not _is_library(filename)
+    return not _is_ours_or_a_frameworks(filename) and not _is_library(filename)
 
 
 def location(frame: FrameType | None) -> str | None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mothtrap.adapters.torch.reproduce.recording.anticipation import Anticipation, statement_lines
 from mothtrap.adapters.torch.reproduce.replaying.fitting import set_variables
+from mothtrap.tracing.anticipation import Anticipation, statement_lines
 
 LOOP = """\
 def train(model):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from mothtrap.adapters.torch import frames
+from mothtrap.tracing import frames
 
 Expected = Callable[[], "str | None"]
 """Says the place, `file:line`, of the call that is expected next; None: none is."""

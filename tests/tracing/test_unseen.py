@@ -11,7 +11,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.adapters.torch.unseen import FILENAME, unseen
+from mothtrap.tracing.unseen import FILENAME, unseen
 
 
 def test_a_loss_that_warns_blames_its_caller(tmp_path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.adapters.torch.data.filenames import file_names
+from mothtrap.tracing.filenames import file_names
 
 
 def of(**held: Any) -> SimpleNamespace:
