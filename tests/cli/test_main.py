@@ -37,6 +37,7 @@ COMMANDS = [
     "show",
     "snapshot",
     "stop",
+    "top",
     "ui",
     "upload",
 ]

@@ -14,7 +14,10 @@ from mothtrap.core.findings import Finding
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
+from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.summary import RunSummary
+from mothtrap.store.layout import attempt_folder, attempts
+from mothtrap.store.machine_log import MachineReader
 
 if TYPE_CHECKING:
     from mothtrap.core.diagnosis import Story
@@ -34,12 +37,14 @@ class Document:
         summary: everything that is said of it.
         losses: series of losses, training first.
         conditions: what it was started with, by name.
+        machine: its numbers over the run.
         made_s: Unix time of the report.
     """
 
     summary: RunSummary
     losses: tuple[Series, ...] = ()
     conditions: Mapping[str, str]
+    machine: tuple[MachineRow, ...] = ()
     made_s: float
 
     @property
@@ -68,6 +73,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         summary=summary,
         losses=tuple(series for series in losses if len(series.steps_S))[:MAX_SERIES],
         conditions=_conditions(run),
+        machine=_machine(run),
         made_s=time.time(),
     )
 
@@ -91,6 +97,16 @@ def _conditions(run: Run) -> dict[str, str]:
             for name, value in sorted(ledger.facts.get(section, {}).items()):
                 found[name] = str(value)
     return found
+
+
+def _machine(run: Run) -> tuple[MachineRow, ...]:
+    """Return the numbers of the machine in the latest attempt."""
+    numbers = attempts(run.path)
+    if not numbers:
+        return ()
+    reader = MachineReader(attempt_folder(run.path, numbers[-1]))
+    reader.poll()
+    return machine_rows(reader.series)
 
 
 def _ledger(run: Run) -> Ledger | None:

@@ -64,7 +64,7 @@ def _page(document: Document, effects: int, *, evidence: bool) -> str:
         f"<header><h1>{_safe(run.id)} · {_safe(run.state)} · {run.steps:,} steps{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{_blind(document)}{_conditions(document)}"
+        f"{_rules(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}. '
         f"Overhead: {_safe(overhead)}</p></footer>"
         "</main></body></html>\n"
@@ -185,6 +185,17 @@ def _blind(document: Document) -> str:
         return ""
     rows = _rows((item.what, item.reason) for item in seen)
     return f"<h2>Not observed</h2><table>{rows}</table>"
+
+
+def _machine(document: Document) -> str:
+    if not document.machine:
+        return ""
+    rows = "".join(
+        f"<tr><th>{row.what}</th><td>{row.median}</td><td>{row.p95}</td><td>{row.most}</td></tr>"
+        for row in document.machine
+    )
+    heads = "<tr><th></th><th>median</th><th>95th percentile</th><th>maximum</th></tr>"
+    return f"<h2>Machine</h2><table>{heads}{rows}</table>"
 
 
 def _conditions(document: Document) -> str:

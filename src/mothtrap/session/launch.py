@@ -26,7 +26,7 @@ from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
-from mothtrap.session import reacting, uploading
+from mothtrap.session import machine, reacting, uploading
 from mothtrap.session.adapters import frameworks
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
@@ -111,8 +111,11 @@ def launch(
     executor = reacting.begin(
         attempt, config, say_on_stderr, lambda: children[-1] if children else None
     )
+    sampler = machine.begin(attempt, say_on_stderr) if config.capture != "off" else None
     with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
         code = _run(command, child_environment(attempt, config), children)
+        if sampler is not None:
+            sampler.close()
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
     killed = executor is not None and executor.was_killed
     code = config.stop_exit_code if killed else _asked_for(code, attempt.parent, config)

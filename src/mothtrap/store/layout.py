@@ -8,6 +8,8 @@
     RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
+    RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
+    RUN/alerts/  RUN/marks/                    messages noted; marks of people on findings
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
 
 Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers
