@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.raw import StepCopies
 from mothtrap.capture.step_rows import Part, StepRows
 from mothtrap.core.records import RawBlock
+from mothtrap.core.steps import StepKey
+
+Purpose = Callable[[], StepKey | None]
+"""Says, once its step is over, what a forward was: None for training, else its own record."""
+_Parked = tuple[Purpose, list[Part], Sequence[RawBlock], Mapping[int, Any]]
 
 
 class ForwardCaptures:
@@ -28,6 +33,7 @@ class ForwardCaptures:
     ) -> None:
         self._rows, self._copies, self._exponents = rows, copies, exponents
         self.is_any = False
+        self._parked: list[_Parked] = []
 
     def forget(self) -> None:
         """Drop what a forward has left behind: it never returned, or nobody asks for it."""
@@ -42,6 +48,24 @@ class ForwardCaptures:
         self._copies.keep(self._copies.take_forward())
         self._exponents.keep(self._exponents.take_forward())
         self.is_any = False
+
+    def park(self, purpose: Purpose) -> None:
+        """Put it aside until the step is over: only a backward shows that it was training."""
+        rows, raw = self._rows.take_forward(), self._copies.take_forward()
+        self._parked.append((purpose, rows, raw, self._exponents.take_forward()))
+        self.is_any = False
+
+    def settle(self) -> Iterator[tuple[StepKey, Sequence[Part], Sequence[RawBlock]]]:
+        """Make what was training part of the step; yield the others with their keys."""
+        parked, self._parked = self._parked, []
+        for purpose, rows, raw, counts in parked:
+            key = purpose()
+            if key is not None:
+                yield key, rows, [*raw, *self._exponents.blocks(counts)]
+            else:
+                self._rows.keep(rows)
+                self._copies.keep(raw)
+                self._exponents.keep(counts)
 
     def take(self) -> tuple[Sequence[Part], Sequence[RawBlock]]:
         """Return, and forget, the rows and the values, which are a record of their own."""

@@ -11,7 +11,7 @@ from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.depths import Depths
 from mothtrap.capture.exponents import StepExponents
-from mothtrap.capture.forward_captures import ForwardCaptures
+from mothtrap.capture.forward_captures import ForwardCaptures, Purpose
 from mothtrap.capture.forward_count import ForwardCount
 from mothtrap.capture.gradientlook import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
@@ -241,14 +241,24 @@ class Recorder(Generic[ArrayT]):
         if self._forward.is_any:
             self._forward.forget()
 
-    def commit_forward(self, key: StepKey) -> None:
-        """Say what the forward that just returned was for; an evaluation's is handed on."""
+    @property
+    def holds_forward(self) -> bool:
+        """Whether anything was captured of the forward that is running, or has just returned."""
+        return self._forward.is_any
+
+    def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:
+        """Say what the forward that just returned was for; an evaluation's is handed on.
+
+        Args:
+            key: training, where only a backward can show that it was not.
+            purpose: asked when the step is over, for a forward that seems to be training.
+        """
         is_training = key.mode is Mode.TRAIN
         is_captured = self._forwards.add() if is_training else self._opened
         if self._forward.is_any and not is_captured:
             self._forward.forget()
         elif self._forward.is_any and is_training:
-            self._forward.keep()
+            self._forward.keep() if purpose is None else self._forward.park(purpose)
             self._has_raw = True
         elif self._forward.is_any:
             rows, raw = self._forward.take()
@@ -256,6 +266,12 @@ class Recorder(Generic[ArrayT]):
                 self._emit(key, Collected(parts=rows), (), (), raw=raw)
         if not is_training:
             self._plan.end_forward(key)
+
+    def _settle_forwards(self) -> None:
+        """Find out which forwards of the step were training; hand the others on."""
+        for key, rows, raw in self._forward.settle():
+            if rows or raw:
+                self._emit(key, Collected(parts=rows), (), (), raw=raw)
 
     def scalar(self, name: str, of: str, value: float) -> None:
         """Add a number to the step in progress."""
@@ -308,6 +324,7 @@ class Recorder(Generic[ArrayT]):
                 self._plan.depths.signal(closed.step, scalar.of, scalar.value)
         self.own_s -= opening_s  # the hook that is running will add it when it ends
         self._tell_forwards(closed.step)
+        self._settle_forwards()
         self._scalars += (
             Scalar("skipped", "", float(closed.skipped)),
             Scalar("micro_batches", "", float(closed.micro_batches)),
@@ -367,6 +384,7 @@ class Recorder(Generic[ArrayT]):
         Nothing is said of a process that never stepped.
         """
         if self._opened:
+            self._settle_forwards()
             self._tell_forwards(self._steps)
             self._observations += self._plan.take_told(last=True)
             self._observations += self.looks.end(self._steps)

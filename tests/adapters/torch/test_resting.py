@@ -126,7 +126,7 @@ def test_a_loss_that_is_not_finite_is_seen_in_its_step() -> None:
                 loss.backward()
             optimizer.step()
     assert steps_of(seen)[FULL : FULL + 3] == [40, 41, 47]
-    by_step = dict(zip(steps_of(seen), seen.records, strict=True))
+    by_step = dict(zip(steps_of(seen), seen.steps(), strict=True))
     losses = [s.value for s in by_step[47].scalars if s.name == "loss"]
     assert len(losses) == 1
     assert math.isnan(losses[0])

@@ -35,10 +35,10 @@ class EvaluatedLossScalars:
         self._inside: tuple[str | None, torch.Tensor, Any] | None = None
         self.forwards = 0
 
-    def next_key(self, mode: Mode = Mode.EVAL) -> StepKey:
+    def next_key(self, mode: Mode, step: int) -> StepKey:
         """Count a forward that is no part of the training; return its key."""
         self.forwards += 1
-        return StepKey(step=self._job.grouper.step, mode=mode, mode_step=self.forwards - 1)
+        return StepKey(step=step, mode=mode, mode_step=self.forwards - 1)
 
     def keep_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """Keep what a loss module is called with: there is no graph that holds its target."""

@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.forward.evaluated_losses import EvaluatedLossScalar
 from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
 from mothtrap.adapters.torch.forward.held import HeldOutputs
 from mothtrap.adapters.torch.forward.modes import ModeWatch
+from mothtrap.adapters.torch.forward.purposes import ForwardPurpose
 from mothtrap.adapters.torch.forward.straight import StraightWay
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.layers.narrow import NarrowWatch
@@ -326,9 +327,13 @@ class ForwardWatch:
         elif self._root_owned and not self._trains:
             self.evaluations.root_returned(module, tensors)
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):
-            self._recorder.commit_forward(StepKey(step=step, mode_step=step))
+            purpose = None
+            if trains and self._recorder.holds_forward:
+                next_key = self.evaluated_losses.next_key
+                purpose = ForwardPurpose(module, tensors, step, next_key)
+            self._recorder.commit_forward(StepKey(step=step, mode_step=step), purpose)
             return
-        self._recorder.commit_forward(self.evaluated_losses.next_key())
+        self._recorder.commit_forward(self.evaluated_losses.next_key(Mode.EVAL, step))
         self.evaluated_losses.model_returned(output)
 
     def loss_called(

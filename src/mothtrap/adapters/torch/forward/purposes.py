@@ -1,0 +1,54 @@
+"""Forwards of which only a backward shows that they were training.
+
+A forward under autograd from which no backward comes was an evaluation where its module is set
+to that, and a prediction else: a rollout, a teacher, a loss that is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from mothtrap.core.steps import Mode, StepKey
+
+MAX_OUTPUTS = 8
+"""Outputs of a forward whose backward is noticed. Chosen by hand."""
+
+
+class ForwardPurpose:
+    """Learns from the graph of its outputs whether a backward reaches a forward.
+
+    Args:
+        module: what user code called.
+        outputs: what it returned.
+        step: of the forward.
+        next_key: counts a forward that was no training, and makes its key.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        outputs: Sequence[torch.Tensor],
+        step: int,
+        next_key: Callable[[Mode, int], StepKey],
+    ) -> None:
+        self._mode = Mode.PREDICT if module.training else Mode.EVAL
+        self._step, self._next_key = step, next_key
+        self._is_reached = False
+        reaching = [output for output in outputs if output.requires_grad]
+        for output in reaching[:MAX_OUTPUTS]:
+            if output.grad_fn is None:
+                self._is_reached = True  # a leaf: its gradient goes by no node
+            else:
+                output.grad_fn.register_prehook(self._reached)
+        if len(reaching) > MAX_OUTPUTS:
+            self._is_reached = True
+
+    def __call__(self) -> StepKey | None:
+        """Return None if the forward was training, else the key of a record of its own."""
+        return None if self._is_reached else self._next_key(self._mode, self._step)
+
+    def _reached(self, _gradients: object) -> None:
+        self._is_reached = True
