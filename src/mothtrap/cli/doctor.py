@@ -142,9 +142,11 @@ def _packages() -> Iterator[Check]:
 
 def _rules(config: Config) -> Iterator[Check]:
     from mothtrap.core.errors import ConfigError
+    from mothtrap.core.fact import unusable
     from mothtrap.monitor.catalogue import left_out, load_rules
 
     yield from (Check("warning", "rule", str(fault)) for fault in left_out())
+    yield from (Check("warning", "facts", str(fault)) for fault in unusable())
     try:
         rules = load_rules(config)
     except ConfigError as err:
