@@ -4,6 +4,7 @@ import pytest
 from tests.rules.windows import LOSS, loss, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Severity
 from mothtrap.rules.stale_gradient import StaleGradient
 
@@ -36,3 +37,9 @@ def test_stays_quiet_on_cleared_gradients() -> None:
 def test_cannot_judge_what_was_not_watched() -> None:
     with pytest.raises(NotEnoughData):
         StaleGradient().check(window(steps=3))
+
+
+def test_points_to_the_call_of_step_where_that_is_known() -> None:
+    seen = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", stepped_at="train.py:14")
+    [finding] = StaleGradient().check(window(stale([0, 1, 1, 1]), seen))
+    assert finding.location == "train.py:14"

@@ -19,6 +19,6 @@ for step, (x, y) in zip(range(40, 90), batches, strict=False):
         optimizer.zero_grad()
     loss = criterion(model(x), y)
     loss.backward()
-    optimizer.step()
+    optimizer.step()  # <- here
     if step % 10 == 0:
         print(step, loss.item())

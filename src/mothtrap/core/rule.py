@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
 from mothtrap.core.needs import Need
 from mothtrap.core.ruledoc import RuleDoc, parse_doc
+from mothtrap.core.texts import readable
 from mothtrap.core.window import Window
 
 BEFORE_UPDATES = ("ACT", "NUM", "WGT")
@@ -88,7 +89,7 @@ class Rule(abc.ABC):
             workers=(window.worker,) if workers is None else workers,
             count=count,
             last_step=step if last_step is None else last_step,
-            message=message,
+            message=readable(message),
             evidence={key: _plain(value) for key, value in (evidence or {}).items()},
             why=doc.why if why is None else why,
             fixes=_possible(doc.fixes if fixes is None else fixes, self.code, step),

@@ -1,6 +1,25 @@
-"""Text as it is stored: valid UTF-8, whatever the names of a program hold."""
+"""Text as it is stored and read: valid UTF-8, whatever names hold; numbers written out."""
 
 from __future__ import annotations
+
+import re
+
+_RATIO = re.compile(r"(?<![\w.])(\d(?:\.\d+)?e\+0[2-5])(?=x| ms\b| s\b| MiB\b| %|%)")
+_ONE = re.compile(
+    r"(?<![\d.,])1 (step|layer|module|parameter|tensor|gradient|weight|evaluation|example|sample"
+    r"|row|label|token|unit|head|look|loss|batch)(e?s)\b"
+)
+
+
+def readable(message: str) -> str:
+    """Return a message with its ratios and times written out, and one thing in the singular.
+
+    Example:
+        >>> readable("1.2e+03x within 1 steps, steps of 2.7e+02 ms")
+        '1,200x within 1 step, steps of 270 ms'
+    """
+    message = _RATIO.sub(lambda found: f"{float(found[1]):,.0f}", message)
+    return _ONE.sub(lambda found: f"1 {found[1]}", message)
 
 
 def storable(text: str) -> str:

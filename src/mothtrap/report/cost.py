@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.runs import Overhead
+from mothtrap.core.texts import readable
 
 FEW_STEPS = 100
 """Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
@@ -26,7 +27,7 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     text = f"{share} ({cost.seconds:.2f} s"
     if cost.capture_seconds:
         text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
-    return f"{text}){_why(cost, steps, workers)}{_unwatched(cost, steps)}{_shed(cost)}"
+    return readable(f"{text}){_why(cost, steps, workers)}{_unwatched(cost, steps)}{_shed(cost)}")
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:

@@ -88,6 +88,12 @@ def optimizer_location(window: Window, optimizer: str) -> str | None:
     return known.location if known and known.location else loss_location(window, optimizer)
 
 
+def step_location(window: Window, optimizer: str) -> str | None:
+    """Return the line that calls `step` of an optimizer, else that of the loss it minimises."""
+    known = optimizer_facts(window).get(optimizer)
+    return known.stepped_at if known and known.stepped_at else loss_location(window, optimizer)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sizes:
     """Norms of the weights with at least two axes, at sampled steps; NaN = not captured."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._losses import loss_location
 from mothtrap.rules._stretches import stretches
+from mothtrap.rules._weights import step_location
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class StaleGradient(Rule):
     needs = (
         Need(scalars=("stale_gradient",)),
         Need(scalars=("loss",), optional=True),
+        Need(facts=(OptimizerFacts,), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -107,5 +109,5 @@ class StaleGradient(Rule):
                 f"since its step before, in {len(stale)} steps"
             ),
             evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},
-            location=loss_location(window, series.of),
+            location=step_location(window, series.of),
         )

@@ -13,7 +13,8 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
     squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
     keeps what rounding took from an update, or weights of a wider type. `fused`: it
     computes in a wider type than it stores. `maximizes`: it climbs. `elements` counts its
-    parameters' elements, `weight_dtypes` their types. `location` is the line that made it.
+    parameters' elements, `weight_dtypes` their types. `location` is the line that made it,
+    `stepped_at` the one that called this step.
     """
 
     optimizer: str
@@ -30,6 +31,7 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
     maximizes: bool = False
     elements: int = 0
     weight_dtypes: tuple[str, ...] = ()
+    stepped_at: str | None = None
     location: str | None = None
 
 

@@ -49,7 +49,8 @@ class OptimizerFactsWatch:
         told = self._told.get(optimizer)
         if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
             return
-        seen = self._facts(optimizer)
+        at = frames.location(frames.user_frame())
+        seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at)
         if told is None or _settings(told) != _settings(seen):
             self._told[optimizer] = seen
             self._job.recorder.observe(seen)
