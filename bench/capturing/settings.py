@@ -41,10 +41,17 @@ FLOORS = {
 FLOOR = "floor: "
 """Before the name of a floor, where lines say who did it."""
 
-MODELS = ("mlp", "lstm", "resnet", "gpt", "gpt30m")
-STEPS = {"mlp": 200, "lstm": 1, "resnet": 1, "gpt": 1, "gpt30m": 1}
+MODELS = ("mlp", "lstm", "resnet", "resnet_fresh", "gpt", "gpt30m")
+STEPS = {"mlp": 200, "lstm": 1, "resnet": 1, "resnet_fresh": 1, "gpt": 1, "gpt30m": 1}
 """Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
-WARM_UP_STEPS = {"mlp": 2400, "lstm": 300, "resnet": 300, "gpt": 300, "gpt30m": 80}
+WARM_UP_STEPS = {
+    "mlp": 2400,
+    "lstm": 300,
+    "resnet": 300,
+    "resnet_fresh": 100,
+    "gpt": 300,
+    "gpt30m": 80,
+}
 """So long that what looks more closely at first has done so: targets at 256 steps, everything in
 jobs of short steps at 2,000."""
 RAW_WARM_UP_STEPS = 10
