@@ -308,6 +308,9 @@ class Plan:
             last: no step does, nothing more will come: tell also of what is still being
                 thinned, and of collections that never found a tensor.
         """
+        if self.is_light and not last:  # nothing was due that could be thinned
+            told, self._told = self._told, []
+            return list(told)
         unfound: list[Blind] = []
         if last:
             reason = "no tensor that was seen matches it, or its schedule named no step of the run"

@@ -252,7 +252,8 @@ class Tracer(Job):
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     self._gradients_are_final(optimizer)
         else:
-            self.contain_part("steps by hand", self.hand_steps.backward_ended)
+            if not self.light or self.hand_steps.stand_in is not None:
+                self.contain_part("steps by hand", self.hand_steps.backward_ended)
 
     def _gradients_are_final(self, optimizer: Optimizer) -> None:
         self.contain_part("gradients", self._read_gradients, optimizer)
@@ -303,9 +304,10 @@ class Tracer(Job):
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, optimizer: Optimizer) -> None:
-        digesting = self.digests.reducer()
+        digesting = None if self.light else self.digests.reducer()
         self.optimizers.before_step(optimizer, digesting)
-        self.contain_part("digests", self._read_digests, optimizer, digesting)
+        if not self.light:
+            self.contain_part("digests", self._read_digests, optimizer, digesting)
         look = self.recorder.gradients.take()
         self.guard.looked(optimizer, look)
         if not look.is_late:
@@ -352,7 +354,8 @@ class Tracer(Job):
         self.observers.tell("closed", closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
         self.contain_part("gradients", self.optimizers.new_step)
-        self.contain_part("pace", self._pace.close, closed.step)
+        if not self.light or self.recorder.depths.in_group:
+            self.contain_part("pace", self._pace.close, closed.step)
         samples = self.forwards.inputs.loaders.provenance
         self.contain_part("samples", samples.close, closed.step)
         self.contain_part("guard", self.guard.close, closed)

@@ -94,6 +94,7 @@ class ForwardWatch:
         self.attributes = Attributes(KnownObjects(job.book, optimizers))
         self.recomputes = False
         self.roots_called = 0
+        self._was_light = False
         self.new_step()
 
     def new_step(self) -> None:
@@ -104,9 +105,11 @@ class ForwardWatch:
     def woke(self) -> None:
         """The same, where the step before was not watched."""
         self.observe_all()
-        self.calls.new_step()
         self.attributes.new_step()
-        self._look_up_calls()
+        if not (self._job.light and self._was_light):  # else the same is due
+            self.calls.new_step()
+            self._look_up_calls()
+        self._was_light = self._job.light
 
     def _look_up_calls(self) -> None:
         self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
@@ -252,6 +255,7 @@ class ForwardWatch:
             return
         self._root_owned = owned
         light = self._job.light and self._trains
+        self._was_light = light
         if not light:
             self.reach.root_called()
             self.narrow.root_called()

@@ -84,6 +84,7 @@ class HandSteps:
         ended: called with the stand-in, and whether a parameter has changed since.
 
     Attributes:
+        stand_in: holds the parameters once it is established that the script updates them.
         looks: False once nothing more is to be expected; nothing is asked then.
     """
 
@@ -100,7 +101,7 @@ class HandSteps:
         self._called: dict[int, Root] = {}
         self._leaves: list[torch.Tensor] = []
         self._glimpses: list[_Glimpse] = []
-        self._stand_in: ByHand | None = None
+        self.stand_in: ByHand | None = None
         self._backwards = self._changes = self._fruitless = 0
         self._each = 1
 
@@ -108,7 +109,7 @@ class HandSteps:
         """A model is called: what the last backward was followed by is known now."""
         if self.looks:
             self.settle()
-            if trains and self._stand_in is None and not self._optimizers.owns_root(root):
+            if trains and self.stand_in is None and not self._optimizers.owns_root(root):
                 self._called[root.index] = root
 
     def backward_began(self, tensors: Any) -> None:
@@ -117,7 +118,7 @@ class HandSteps:
             return
         self.settle()
         nothing = not self._called and not self._optimizers.alive()
-        if self._stand_in is None and nothing and isinstance(tensors, torch.Tensor):
+        if self.stand_in is None and nothing and isinstance(tensors, torch.Tensor):
             self._leaves = list(_leaves(tensors))
 
     def backward_ended(self) -> None:
@@ -125,15 +126,15 @@ class HandSteps:
         if not self.looks:
             return
         self._backwards += 1
-        if self._stand_in is None:
+        if self.stand_in is None:
             self._glimpses = [_Glimpse.of(p) for p in _some(self._reached())]
-        elif self._is_taken_over(self._stand_in):
+        elif self._is_taken_over(self.stand_in):
             self._give_up()
         elif self._backwards >= self._each:
-            own = self._stand_in.param_groups[0]["params"]
+            own = self.stand_in.param_groups[0]["params"]
             reached = [p for p in own if p.grad is not None and is_plain(p)]
             self._glimpses = [_Glimpse.of(p) for p in _some(reached)]
-            self._began(self._stand_in)
+            self._began(self.stand_in)
 
     def settle(self) -> None:
         """Find out what the last backward was followed by."""
@@ -141,10 +142,10 @@ class HandSteps:
         if not glimpses:
             return
         changed = any(glimpse.has_changed() for glimpse in glimpses)
-        if self._stand_in is not None:
+        if self.stand_in is not None:
             self._fruitless = 0 if changed else self._fruitless + 1
             self._backwards = 0
-            self._ended(self._stand_in, changed)
+            self._ended(self.stand_in, changed)
         elif changed and not self._job.grouper.between_steps:  # else an optimizer has stepped
             self._fruitless = 0
             self._changes += 1
@@ -161,9 +162,9 @@ class HandSteps:
             return
         held = self._reached(also_unreached=True)
         if held:
-            self._stand_in = ByHand(held)
+            self.stand_in = ByHand(held)
             # The losses before belong to steps that were not known to be any.
-            name = self._optimizers.add(self._stand_in).name
+            name = self._optimizers.add(self.stand_in).name
             self._job.feed(GradientsZeroed(name))
         self._called, self._leaves = {}, []
 
@@ -189,7 +190,7 @@ class HandSteps:
         return self._optimizers.owner(first) is not stand_in
 
     def _give_up(self) -> None:
-        self.looks, self._stand_in = False, None
+        self.looks, self.stand_in = False, None
         self._called, self._leaves, self._glimpses = {}, [], []
 
 
