@@ -19,6 +19,7 @@ COMMANDS = [
     "actions",
     "analyze",
     "capture",
+    "condition",
     "config",
     "demo",
     "diff",

@@ -1,0 +1,199 @@
+"""Rules made from a curve: a limit, a number of steps, and the file that holds them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mothtrap.core.errors import ConfigError, OutputExistsError
+from mothtrap.core.findings import Finding
+from mothtrap.core.own_rules import CODE
+from mothtrap.core.quiet import Quiet
+from mothtrap.monitor.afterwards import judge_again
+from mothtrap.monitor.catalogue import rule_classes
+from mothtrap.monitor.rule_files import rules_in
+from mothtrap.reader.run import Run
+from mothtrap.statistics.summary import STATISTICS
+
+FAMILY = "OWN"
+HEADER = '''"""Rules of one's own; `mothtrap run --rules FILE` judges by them."""
+
+import mothtrap
+'''
+_SCALAR = '''
+
+@mothtrap.rule({code!r}, severity={severity!r}, needs=[mothtrap.Need(scalars=({name!r},))])
+def {function}(window: mothtrap.Window, *, limit: float = {limit!r}, for_steps: int = {for_steps}):
+    """A recorded number is {side} a limit.
+
+    What to do:
+        - Look at the step: `mothtrap replay RUN --step STEP`.
+    """
+    for series in window.scalars({name!r}):
+        held = []
+        for step, value in zip(series.steps_S, series.values_S, strict=True):
+            held = [*held, int(step)] if value {sign} limit else []
+            if len(held) == for_steps:
+                yield mothtrap.Found(
+                    step=held[0],
+                    message=f"{words} is {{value:.4g}}, {side} {{limit:g}} for {{for_steps}} steps",
+                    evidence={{"value": float(value), "limit": limit}},
+                    count=for_steps,
+                    last_step=int(step),
+                )
+                break
+'''
+_STATISTIC = '''
+
+@mothtrap.rule(
+    {code!r},
+    severity={severity!r},
+    needs=[
+        mothtrap.Need(kinds=({kind!r},), statistics=({statistic!r},), tensors=({tensors!r},))
+    ],
+)
+def {function}(window: mothtrap.Window, *, limit: float = {limit!r}, for_steps: int = {for_steps}):
+    """A statistic of a tensor is {side} a limit.
+
+    What to do:
+        - Look at the step: `mothtrap replay RUN --step STEP`.
+    """
+    matrix = window.matrix({kind!r}, {statistic!r})
+    if matrix is None:
+        raise mothtrap.NotEnoughData("it was not captured")
+    for place, tensor in enumerate(matrix.tensors):
+        if tensor.name != {name!r}:
+            continue
+        held = []
+        for step, value in zip(matrix.steps_S, matrix.values_ST[:, place], strict=True):
+            held = [*held, int(step)] if value {sign} limit else []
+            if len(held) == for_steps:
+                yield mothtrap.Found(
+                    step=held[0],
+                    message=f"{words} is {{value:.4g}}, {side} {{limit:g}} for {{for_steps}} steps",
+                    layers=(tensor.name,),
+                    evidence={{"value": float(value), "limit": limit}},
+                    count=for_steps,
+                    last_step=int(step),
+                )
+                break
+'''
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """A curve that is above or below a limit for a number of captured steps.
+
+    `what` is the name of a scalar, such as `loss`, or a tensor such as `gradient:head.weight`
+    with its `statistic`. `code` is given by `next_code` where it is "".
+    """
+
+    what: str
+    side: Literal["above", "below"]
+    limit: float
+    for_steps: int = 1
+    statistic: str = ""
+    severity: Literal["error", "warning", "info"] = "warning"
+    code: str = ""
+
+
+class MadeRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule as it was written: its code and name, its source, and what it finds in the run."""
+
+    code: str
+    name: str
+    source: str
+    findings: tuple[Finding, ...] = ()
+
+
+def next_code(files: tuple[str, ...] = ()) -> str:
+    """Return a code that no rule has; `files` hold further rules."""
+    taken = {rule.code for rule in rule_classes(files)}
+    numbers = (f"{FAMILY}{number}" for number in range(901, 1000))
+    return next(code for code in numbers if code not in taken)
+
+
+def rule_source(condition: Condition) -> tuple[str, str]:
+    """Return the name of the rule of a condition, and its source.
+
+    Raises:
+        ConfigError: the condition cannot be one.
+    """
+    _check(condition)
+    kind, colon, tensor = condition.what.partition(":")
+    name = tensor if colon else condition.what
+    limit = f"{condition.limit:g}".replace("+", "").replace("-", "minus_").replace(".", "p")
+    parts = [condition.what, condition.statistic, condition.side, limit]
+    function = re.sub(r"[^a-z0-9]+", "_", "_".join(filter(None, parts)).lower()).strip("_")
+    function = function if function[:1].isalpha() else f"rule_{function}"
+    words = f"{condition.statistic} of {condition.what}" if colon else condition.what
+    source = (_STATISTIC if colon else _SCALAR).format(
+        code=condition.code,
+        severity=condition.severity,
+        function=function,
+        name=name,
+        kind=kind,
+        statistic=condition.statistic,
+        tensors=re.sub(r"([*?\[])", r"[\1]", name),
+        limit=float(condition.limit),
+        for_steps=condition.for_steps,
+        side=condition.side,
+        sign=">" if condition.side == "above" else "<",
+        words=re.sub(r"[^\w .:/-]", "?", words),
+    )
+    ast.parse(source)
+    return function, source
+
+
+def make_rule(
+    run: Run, condition: Condition, file: Path, *, further: tuple[str, ...] = ()
+) -> MadeRule:
+    """Write the rule of a condition to a file, and return where it would have fired in a run.
+
+    Args:
+        run: in which it is tried; what it did not capture cannot be judged.
+        condition: of the rule.
+        file: of rules; one that exists is added to.
+        further: files with other rules, whose codes are taken.
+
+    Raises:
+        ConfigError: the condition or the file cannot be used.
+        OutputExistsError: the file has a rule of that name already.
+        OSError: the file cannot be written.
+    """
+    known = tuple(str(path) for path in {*map(Path, further), file} if Path(path).exists())
+    if not condition.code:
+        condition = msgspec.structs.replace(condition, code=next_code(known))
+    name, source = rule_source(condition)
+    before = file.read_text(encoding="utf-8") if file.exists() else HEADER
+    if re.search(rf"^def {name}\b", before, re.MULTILINE):
+        raise OutputExistsError(f"{file} has a rule {name} already; change it there")
+    file.write_text(before.rstrip("\n") + "\n" + source, encoding="utf-8")
+    try:
+        rules = [rule() for rule in rules_in(str(file)) if rule.code == condition.code]
+    except ConfigError:
+        file.write_text(before, encoding="utf-8")
+        raise
+    judged = judge_again(run, rules, Quiet())
+    return MadeRule(
+        code=condition.code, name=name, source=source.strip() + "\n", findings=judged.findings
+    )
+
+
+def _check(condition: Condition) -> None:
+    if not CODE.fullmatch(condition.code):
+        raise ConfigError(f"a code is capitals and three digits, not {condition.code!r}")
+    if condition.for_steps < 1:
+        raise ConfigError(f"for_steps must be 1 step or more, not {condition.for_steps}")
+    if not abs(condition.limit) < float("inf"):
+        raise ConfigError(f"the limit must be a number, not {condition.limit}")
+    if not condition.what.strip() or not condition.what.isprintable():
+        raise ConfigError(f"{condition.what!r} names no scalar and no tensor")
+    if ":" in condition.what and condition.statistic not in STATISTICS:
+        raise ConfigError(
+            f"a condition on a tensor needs a statistic: {', '.join(STATISTICS)}; "
+            f"got {condition.statistic!r}"
+        )
