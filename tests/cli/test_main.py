@@ -26,6 +26,7 @@ COMMANDS = [
     "doctor",
     "export",
     "gc",
+    "help",
     "learn",
     "ls",
     "mute",
