@@ -1,0 +1,132 @@
+"""The adapter of torch passes the suite that every adapter passes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+from mothtrap.adapters import torch as adapter
+from mothtrap.testing import AdapterTests
+
+
+class TestTorch(AdapterTests):
+    adapter = adapter
+    steps = 12
+    replaced = (
+        nn.Module,
+        torch.optim.Optimizer,
+        torch.autograd,
+        nn.functional,
+        nn.utils,
+        DataLoader,
+    )
+
+    elsewhere = {
+        "ScriptFailed": "tests/adapters/torch/reproduce/explaining/test_failures.py",
+        "FailedLoss": "tests/adapters/torch/losses/test_failedloss.py",
+        "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guardedsteps.py",
+        "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
+        "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",
+        "ReplicaDigests": "tests/adapters/torch/test_distributed.py",
+        "ReplicaBatch": "tests/adapters/torch/test_distributed.py",
+        "WrapperBypassed": "tests/adapters/torch/test_distributed.py",
+        "WorkerPace": "tests/adapters/torch/test_distributed_jobs.py",
+        "digest_sum": "tests/statistics/torch/test_fingerprint.py (accelerators only)",
+    }
+
+    def train(self) -> bytes:
+        torch.manual_seed(0)
+        x, y = torch.randn(48, 6), torch.randint(0, 3, (48,))
+        model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        for step in range(self.steps):
+            rows = torch.randperm(48)[:16]
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+            optimizer.step()
+            if step % 4 == 3:
+                model.eval()
+                with torch.no_grad():
+                    nn.functional.cross_entropy(model(x), y)
+                model.train()
+        weights = [p.detach().numpy().reshape(-1) for p in model.parameters()]
+        state = torch.get_rng_state().numpy().tobytes()
+        return np.concatenate(weights).tobytes() + state
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        programs = [functools.partial(run_sick, name) for name in SICK]
+        return [self.train, *programs, train_in_odd_order, train_and_evaluate_the_same, keep_losses]
+
+
+SICK = (
+    *("nonfinite_input", "epsilon_underflow", "train_mode_in_evaluation", "nonfinite_loss"),
+    *("optimizer_without_model", "clipping_every_step", "disconnected_parameter"),
+    *("frozen_parameters", "attention_logit_growth", "unused_module", "train_eval_overlap"),
+    *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
+)
+"""Sick programs, among whose facts, tensors and scalars is each that one process can have."""
+
+
+def run_sick(name: str) -> None:
+    folder = Path(__file__).parents[2] / "sick"
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.setattr(sys, "argv", [name])
+        patch.syspath_prepend(folder)
+        runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+
+
+def train_in_odd_order() -> None:
+    """Clip after the step, clear gradients before it, and change the size of the batch."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for step in range(30):
+        x = torch.randn(4 + step % 3, 4)
+        model(x).square().mean().backward()
+        if step % 2:
+            optimizer.zero_grad()
+        optimizer.step()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.zero_grad()
+
+
+def train_and_evaluate_the_same() -> None:
+    """Draw training and evaluation from one data set, with rows in both."""
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(40, 4), torch.randn(40, 1))
+    train = DataLoader(Subset(data, range(30)), batch_size=10, shuffle=True)
+    held_out = DataLoader(Subset(data, range(25, 40)), batch_size=5)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    for _ in range(4):
+        for x, y in train:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x, y in held_out:
+                nn.functional.mse_loss(model(x), y)
+
+
+def keep_losses() -> None:
+    """Hold every loss together with its graph."""
+    torch.manual_seed(0)
+    model, kept = nn.Linear(4, 1), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(200):
+        loss = model(torch.randn(8, 4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        kept.append(loss * 1.0)
