@@ -191,6 +191,38 @@ def test_several_optimizers_may_be_given(tmp_path: Path) -> None:
     assert [record.optimizers for record in records] == [("SGD", "SGD#1")] * 4
 
 
+def test_several_models_may_be_given(tmp_path: Path) -> None:
+    generator, own = made()
+    critic, others = made(seed=1)
+    with mothtrap.watch(
+        [generator, critic, critic[0]], [own, others], runs_dir=str(tmp_path), capture="everything"
+    ) as watch:
+        for _ in range(4):
+            for model, optimizer in ((critic, others), (generator, own)):
+                optimizer.zero_grad()
+                (model(torch.randn(8, 4)) - 1).pow(2).mean().backward()
+                optimizer.step()
+                watch.step(loss=0.5)
+    assert watch.path is not None
+    opened = mothtrap.open_run(watch.path)
+    assert opened.steps == 8
+    names = {tensor.name for tensor in opened.tensors() if tensor.kind == "gradient"}
+    assert len(names) == 8, names
+    assert not opened.tool_errors
+    assert not hooks(generator, own)
+    assert not hooks(critic, others)
+
+
+def test_no_model_and_what_follows_the_models_is_refused() -> None:
+    model, optimizer = made()
+    with pytest.raises(TypeError, match="the list of models is empty"):
+        mothtrap.watch([], optimizer)
+    with pytest.raises(TypeError, match="no adapter accepts"):
+        mothtrap.watch([model, 3], optimizer)
+    with pytest.raises(TypeError, match="as an optimizer"):
+        mothtrap.watch([model], [optimizer, 3])
+
+
 @pytest.mark.parametrize("optimizer", [None, ()])
 def test_without_an_optimizer_the_calls_count_the_steps(
     optimizer: tuple[()] | None, tmp_path: Path

@@ -116,21 +116,31 @@ def watch(
     `torch.distributed` job watches its own model, all of them write to one run.
 
     Args:
-        model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`.
+        model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`, or several
+            of one framework, such as generator and discriminator.
         optimizer: its optimizer, or several; none = `step` counts the steps.
         name: of the run; default: script and time.
         **settings: as in the configuration file, e.g. `capture="everything"`.
 
     Raises:
-        TypeError: no adapter accepts the model.
+        TypeError: no adapter accepts the model, or not all models are of one framework.
         ConfigError: a setting is unknown or has a bad value, or the name is that of no folder.
     """
     if is_disabled(os.environ) or os.environ.get(PLAN_VARIABLE):
         return _nothing()
-    adapters = adapters_of(model)
+    models = tuple(model) if isinstance(model, list | tuple) else (model,)
+    if not models:
+        raise TypeError("watch: the list of models is empty; give a model, or several")
+    adapters = adapters_of(models[0])
+    for other in models[1:]:
+        if adapters_of(other) != adapters:
+            raise TypeError(
+                f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} are of "
+                "two frameworks; call watch for each of them"
+            )
     _check_known(settings)
     given = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)
-    targets = (model, *(each for each in given if each is not None))
+    targets = (*models, *(each for each in given if each is not None))
     running = _running(adapters, name)
     if running is not None:
         _take_part(running, settings)
@@ -139,7 +149,7 @@ def watch(
         worker, closes = _begin(adapters, name, settings), True
     handles = _attach(worker, adapters, targets)
     return Watch(
-        functools.partial(_step, handles, len(targets) == 1),
+        functools.partial(_step, handles, len(targets) == len(models)),
         worker.logged.number,
         worker.logged.tensor,
         functools.partial(_close, worker, handles) if closes else lambda _: None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -36,15 +37,15 @@ def accepts(target: object) -> bool:
 
 
 def attach(job: Job, targets: Sequence[object]) -> ObjectWitness:
-    """Watch one model and its optimizers; touches nothing else.
+    """Watch models and their optimizers, the models first; touches nothing else.
 
     Raises:
-        TypeError: one of them is not one.
+        TypeError: the first is no model, or one that follows the models is no optimizer.
     """
-    model, *optimizers = targets
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"cannot watch a {type(model).__qualname__} as a model")
-    return ObjectWitness(_tracer(job), model, optimizers)
+    models = list(itertools.takewhile(lambda target: isinstance(target, nn.Module), targets))
+    if not models:
+        raise TypeError(f"cannot watch a {type(targets[0]).__qualname__} as a model")
+    return ObjectWitness(_tracer(job), models, targets[len(models) :])
 
 
 def attach_process(job: Job) -> ProcessWitness:

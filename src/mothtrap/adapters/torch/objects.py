@@ -24,9 +24,11 @@ from mothtrap.tracing.identity import ByIdentity
 
 @uncompiled
 class ObjectWitness(TorchHandle):
-    """Hooks on one model and its optimizers; `detach` takes them all out again."""
+    """Hooks on models and their optimizers; `detach` takes them all out again."""
 
-    def __init__(self, tracer: Tracer, model: nn.Module, given: Sequence[object]) -> None:
+    def __init__(
+        self, tracer: Tracer, models: Sequence[nn.Module], given: Sequence[object]
+    ) -> None:
         optimizers = []
         for optimizer in given:
             if not isinstance(optimizer, Optimizer):
@@ -36,12 +38,13 @@ class ObjectWitness(TorchHandle):
                 )
             optimizers.append(optimizer)
         super().__init__(tracer)
-        self._model = model
+        self._models = tuple(models)
         self._undo = ExitStack()
         self._task = self._followed = -1
         self._hooked: ByIdentity[torch.Tensor, bool] = ByIdentity()
-        self._waits: Any = None
-        tracer.forwards.add_root(model)
+        self._waits: list[Any] = []
+        for model in self._models:
+            tracer.forwards.add_root(model)
         if tracer.recorder.is_due("label"):
             tracer.recorder.blind(
                 0,
@@ -54,7 +57,9 @@ class ObjectWitness(TorchHandle):
         ] = None
         for optimizer in optimizers:
             self._hook_optimizer(optimizer)
-        self._hook_modules()
+        seen: set[nn.Module] = set()  # one model may be a part of another
+        for model in self._models:
+            self._hook_modules(model, seen)
         self._hook_parameters()
 
     def detach(self) -> None:
@@ -70,9 +75,9 @@ class ObjectWitness(TorchHandle):
         self._undo.close()
         self.tracer.guarded.detach()
 
-    def _hook_modules(self) -> None:
+    def _hook_modules(self, model: nn.Module, seen: set[nn.Module]) -> None:
         before, after = (ModuleHook(hook) for hook in self.tracer.forwards.hooks())
-        hidden = inside_fast_path(self._model)
+        hidden = inside_fast_path(model)
         self.tracer.forwards.reach.hide(hidden)
         if hidden:
             self.tracer.recorder.blind(
@@ -80,20 +85,22 @@ class ObjectWitness(TorchHandle):
                 f"modules inside {', '.join(sorted({type(m).__name__ for m in hidden}))}",
                 "hooks would switch off PyTorch's fast path and change results in evaluation",
             )
-        for module in self._model.modules():
+        modules = [module for module in model.modules() if module not in seen]
+        seen.update(modules)
+        for module in modules:
             if module not in hidden and not _takes_no_hooks(module):
                 self._keep(module.register_forward_pre_hook(before, with_kwargs=True))
                 self._keep(module.register_forward_hook(after, always_call=True))
-        if _takes_no_hooks(self._model):
+        if _takes_no_hooks(model):
             self.tracer.recorder.blind(
                 0,
-                f"calls of {class_name(self._model)}",
+                f"calls of {class_name(model)}",
                 "a scripted model takes no hooks; mothtrap run sees its calls",
             )
 
         saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))
-        inner = getattr(self._model, "module", None)
-        for owner in (self._model, inner):
+        inner = getattr(model, "module", None)
+        for owner in (model, inner):
             if isinstance(owner, nn.Module) and not _takes_no_hooks(owner):
                 register: Any = owner.register_state_dict_post_hook
                 self._keep(register(saved))
@@ -121,19 +128,20 @@ class ObjectWitness(TorchHandle):
 
     def _hook_parameters(self) -> None:
         """Hook those that have none yet; of lazy modules once a forward has made them."""
-        parameters = list(self._model.parameters())
+        parameters = [parameter for model in self._models for parameter in model.parameters()]
         made = [parameter for parameter in parameters if not is_lazy(parameter)]
         for parameter in made:
             if parameter.requires_grad and parameter not in self._hooked:
                 self._hooked[parameter] = True
                 register: Any = parameter.register_post_accumulate_grad_hook
                 self._keep(register(self._reached))
-        if self._waits is not None:
-            self._waits.remove()
+        while self._waits:
+            self._waits.pop().remove()
         if len(made) < len(parameters):
             again = ModuleHook(lambda *_: self.tracer.contain(self._hook_parameters))
-            self._waits = self._model.register_forward_hook(again)
-            self._keep(self._waits)
+            for model in self._models:
+                self._waits.append(model.register_forward_hook(again))
+                self._keep(self._waits[-1])
 
     def _reached(self, parameter: torch.Tensor) -> None:
         """The first parameter that a backward reaches tells that there is one."""
