@@ -97,3 +97,26 @@ def test_only_what_a_rule_or_a_reader_needs_is_needed() -> None:
 
 def test_without_needs_every_fact_is_needed() -> None:
     assert {DataTaken, LossCall} <= Looks().needed
+
+
+def test_steps_of_another_adapter_break_nothing() -> None:
+    looks = Looks()
+    for step in range(200):
+        own = "torch" if step < 100 else "trees"
+        looks.reports(own, Reports(), step)
+        looks.stood_ready(CALLS, step, own)
+        looks.close(step)
+    first, second = (fact for fact in looks.end(200) if isinstance(fact, Looked))
+    assert (first.adapter, first.last, first.how_many, first.missed) == ("torch", 99, 100, 0)
+    assert (second.adapter, second.first, second.how_many, second.missed) == ("trees", 100, 100, 0)
+
+
+def test_an_observer_that_is_ready_before_another_adapter_ends_its_step_missed_none() -> None:
+    looks = Looks()
+    looks.reports("torch", Reports(), 0)
+    looks.stood_ready(LAYERS, 1, "trees")
+    looks.close(0)
+    looks.reports("trees", Reports(), 1)
+    looks.close(1)
+    (trees,) = (fact for fact in looks.end(2) if isinstance(fact, Looked))
+    assert (trees.adapter, trees.how_many, trees.missed) == ("trees", 1, 0)

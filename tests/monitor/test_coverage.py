@@ -232,6 +232,11 @@ def test_a_later_interval_takes_the_place_of_an_earlier() -> None:
     assert state(made(EACH), *facts)[0] is LITTLE
 
 
+def test_of_two_adapters_that_look_one_unbroken_interval_is_enough() -> None:
+    other = Looked(step=0, facts=("ClippedLate",), first=0, last=9, how_many=10, adapter="other")
+    assert state(made(EACH), CAN, other, looked("ClippedLate", missed=3)) == (OK, "")
+
+
 def test_a_finding_stays_whatever_was_looked_for() -> None:
     class Finds(Rule):
         """It finds something."""

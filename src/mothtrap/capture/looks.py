@@ -46,14 +46,16 @@ class Looks:
         installed = frozenset(fact_types().values()) if needs is None else frozenset()
         self.needed = installed | facts_of(every)
         self.needed_each_step = installed or facts_of(every, each_step=True)
-        self._intervals: dict[Facts, _Interval] = {}
-        self._recorded = 0
+        self._intervals: dict[tuple[str, Facts], _Interval] = {}
+        self._recorded: dict[str, int] = {}
+        self._steps, self._owner = 0, ""
         self._said: list[Fact] = []
         self._adapters: set[str] = set()
         self._began = False
 
     def reports(self, adapter: str, reports: Reports, step: int) -> None:
-        """Say, when an adapter makes its first step, what can ever come from it."""
+        """Say, when an adapter makes a step, what can ever come from it; it is told once."""
+        self._owner = adapter
         if adapter in self._adapters:
             return
         self._adapters.add(adapter)
@@ -89,16 +91,18 @@ class Looks:
             )
         )
 
-    def stood_ready(self, facts: Facts, step: int) -> None:
+    def stood_ready(self, facts: Facts, step: int, adapter: str = "") -> None:
         """Say that an observer would have reported some facts in a step.
 
         Args:
             facts: the same tuple at each step.
             step: the one in progress.
+            adapter: whose the observer is; in steps of others it need not stand ready.
         """
-        interval = self._intervals.get(facts)
+        interval = self._intervals.get((adapter, facts))
         if interval is None:
-            self._intervals[facts] = _Interval(step, self._recorded)
+            recorded = self._recorded.get(adapter, 0)
+            self._intervals[adapter, facts] = _Interval(step, recorded)
             self._began = True
         elif step > interval.last:
             interval.last = step
@@ -106,8 +110,9 @@ class Looks:
 
     def close(self, step: int) -> list[Fact]:
         """Count a step that is recorded; return what there is to say."""
-        self._recorded += 1
-        if not (self._said or self._began or self._recorded % _SETTLED_STEPS == 0):
+        self._steps += 1
+        self._recorded[self._owner] = self._recorded.get(self._owner, 0) + 1
+        if not (self._said or self._began or self._steps % _SETTLED_STEPS == 0):
             return []
         self._began = False
         said, self._said = self._said, []
@@ -120,22 +125,24 @@ class Looks:
 
     def _told(self, step: int, *, last: bool) -> list[Looked]:
         """The intervals that began or were broken, or all; those that are equal as one."""
-        joined: dict[tuple[int, int, int, int], set[str]] = {}
-        for facts, own in self._intervals.items():
+        joined: dict[tuple[str, int, int, int, int], set[str]] = {}
+        for (adapter, facts), own in self._intervals.items():
             before = own.missed
-            own.missed = max(0, self._recorded - own.recorded - own.how_many)
+            steps = self._recorded.get(adapter, 0) - own.recorded
+            own.missed = max(0, steps - own.how_many)
             if last or not own.is_told or (own.missed and not before):
                 own.is_told = True
-                key = (own.first, own.last, own.how_many, own.missed)
+                key = (adapter, own.first, own.last, own.how_many, own.missed)
                 joined.setdefault(key, set()).update(map(tag_of, facts))
         return [
             Looked(
                 step=step,
+                adapter=adapter,
                 facts=tuple(sorted(tags)),
                 first=first,
                 last=until,
                 how_many=how_many,
                 missed=missed,
             )
-            for (first, until, how_many, missed), tags in joined.items()
+            for (adapter, first, until, how_many, missed), tags in joined.items()
         ]

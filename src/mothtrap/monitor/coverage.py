@@ -42,7 +42,7 @@ class Coverage:
     def __init__(self) -> None:
         self._adapters: dict[str, AdapterReports] = {}
         self._cannot: list[Cannot] = []
-        self._looked: dict[str, Looked] = {}
+        self._looked: dict[str, dict[str, Looked]] = {}
         self._scalars: set[str] = set()
         self._statistics: set[tuple[str, Mode, str]] = set()
 
@@ -50,7 +50,8 @@ class Coverage:
         """Take what a record says about looks."""
         for fact in record.observations:
             if isinstance(fact, Looked):
-                self._looked.update(dict.fromkeys(fact.facts, fact))
+                for tag in fact.facts:
+                    self._looked.setdefault(tag, {})[fact.adapter] = fact
             elif isinstance(fact, AdapterReports):
                 self._adapters[fact.adapter] = fact
             elif isinstance(fact, Cannot):
@@ -122,13 +123,14 @@ class Coverage:
         """
         for fact in need.facts:
             tag = tag_of(fact)
-            looked = self._looked.get(tag)
             if tag in _OF_THE_JOB:
                 continue
-            if looked is None:
+            looked = self._looked.get(tag, {}).values()
+            if not looked:
                 return f"no observer looked for {tag}"
-            if need.each_step and looked.missed:
-                return f"no observer looked for {tag} in {looked.missed} steps"
+            missed = min(interval.missed for interval in looked)
+            if need.each_step and missed:
+                return f"no observer looked for {tag} in {missed} steps"
         if seen:
             return ""
         for name in need.scalars:

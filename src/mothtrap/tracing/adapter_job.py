@@ -233,7 +233,7 @@ class AdapterJob:
 
     def stood_ready(self, facts: tuple[type[Fact], ...]) -> None:
         """Say that facts would have been reported in the step in progress, had there been any."""
-        self.recorder.looks.stood_ready(facts, self.grouper.step)
+        self.recorder.looks.stood_ready(facts, self.grouper.step, self.framework)
 
     def stepped(self, step: int) -> None:
         """Say, at the first step of the framework, what can come from its adapter."""

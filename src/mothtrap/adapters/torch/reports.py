@@ -86,6 +86,6 @@ REPORTS: Final = Reports(
 
 def looked(looks: Looks, step: int, *, light: bool) -> None:
     """Say which observers stood ready in a step."""
-    looks.stood_ready(IN_EACH_STEP, step)
+    looks.stood_ready(IN_EACH_STEP, step, "torch")
     if not light:
-        looks.stood_ready(IN_FULL_STEPS, step)
+        looks.stood_ready(IN_FULL_STEPS, step, "torch")

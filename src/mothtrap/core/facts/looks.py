@@ -33,8 +33,9 @@ class Cannot(Fact, frozen=True, kw_only=True, tag=True):
 class Looked(Fact, frozen=True, kw_only=True, tag=True):
     """Observers stood ready to report `facts` (tags) in `how_many` steps from `first` to `last`.
 
-    A later one of the same fact takes the place of an earlier. `missed` are recorded steps
-    since `first` in which they did not stand ready: 0 means that no step was left out.
+    They are those of an adapter; a later one of the same adapter and fact takes the place of
+    an earlier. `missed` are recorded steps of the adapter since `first` in which they did not
+    stand ready: 0 means that no step was left out.
     Steps that were not watched at all (`Unwatched`) are not counted.
     """
 
@@ -43,3 +44,4 @@ class Looked(Fact, frozen=True, kw_only=True, tag=True):
     last: int
     how_many: int
     missed: int = 0
+    adapter: str = ""
