@@ -44,6 +44,7 @@ def test_many_targets_out_of_reach_are_an_error(last: str) -> None:
     [finding] = check(call(0.5, last, "linear"))
     assert (finding.severity, finding.evidence["operation"]) == (Severity.ERROR, last)
     assert finding.location == "train.py:9"
+    assert [fix.split()[0] for fix in finding.fixes] == ["Remove"]
 
 
 def test_few_targets_out_of_reach_are_a_warning_and_single_ones_nothing() -> None:
@@ -62,6 +63,8 @@ def test_a_negative_log_likelihood_of_scores_is_an_error() -> None:
     [finding] = check(*scores)
     assert finding.severity is Severity.ERROR
     assert "log-softmax is missing" in finding.message
+    assert len(finding.fixes) == 1
+    assert "`cross_entropy`" in finding.fixes[0]
     assert check(scores[0]) == []
 
 
@@ -79,6 +82,8 @@ def test_predictions_that_a_binary_loss_refused_are_an_error() -> None:
     [finding] = check(refused(-0.3, 1.7), call(0.0, "relu", step=8))
     assert (finding.severity, finding.step) == (Severity.ERROR, 9)
     assert "a sigmoid is missing" in finding.message
+    assert len(finding.fixes) == 1
+    assert "`binary_cross_entropy_with_logits`" in finding.fixes[0]
 
 
 def test_nan_that_a_binary_loss_refused_is_another_illness() -> None:

@@ -56,8 +56,8 @@ class MissingActivationRange(Rule):
     What to do:
         - Remove the activation after the last layer of a regression, or scale the targets
           into its range.
-        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`; use
-          `binary_cross_entropy_with_logits`, or put `sigmoid` before `binary_cross_entropy`.
+        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
+        - Use `binary_cross_entropy_with_logits`, or put `sigmoid` before `binary_cross_entropy`.
 
     Example:
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
@@ -78,6 +78,7 @@ class MissingActivationRange(Rule):
         "loss_not_decreasing",
         "loss_diverging",
         "dead_units",
+        "wrong_sign",
         "exploding_gradient",
         "nonfinite_loss",
         "learning_rate_too_high",
@@ -132,6 +133,7 @@ class MissingActivationRange(Rule):
                 ),
                 evidence={"least": least, "greatest": greatest, "error": call.error},
                 location=call.location,
+                fixes=self.doc().fixes[2:],
             )
 
     def _outside(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -151,6 +153,7 @@ class MissingActivationRange(Rule):
             f"{share:.1%} of the targets, which go from {least:.4g} to {greatest:.4g}, lie outside "
             f"of what the {last} before the loss can give: {RANGES.get(last, '')}",
             {"value": share, "limit": self.error_share, "operation": last, "targets": count},
+            self.doc().fixes[:1],
         )
 
     def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -171,4 +174,5 @@ class MissingActivationRange(Rule):
             "nll is given the scores of a linear layer, but expects log-probabilities: "
             "log-softmax is missing",
             {"operation": "nll"},
+            self.doc().fixes[1:2],
         )
