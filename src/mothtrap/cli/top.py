@@ -87,7 +87,7 @@ class _View:
 
     def press(self, key: str) -> bool:
         """Do what a key asks for; return whether to go on."""
-        findings = self.summary.findings if self.summary is not None else ()
+        findings = self.summary.in_story_order() if self.summary is not None else []
         self._note = ""
         if key in ("q", "\x03", "\x1b"):
             return False

@@ -22,7 +22,7 @@ def page(document: Document) -> str:
     if summary.findings:
         lines += ["| | rule | step | where | what |", "|---|---|---:|---|---|"]
         size = sum(map(len, lines))
-        for finding in summary.findings:
+        for finding in summary.in_story_order():
             row = _row(finding)
             size += len(row.encode()) + 1
             if size > MAX_BYTES:

@@ -55,7 +55,7 @@ def screen(
     if summary.findings:
         chosen = min(chosen, len(summary.findings) - 1)
         parts.append(_findings(summary, chosen))
-        parts.append(_chosen(summary.findings[chosen]))
+        parts.append(_chosen(summary.in_story_order()[chosen]))
     parts.append(_loss(run, width))
     tensors = _tensors(run, width)
     if tensors is not None:
@@ -114,7 +114,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
     for column in ({"width": 3}, {"no_wrap": True}, {"justify": "right"}, {"ratio": 1}):
         table.add_column(**column)
     first = max(0, min(chosen - MAX_STORIES // 2, len(summary.findings) - MAX_STORIES))
-    for index, finding in enumerate(summary.findings[first : first + MAX_STORIES], first):
+    for index, finding in enumerate(summary.in_story_order()[first : first + MAX_STORIES], first):
         mark = ">" if index == chosen else " "
         table.add_row(
             Text(f"{mark}{SYMBOLS[finding.severity]}", style=_COLORS[finding.severity]),

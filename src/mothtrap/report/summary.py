@@ -97,6 +97,13 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """How many findings have this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
+    def in_story_order(self) -> list[Finding]:
+        """Return the findings story by story: each root, then what follows from it."""
+        known = {finding.fingerprint: finding for finding in self.findings}
+        wanted = [name for story in self.diagnosis for name in (story.root, *story.effects)]
+        ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
+        return ordered + [f for f in self.findings if f.fingerprint not in wanted]
+
     def in_state(self, *states: RuleState) -> tuple[RuleStatus, ...]:
         """The rules that ended in one of the states."""
         return tuple(rule for rule in self.rules if rule.state in states)

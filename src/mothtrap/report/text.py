@@ -40,7 +40,7 @@ def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False)
     """
     blocks = [
         _block(finding, style, summary.sources.get(finding.location or "", ""))
-        for finding in _in_story_order(summary)
+        for finding in summary.in_story_order()
     ]
     lines = state_lines(summary, style, everything=everything)
     return "\n\n".join([*blocks, "\n".join(lines)])
@@ -106,13 +106,6 @@ def _layers(finding: Finding, style: Style) -> str:
     names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
     more = len(finding.layers) - MAX_LAYERS
     return names + (f" and {more} more" if more > 0 else "")
-
-
-def _in_story_order(summary: RunSummary) -> list[Finding]:
-    by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
-    wanted = [name for story in summary.diagnosis for name in (story.root, *story.effects)]
-    ordered = [by_fingerprint[name] for name in dict.fromkeys(wanted) if name in by_fingerprint]
-    return ordered + [f for f in summary.findings if f.fingerprint not in wanted]
 
 
 def _block(finding: Finding, style: Style, source: str = "") -> str:
