@@ -95,7 +95,7 @@ class Application:
         return _json(await self._of(request, answers.findings_answer))
 
     async def _names(self, request: Request) -> Response:
-        return _json(await self._of(request, answers.names_answer))
+        return _json(await self._of(request, lambda opened: opened.names(answers.names_answer)))
 
     async def _series(self, request: Request) -> Response:
         names = request.query_params.getlist("name")[:MOST_CURVES]

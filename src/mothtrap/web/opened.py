@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.steps import Mode
@@ -19,6 +20,7 @@ from mothtrap.store.naming import name_here
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.overviews import ExactRows, Overview
 
+T = TypeVar("T")
 MOST_RUNS = 3
 """Opened runs that are kept; chosen by hand: one that is looked at, and two to go back to."""
 MOST_OVERVIEWS = 4
@@ -40,6 +42,7 @@ class OpenRun:
         self._run: Run | None = None
         self._read_s = float("-inf")
         self._summary: tuple[str, RunSummary] | None = None
+        self._names: tuple[str, Any] | None = None
         self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
         self._exact: OrderedDict[tuple[int, frozenset[int], str, Mode], ExactRows] = OrderedDict()
 
@@ -74,6 +77,14 @@ class OpenRun:
             called = name_here(self.path)
             self._summary = cursor, summarize(self.run, known_causes(), called=called)
         return self._summary[1]
+
+    def names(self, make: Callable[[OpenRun], T]) -> T:
+        """Return what can be drawn, made anew only when anything was added."""
+        cursor = self.run.cursor
+        if self._names is None or self._names[0] != cursor:
+            self._names = cursor, make(self)
+        found: T = self._names[1]
+        return found
 
     def overview(self, view: WorkerView, statistic: str, mode: Mode) -> Overview:
         """Return the overview of a statistic, as far as the run was read."""

@@ -1,0 +1,249 @@
+"""What the page costs: the server's answers and memory, and the browser's time to what is read.
+
+A run of many steps and tensors, and one of many tensors, are written; `mothtrap ui` serves them in
+a process of its own. Where Chromium and playwright are there, a headless browser opens the page.
+The same numbers are then shown by TensorBoard, where it is installed. Times are medians.
+
+Run: python bench/web.py [--steps N] [--tensors T] [--wide W] [--times R]
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import psutil
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import reading
+
+LONG, WIDE = "long", "wide"
+TENSORBOARD_S = 300.0
+"""How long TensorBoard may load."""
+GOALS = {
+    "first contentful paint, ms": 300,
+    "verdict readable, ms": 2000,
+    "requests to the first screen": 20,
+    "filter of all names, ms": 50,
+    "curve, again, ms": 5,
+}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Write two runs, serve and read them, and print what each part took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--tensors", type=int, default=20)
+    parser.add_argument("--wide", type=int, default=10_000)
+    parser.add_argument("--times", type=int, default=5)
+    arguments = parser.parse_args(words)
+    print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Path(folder) / "runs"
+        reading.write(runs / LONG, arguments.steps, arguments.tensors)
+        reading.write(runs / WIDE, 20, arguments.wide)
+        print(f"{LONG}: {arguments.steps:,} steps, {arguments.tensors} tensors")
+        print(f"{WIDE}: 20 steps, {arguments.wide:,} tensors")
+        with served(runs, Path(folder)) as (url, process):
+            server(url, process, arguments.times)
+            browser(url, arguments.times)
+        tensorboard(runs / LONG, Path(folder))
+
+
+@contextmanager
+def served(runs: Path, folder: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """Serve runs; yield the first address and the process."""
+    command = [sys.executable, "-m", "mothtrap", "ui", str(runs), "--port", "0"]
+    environ = {**os.environ, "MOTHTRAP_CACHE": str(folder / "cache")}
+    child = subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert child.stdout is not None
+        yield child.stdout.readline().strip(), psutil.Process(child.pid)
+    finally:
+        child.terminate()
+        child.wait(30)
+        child.stdout.close()
+
+
+def server(url: str, process: psutil.Process, times: int) -> None:
+    """Print times of answers and the server's memory."""
+    parts = urlsplit(url)
+    token = parts.query.partition("=")[2]
+
+    def get(path: str) -> bytes:
+        client = http.client.HTTPConnection(parts.netloc, timeout=600)
+        client.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        answer = client.getresponse()
+        body = answer.read()
+        client.close()
+        if answer.status != 200:
+            raise RuntimeError(f"{path}: {answer.status} {body[:200]!r}")
+        return body
+
+    say("memory before a run is opened, MB", memory_mb(process))
+    norm = quote("train/gradient.l2/layer7.weight")
+    for name, path in (
+        ("facts of the run", f"/api/run?run={LONG}"),
+        ("findings", f"/api/findings?run={LONG}"),
+        ("curve", f"/api/series?run={LONG}&name=train/loss&px=1200"),
+        ("curve of a tensor", f"/api/series?run={LONG}&name={norm}&px=1200"),
+        ("zoom of a tensor", f"/api/series?run={LONG}&name={norm}&from=10&to=300&px=1200"),
+        (f"names of {WIDE}", f"/api/names?run={WIDE}"),
+        ("curve of one of many tensors", f"/api/series?run={WIDE}&name={norm}"),
+    ):
+        first_ms = timed_ms(lambda path=path: get(path))
+        again_ms = statistics.median(timed_ms(lambda path=path: get(path)) for _ in range(times))
+        say(f"{name}, first, ms", first_ms)
+        say(f"{name}, again, ms", again_ms)
+    say("memory afterwards, MB", memory_mb(process))
+
+
+def browser(url: str, times: int) -> None:
+    """Print times of the page in a headless Chromium."""
+    found = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        found = None
+    if found is None:
+        print("no browser: Chromium or playwright is missing")
+        return
+    taken: dict[str, list[float]] = {}
+    with sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for _ in range(times + 1):  # the first warms up
+            context = chromium.new_context()
+            page = context.new_page()
+            requests: list[str] = []
+            page.on("request", lambda request, into=requests: into.append(request.url))
+            began = time.perf_counter()
+            page.goto(f"{url}#/overview?run={LONG}")
+            page.get_by_role("heading", level=1).wait_for()
+            verdict_ms = 1e3 * (time.perf_counter() - began)
+            page.get_by_role("img").first.wait_for()
+            paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+            numbers = {
+                "first contentful paint, ms": page.evaluate(paint),
+                "verdict readable, ms": verdict_ms,
+                "requests to the first screen": len(requests),
+                **_filtered(page, url),
+            }
+            for name, value in numbers.items():
+                taken.setdefault(name, []).append(value)
+            context.close()
+        chromium.close()
+    for name, values in taken.items():
+        say(name, statistics.median(values[1:]))
+
+
+def _filtered(page, url: str) -> dict[str, float]:  # type: ignore[no-untyped-def]
+    """Time to filter all names of the wide run, within the page."""
+    page.goto(f"{url.partition('?')[0]}#/curves?run={WIDE}")
+    page.get_by_role("listbox", name="Tensors").wait_for()
+    took_ms = page.evaluate(
+        """async () => {
+            const box = document.querySelector("[data-search]");
+            const began = performance.now();
+            box.value = "layer*9";
+            box.dispatchEvent(new Event("input", { bubbles: true }));
+            await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+            return performance.now() - began;
+        }"""
+    )
+    return {"filter of all names, ms": took_ms}
+
+
+def tensorboard(run: Path, folder: Path) -> None:
+    """Print how long TensorBoard takes to show the scalars of the same run, and its memory."""
+    program = Path(sys.executable).parent / "tensorboard"
+    if not program.exists():
+        print("no TensorBoard is installed beside this Python")
+        return
+    from mothtrap.exports import Choice, export_run
+    from mothtrap.reader.run import open_run
+
+    logs = folder / "tensorboard"
+    opened = open_run(run)
+    export_run(opened, "tensorboard", str(logs), Choice(tensors="none*"))
+    command = [str(program), "--logdir", str(logs), "--port", "0", "--bind_all"]
+    began = time.perf_counter()
+    with (folder / "said").open("w+") as said:
+        child = subprocess.Popen(command, stdout=said, stderr=said)
+        try:
+            took_s = _until_shown(said.name, opened.steps, began)
+            say("TensorBoard: until the last step is answered, ms", 1e3 * took_s)
+            say("TensorBoard: memory, MB", memory_mb(psutil.Process(child.pid)))
+        finally:
+            child.terminate()
+            child.wait(30)
+
+
+def _until_shown(said: str, steps: int, began: float) -> float:
+    """Ask until the last step is among the points of a scalar."""
+    while time.perf_counter() - began < TENSORBOARD_S:
+        words = Path(said).read_text().split()
+        port = next((w.rpartition(":")[2].strip("/") for w in words if w.startswith("http://")), "")
+        if port:
+            try:
+                tags = _json(port, "/data/plugin/scalars/tags")
+                for name, held in tags.items():
+                    tag = next((each for each in held if "loss" in each), None)
+                    if tag is None:
+                        continue
+                    path = f"/data/plugin/scalars/scalars?run={quote(name)}&tag={quote(tag, '')}"
+                    points = _json(port, path)
+                    if points and points[-1][1] >= steps - 1:
+                        return time.perf_counter() - began
+            except (OSError, ValueError, http.client.HTTPException):
+                pass
+        time.sleep(0.05)
+    return float("nan")
+
+
+def _json(port: str, path: str):  # type: ignore[no-untyped-def]
+    client = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+    try:
+        client.request("GET", path)
+        return json.loads(client.getresponse().read())
+    finally:
+        client.close()
+
+
+def timed_ms(work: Callable[[], object]) -> float:
+    """How long a piece of work takes."""
+    began = time.perf_counter()
+    work()
+    return 1e3 * (time.perf_counter() - began)
+
+
+def memory_mb(process: psutil.Process) -> float:
+    """Resident memory of a process and its children."""
+    every = [process, *process.children(recursive=True)]
+    return sum(each.memory_info().rss for each in every) / 1e6
+
+
+def say(name: str, value: float) -> None:
+    """Print a figure, with its goal where there is one."""
+    goal = f"   (wanted: {GOALS[name]} at most)" if name in GOALS else ""
+    print(f"  {name:52} {value:10.1f}{goal}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""What measures the page measures it: the bench in small, without a browser and TensorBoard."""
+
+from __future__ import annotations
+
+import pytest
+from bench import web as bench
+
+pytest.importorskip("uvicorn", reason="the extra web is not installed")
+
+
+def test_every_answer_is_timed_first_and_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "browser", lambda url, times: None)
+    monkeypatch.setattr(bench, "tensorboard", lambda run, folder: None)
+    bench.main(["--steps", "600", "--tensors", "9", "--wide", "40", "--times", "1"])
+    printed = capsys.readouterr().out
+    for said in ("facts of the run, first, ms", "zoom of a tensor, again", "memory afterwards, MB"):
+        assert said in printed
