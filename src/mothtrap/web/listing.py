@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import queue
 import shlex
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +25,7 @@ from mothtrap.web.known_rules import known_causes
 
 PAGE_ROWS = 200
 LOOK_S = 0.5
-"""How long one request reads runs; the others come with later ones. Chosen by hand."""
+"""How long a request waits for runs to be read; the others come with later ones. By hand."""
 LIST_EVERY_S = 1.0
 """How often the folder is listed; chosen by hand."""
 LIVE_S = 2.0
@@ -74,7 +76,11 @@ class RunsFolder:
             self.where = str(Path(self.where).parent)
         self._started: dict[str, tuple[float, Path]] = {}
         self._listed_s = float("-inf")
-        self._rows: dict[str, tuple[object, float, Row]] = {}
+        self._rows: dict[str, _Read] = {}
+        self._wanted: queue.LifoQueue[str] = queue.LifoQueue()
+        self._waiting: set[str] = set()
+        self._changed = threading.Condition()
+        self._reader: threading.Thread | None = None
 
     def path(self, name: str) -> Path:
         """Return the folder of a run by its name in the list.
@@ -96,18 +102,17 @@ class RunsFolder:
     def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "") -> Page:
         """Return rows from `begin` on; a query filters by name, verdict, state and script."""
         names = self._names()
-        until_s = time.monotonic() + LOOK_S
-        if query:
-            words = query.lower().split()
-            rows = [self._row(name, until_s) for name in names]
+        begin, count = max(0, begin), min(count, PAGE_ROWS)
+        words = query.lower().split()
+        self._read(names if words else names[begin : begin + count])
+        if words:
+            rows = [self._row(name) for name in names]
             matching = [row for row in rows if _matches(row, words)]
-            shown = matching[begin : begin + min(count, PAGE_ROWS)]
+            shown, found = matching[begin : begin + count], len(matching)
             pending = sum(row.pending for row in rows)
-            found = len(matching)
         else:
-            chosen = names[begin : begin + min(count, PAGE_ROWS)]
-            shown = [self._row(name, until_s) for name in chosen]
-            pending, found = sum(row.pending for row in shown), len(names)
+            shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
+            pending = sum(row.pending for row in shown)
         return Page(
             folder=self.where,
             total=len(names),
@@ -131,19 +136,49 @@ class RunsFolder:
                 self._listed_s = time.monotonic()
             return sorted(self._started, key=lambda name: (self._started[name][0], name))[::-1]
 
-    def _row(self, name: str, until_s: float) -> Row:
-        started_s, path = self._started.get(name, (0.0, Path(name)))
-        signature = _signature(path)
+    def _row(self, name: str) -> Row:
         known = self._rows.get(name)
-        if known is not None and known[0] == signature:
-            fresh = known[2].state != "running" or time.monotonic() - known[1] < LIVE_S
-            if fresh:
-                return known[2]
-        if time.monotonic() > until_s:
-            return known[2] if known else Row(name=name, started_s=started_s, pending=True)
-        row = _read_row(name, path, started_s)
-        self._rows[name] = signature, time.monotonic(), row
-        return row
+        if known is not None:
+            return known.row
+        return Row(name=name, started_s=self._started.get(name, (0.0,))[0], pending=True)
+
+    def _read(self, names: Sequence[str]) -> None:
+        """Have rows read that are not known, or not any more; wait for them a little."""
+        stale = {name for name in names if self._is_stale(name)}
+        with self._changed:
+            for name in reversed(names):  # the last one that is put is read first
+                if name in stale and name not in self._waiting:
+                    self._waiting.add(name)
+                    self._wanted.put(name)
+            if stale and self._reader is None:
+                self._reader = threading.Thread(target=self._read_on, daemon=True)
+                self._reader.start()
+            self._changed.wait_for(lambda: not stale & self._waiting, LOOK_S)
+
+    def _is_stale(self, name: str) -> bool:
+        known = self._rows.get(name)
+        if known is None or known.signature != _signature(self._started[name][1]):
+            return True
+        return known.row.state == "running" and time.monotonic() - known.at_s > LIVE_S
+
+    def _read_on(self) -> None:
+        while True:
+            name = self._wanted.get()
+            started_s, path = self._started.get(name, (0.0, Path(name)))
+            signature = _signature(path)
+            row = _read_row(name, path, started_s)
+            with self._changed:
+                self._rows[name] = _Read(signature, time.monotonic(), row)
+                self._waiting.discard(name)
+                self._changed.notify_all()
+
+
+class _Read(NamedTuple):
+    """A row, when it was read (monotonic seconds), and how the run's folder looked then."""
+
+    signature: object
+    at_s: float
+    row: Row
 
 
 def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
@@ -225,7 +260,7 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
     try:
         run = open_run(path)
         summary = summarize(run, known_causes())
-    except (MothtrapError, OSError) as err:
+    except Exception as err:  # one run that cannot be read must not keep the others from the list
         return Row(name=name, started_s=started_s, state="unreadable", problem=str(err))
     command = run.info.command if run.info else ()
     worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)

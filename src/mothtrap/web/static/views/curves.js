@@ -97,8 +97,8 @@ function Tools({ axes, axis, scale, from, to }) {
     ${choices.map(([id, text]) => html`<option key=${id} value=${id} selected=${id === now}>${text}</option>`)}
     </select></label>`;
   return html`<p class="tools">
-    ${select("x", "x", axis, axes.map((each) => [each, AXES[each]]))}
-    ${select("y", "scale", scale, [["linear", "linear"], ["log", "log"], ["symlog", "symlog"]])}
+    ${select("x axis", "x", axis, axes.map((each) => [each, AXES[each]]))}
+    ${select("y axis", "scale", scale, [["linear", "linear"], ["log", "log"], ["symlog", "symlog"]])}
     ${select("range", "range", value("range", "all"), [["all", "all values"], ["robust", "1st to 99th percentile"]])}
     ${select("smoothing", "smooth", value("smooth", "0"), [["0", "none"], ["0.6", "some"], ["0.9", "much"], ["0.98", "most"]])}
     ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>

@@ -126,7 +126,8 @@ function spread(curves) {
 
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
-  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run" };
+  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run",
+  TRE: "Trees" };
 
 function Rules({ found }) {
   const families = new Map();
