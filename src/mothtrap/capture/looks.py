@@ -118,10 +118,14 @@ class Looks:
         said, self._said = self._said, []
         return [*said, *self._told(step, last=False)]
 
+    def take_said(self) -> list[Fact]:
+        """Return, and forget, what adapters said of their reports since the last step."""
+        said, self._said = self._said, []
+        return said
+
     def end(self, step: int) -> list[Fact]:
         """Return all intervals as they are at the end, and what was not said yet."""
-        said, self._said = self._said, []
-        return [*said, *self._told(step, last=True)]
+        return [*self.take_said(), *self._told(step, last=True)]
 
     def _told(self, step: int, *, last: bool) -> list[Looked]:
         """The intervals that began or were broken, or all; those that are equal as one."""

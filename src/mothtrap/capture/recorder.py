@@ -370,8 +370,8 @@ class Recorder(Generic[ArrayT]):
         """Hand on what was observed since the last step, for rules that judge a last time."""
         if self.rows.device is not None:  # no consumer waits in vain where it has failed
             self.rows.device.settle()
-        facts = (*self._observations, *more)
-        if self._opened and facts:
+        facts = (*self._observations, *self.looks.take_said(), *more) if self._opened else ()
+        if facts:
             self._observations, step = [], self._steps
             key = StepKey(step=step, mode=Mode.PREDICT)
             if own or raw:  # of the step in progress, which nothing ends

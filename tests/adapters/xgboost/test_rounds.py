@@ -220,6 +220,28 @@ def test_trees_gains_and_tables_are_described() -> None:
     assert (shared.shared, shared.eval_rows) == (50, 150)
 
 
+def test_tables_made_before_are_described_alike() -> None:
+    rows = np.where(X[:, :4] > 2, np.nan, X[:, :4])
+    rows[:, 1] = 0.0
+
+    def tables() -> list:
+        train, valid = xgboost.DMatrix(rows, Y), xgboost.DMatrix(rows[::4], Y[::4])
+        return [train, [(valid, "valid")]]
+
+    before = tables()
+    for make in (lambda: before, tables):
+
+        def train(make: Callable[[], list] = make) -> None:
+            made, evals = make()
+            xgboost.train(PARAMS, made, 2, evals=evals, **QUIET)
+
+        process, _ = watched(train)
+        [shared] = of(process, RowsShared)
+        assert isinstance(shared, RowsShared)
+        assert (shared.shared, shared.eval_rows) == (100, 100)
+        assert [table.constant for table in of(process, TableSeen)] == [("f1",)] * 2
+
+
 def test_a_loop_of_the_scripts_own_is_seen() -> None:
     def loop() -> bytes:
         booster = xgboost.Booster(PARAMS, [TRAIN, VALID])

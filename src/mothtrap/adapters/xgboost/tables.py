@@ -30,7 +30,6 @@ class Sample:
 
     digest_R: npt.NDArray[np.uint64]
     spread_C: npt.NDArray[np.bool_]
-    whole: bool
 
 
 class Tables:
@@ -50,7 +49,7 @@ class Tables:
         """Return whether two tables are one, or were made of equal rows in the same order."""
         if one is other:
             return True
-        a, b = self._samples.get(one), self._samples.get(other)
+        a, b = self._sample(one), self._sample(other)
         if a is None or b is None or one.num_row() != other.num_row():
             return False
         labels = np.array_equal(one.get_label(), other.get_label(), equal_nan=True)
@@ -79,7 +78,7 @@ class Tables:
             place: line of the training, "" = unknown.
         """
         rows, columns = table.num_row(), table.num_col()
-        cells, sample = rows * columns, self._samples.get(table)
+        cells, sample = rows * columns, self._sample(table)
         names = table.feature_names or [f"f{column}" for column in range(columns)]
         constant = None
         if sample is not None and len(sample.spread_C) == columns:
@@ -110,7 +109,7 @@ class Tables:
         self, train: xgboost.DMatrix, table: xgboost.DMatrix, *, step: int, site: str, place: str
     ) -> RowsShared | None:
         """Return how many rows of an evaluation are trained on; None where that is not known."""
-        ours, theirs = self._samples.get(train), self._samples.get(table)
+        ours, theirs = self._sample(train), self._sample(table)
         if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
             return None
         known = np.unique(ours.digest_R)
@@ -127,6 +126,22 @@ class Tables:
             location=place or None,
         )
 
+    def _sample(self, table: xgboost.DMatrix) -> Sample | None:
+        """The sample of a table; of one made before anything was watched its own copy is read."""
+        if table not in self._samples:
+            self._samples[table] = _copied(table)
+        return self._samples[table]
+
+
+def _copied(table: xgboost.DMatrix) -> Sample | None:
+    rows, columns = table.num_row(), table.num_col()
+    if type(table) is not xgboost.DMatrix or not 0 < rows * columns <= MAX_CELLS:
+        return None  # a quantile matrix has bins in the place of values
+    stored = table.get_data()
+    values_RC = np.full((rows, columns), np.nan, np.float32)
+    values_RC[np.repeat(np.arange(rows), np.diff(stored.indptr)), stored.indices] = stored.data
+    return _looked_at(values_RC)
+
 
 def _sample(data: Any) -> Sample | None:
     """Look at rows of an array, a frame or a sparse matrix; None of what is none of these."""
@@ -138,10 +153,15 @@ def _sample(data: Any) -> Sample | None:
     values_RC = _values(data, every)
     if values_RC is None:
         return None
+    return _looked_at(values_RC)
+
+
+def _looked_at(values_RC: Floats) -> Sample:
+    columns = values_RC.shape[1]
     plain_RC = np.where(np.isnan(values_RC), np.float32(np.nan), values_RC) + np.float32(0.0)
     first_C = plain_RC[:1]
     differs_RC = (plain_RC != first_C) & ~(np.isnan(plain_RC) & np.isnan(first_C))
-    return Sample(arithmetic.row_digests(plain_RC, columns), differs_RC.any(axis=0), every == 1)
+    return Sample(arithmetic.row_digests(plain_RC, columns), differs_RC.any(axis=0))
 
 
 def _values(data: Any, every: int) -> Floats | None:
