@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -42,7 +41,11 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectWitness:
     Raises:
         TypeError: the first is no model, or one that follows the models is no optimizer.
     """
-    models = list(itertools.takewhile(lambda target: isinstance(target, nn.Module), targets))
+    models: list[nn.Module] = []
+    for target in targets:
+        if not isinstance(target, nn.Module):
+            break
+        models.append(target)
     if not models:
         raise TypeError(f"cannot watch a {type(targets[0]).__qualname__} as a model")
     return ObjectWitness(_tracer(job), models, targets[len(models) :])
