@@ -80,7 +80,7 @@ def test_a_fact_without_a_step_is_damage() -> None:
 def test_a_fact_of_another_distribution_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, monkeypatch, {"mothtrap.core.facts": {"trees": TREES}})
+    install(tmp_path, monkeypatch, {"mothtrap.core.facts": {"groves": TREES}})
     found = fact.decode("TreeGrown", '{"type":"TreeGrown","step":4,"depth":7}')
     assert type(found).__name__ == "TreeGrown"
     assert found.depth == 7  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ def test_a_fact_of_another_distribution_cannot_replace_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = TREES.replace("TreeGrown", "Blind")
-    install(tmp_path, monkeypatch, {"mothtrap.core.facts": {"trees": source}})
+    install(tmp_path, monkeypatch, {"mothtrap.core.facts": {"groves": source}})
     assert fact.fact_types()["Blind"] is Blind
     (error,) = fact.unusable()
     assert "their-plugins 1.2" in str(error)
