@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, run
+from tests.harness.running import MOTHTRAP, PYTHON, TORCHRUN, Outcome, environment, run
 
 from mothtrap.core.control import CallRequest, CaptureRequest, StopRequest
 from mothtrap.core.facts.guards import TrainingStopped
-from mothtrap.core.stopping import StopTraining
+from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.reader.run import Run, open_run
 from mothtrap.session import job_stop
 from mothtrap.session.job_stop import LEAD_STEPS, JobStop, exit_code, on_stop
@@ -168,8 +168,9 @@ def test_a_trial_of_optuna_is_pruned_and_the_next_goes_on() -> None:
     optuna = pytest.importorskip("optuna")
     stop = _stop()
     stop.ask(StopRequest(id="q", attempt=1, reason="diverged", prunes="optuna"), print)
-    with pytest.raises(optuna.TrialPruned, match="diverged"):
+    with pytest.raises(TrialEnded, match="diverged") as caught:
         stop.boundary(LEAD_STEPS)
+    assert isinstance(caught.value.error, optuna.TrialPruned)
     assert _steps(stop, LEAD_STEPS + 1, 99) == 99
 
 
@@ -281,3 +282,46 @@ def test_two_ranks_stop_at_one_step_bit_identical_and_are_not_started_again(
     alone = _trained(plain, *torchrun, "train.py", "40", str(step))
     ends = [line for line in alone.stdout.splitlines() if "ended" in line]
     assert {line.split()[3] for line in ends} == {line.split()[3] for line in saved}
+
+
+TRIALS = """
+import optuna
+import torch
+
+import mothtrap
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def objective(trial):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with mothtrap.watch(model, optimizer, name=f"trial{trial.number}"):
+        for step in range(10**6 if trial.number == 0 else 30):
+            x = torch.randn(8, 4)
+            if trial.number == 0 and step > 20:
+                x = x * float("nan")
+            loss = (model(x) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return loss.item()
+
+
+study = optuna.create_study()
+study.optimize(objective, n_trials=2)
+print([trial.state.name for trial in study.trials])
+"""
+
+
+def test_a_trial_that_goes_wrong_is_pruned_and_the_study_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    config = '[[actions]]\nwhen = { rules = ["NUM"] }\ndo = ["prune"]\nprune = "optuna"\n'
+    (tmp_path / "mothtrap.toml").write_text(config)
+    (tmp_path / "search.py").write_text(TRIALS)
+    outcome = run([*PYTHON, "search.py"], cwd=tmp_path, env=environment())
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout == "['PRUNED', 'COMPLETE']\n"
+    assert "the trial is pruned before step" in outcome.stderr
+    assert "switched off" not in outcome.stderr

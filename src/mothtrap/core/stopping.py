@@ -1,4 +1,4 @@
-"""The exception that ends a training on request."""
+"""The exceptions that end a training, or a trial, on request."""
 
 from __future__ import annotations
 
@@ -17,3 +17,14 @@ class StopTraining(SystemExit):
     def __init__(self, code: int, step: int, reason: str) -> None:
         super().__init__(code)
         self.step, self.reason = step, reason
+
+
+class TrialEnded(BaseException):
+    """Carries the exception by which a library knows a pruned trial out of our hooks.
+
+    That exception may be an `Exception`, which hooks keep from the training otherwise.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error

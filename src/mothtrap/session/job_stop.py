@@ -23,7 +23,7 @@ from mothtrap.core.errors import ConfigError
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.guards import TrainingStopped
 from mothtrap.core.functions import function_named
-from mothtrap.core.stopping import StopTraining
+from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.session.attached import AttachedAdapters
 
 LEAD_STEPS = 2
@@ -216,10 +216,10 @@ def _prune(library: str, reason: str) -> None:
     """Tell a library that a trial is over; returns where it takes the end of the process.
 
     Raises:
-        Exception: that by which Optuna knows a pruned trial.
+        TrialEnded: with the exception by which Optuna knows a pruned trial.
     """
     if library == "optuna":
-        raise importlib.import_module("optuna").TrialPruned(reason)
+        raise TrialEnded(importlib.import_module("optuna").TrialPruned(reason))
     importlib.import_module("ray.tune").report({"done": True, "mothtrap": reason})
 
 

@@ -16,6 +16,7 @@ from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.records import Scalar, logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
@@ -82,6 +83,10 @@ class AdapterJob:
         self._depth += 1
         try:
             return act(*args)
+        except TrialEnded as ended:
+            if self._depth > 1:
+                raise
+            raise ended.error from None
         except Exception as err:
             self.live = False
             self._report("observation of the training", err)
