@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from mothtrap.report.style import SEVERITY_COLOURS, Style
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
-    from mothtrap.report.summary import RunSummary
+    from mothtrap.report.kept import KeptSnapshot
 
 MAX_FAILURES = 3
 MAX_ERROR = 120
@@ -42,17 +43,25 @@ def failures(run: Run) -> tuple[Failure, ...]:
     return tuple(found.values())
 
 
-def failure_lines(summary: RunSummary, style: Style) -> list[str]:
-    """The lines of a block for each exception of the framework that ended the script."""
+def failure_lines(
+    found: Sequence[Failure], snapshots: Iterable[KeptSnapshot], called: str, style: Style
+) -> list[str]:
+    """Return the lines of a block for each exception of the framework that ended the script.
+
+    Args:
+        found: the exceptions.
+        snapshots: of steps that can be replayed.
+        called: what finds the run in a command.
+        style: of the terminal.
+    """
     lines = []
-    for failure in summary.failures[:MAX_FAILURES]:
+    for failure in found[:MAX_FAILURES]:
         lines += _block(failure, style)
-        kept = next((kept for kept in summary.snapshots if kept.step == failure.step), None)
+        kept = next((kept for kept in snapshots if kept.step == failure.step), None)
         if kept is not None:
-            called = style.safe(summary.called or summary.run.id)
-            replay = f"mothtrap replay {called} --step {failure.step} --pdb"
+            replay = f"mothtrap replay {style.safe(called)} --step {failure.step} --pdb"
             lines.append(f"    = replay: {replay}{'' if kept.scripted else BUILD}")
-    more = len(summary.failures) - MAX_FAILURES
+    more = len(found) - MAX_FAILURES
     return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])
 
 

@@ -72,7 +72,9 @@ def state_lines(
     ]
     if summary.run.steps or summary.findings:
         lines += wrapped(f"  {_counts(summary)}", indent="    ")
-    lines += failure_lines(summary, style)
+    lines += failure_lines(
+        summary.failures, summary.snapshots, summary.called or summary.run.id, style
+    )
     lines += guarded_lines(summary.guarded, style)
     root = summary.diagnosis[0].root if summary.diagnosis else None
     first = next((f for f in summary.findings if f.fingerprint == root), None)

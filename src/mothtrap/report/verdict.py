@@ -49,7 +49,9 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         lines = [style.paint(line, "bold") for line in lines]
         if not summary.known:
             lines += _notes(summary, style)
-    lines += _wrap_all(failure_lines(summary, style))
+    lines += _wrap_all(
+        failure_lines(summary.failures, summary.snapshots, summary.called or summary.run.id, style)
+    )
     lines += _wrap_all(guarded_lines(summary.guarded, style))
     lines += alarms(summary, style)
     replay = replay_command(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
@@ -19,7 +19,6 @@ from mothtrap.tracing.identity import ByIdentity
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.naming import Root
-    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
 """Steps of a process in which replicas, and what they are given, are compared, when wiring shows,
@@ -80,10 +79,20 @@ def _words(placement: Any, index: int, count: int) -> str:
     return PARTIAL if placement.is_partial() else repr(placement)
 
 
+class HeldParameters(Protocol):
+    """The parameters that optimizers hold."""
+
+    def held(self) -> Iterator[torch.Tensor]:
+        """Return each once."""
+
+    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
+        """Return its qualified name and the path of its module."""
+
+
 class DistributedWatch:
     """Knows the wrappers that keep replicas equal, and whether they are used."""
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: HeldParameters) -> None:
         self._job, self._optimizers = job, optimizers
         self._replicas: ByIdentity[torch.Tensor, bool] = ByIdentity()
         self._roots_seen = -1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import abc
 import sys
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.naming import NameBook, Root
 from mothtrap.adapters.torch.readable import outside_transforms
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.adapters.torch.resting import Resting
@@ -25,11 +25,15 @@ from mothtrap.capture.grouper import (
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
 
-if TYPE_CHECKING:
-    from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
-
 for _neutral in (ProcessJob, AdapterJob):
     uncompiled(_neutral)  # neutral code cannot mark itself for a compiler
+
+
+class RootObserver(Protocol):
+    """Told of the forwards of models that user code calls."""
+
+    def root_called(self, root: Root, trains: bool) -> None:
+        """A model is called; `trains`: with a graph."""
 
 
 @uncompiled
@@ -50,7 +54,7 @@ class Job(abc.ABC):
         contain_part: runs what can fail alone.
     """
 
-    hand_steps: HandSteps
+    hand_steps: RootObserver
 
     def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
         self.light = False

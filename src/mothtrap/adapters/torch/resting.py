@@ -13,18 +13,17 @@ import math
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.uncompiled import uncompiled
-from mothtrap.capture.grouper import ClosedStep
+from mothtrap.capture.grouper import ClosedStep, Grouper
+from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
-
-if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
 
 STEPS_OFF = 10_000
 """Steps from one watched to the next where nothing is captured: the job may yet change."""
@@ -32,6 +31,21 @@ MOST_LONG = 10
 """Long steps after which a rest is over: one is a pause, so many are steps that became longer."""
 ALIKE_STEPS = 32
 """Steps running that were plain before one goes by unwatched."""
+
+
+class RestingJob(Protocol):
+    """What is asked of the job that rests; see `adapters.torch.job.Job`."""
+
+    config: Config
+    recorder: Recorder[torch.Tensor]
+    grouper: Grouper
+    contain: Callable[..., Any]
+
+    def may_rest(self) -> bool:
+        """Whether nothing was asked for that needs each step."""
+
+    def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
 
 
 @uncompiled
@@ -48,7 +62,7 @@ class Resting:
         root: `id` of the model whose forwards begin steps; what it holds is not asked about.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: RestingJob) -> None:
         self._job = job
         self.allowed = self.on = False
         self.root = 0

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.ending import Ending
 from mothtrap.adapters.torch.forward.forwards import ForwardWatch
-from mothtrap.adapters.torch.job import Job
 from mothtrap.adapters.torch.layers.attention import AttentionWatch
 from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
 from mothtrap.adapters.torch.losses.backwards import LossWatch
@@ -32,6 +31,7 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateWatch
 from mothtrap.adapters.torch.pace import PaceWatch
+from mothtrap.adapters.torch.parts import Parts
 from mothtrap.adapters.torch.reports import looked
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
@@ -71,12 +71,16 @@ BY_HAND = "by hand"
 """Stands for the optimizer where there is none and `step_given` is called instead."""
 
 
-class Tracer(Job):
+class Tracer(Parts):
     """Takes what hooks see, feeds the grouper, and closes steps.
 
     Hooks call the methods of the section "Witnesses"; nothing that goes wrong in them
     reaches the training.
     """
+
+    guard: Guard
+    hand_steps: HandSteps
+    snapshots: SnapshotTaking
 
     def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
         super().__init__(job, book)
@@ -348,7 +352,7 @@ class Tracer(Job):
 
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""
-        self.contain_part("snapshots", self.recording.close, closed, self.losses)
+        self.contain_part("snapshots", self.recording.close, closed, self.losses.of)
         self.contain_part("snapshots", self.snapshots.close, closed)
         self.contain_part("losses", self.losses.close, closed)
         self.observers.tell("closed", closed.step)

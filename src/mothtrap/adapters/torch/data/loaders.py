@@ -20,8 +20,9 @@ from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceWatch
-from mothtrap.adapters.torch.data.samplers import Plan, plan_of, samples_of
+from mothtrap.adapters.torch.data.samplers import plan_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
+from mothtrap.adapters.torch.data.sources import Batch, Source
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
@@ -49,22 +50,6 @@ FURTHER = "a further loader"
 
 
 @dataclass(slots=True, eq=False)
-class Source:
-    """One loader; `done`: it was gone through to its end."""
-
-    label: str
-    plan: Plan
-    location: str | None
-    loader: weakref.ref[DataLoader[Any]]
-    passes: int = 0
-    checked: int = 0
-    told: int = 0
-    trained: bool = False
-    evaluated: bool = False
-    done: bool = False
-
-
-@dataclass(slots=True, eq=False)
 class _Pass:
     """One way through a loader; `seen` has the digests of its batches."""
 
@@ -79,30 +64,6 @@ class _Pass:
         """Count a batch; return what the sampler drew for it, None where that was not seen."""
         self.batches += 1
         return self.drawn.popleft() if self.drawn else None
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """What was loaded last: its tensors by place, and what the sampler drew for it.
-
-    `sizes` are rows and elements of the tensors. `trains`: whether a model that was
-    given it is trained, so far as is known; None before the first. `told`: what is no
-    number in it was said. `has_digests`: those of its tensors were taken.
-    """
-
-    source: Source
-    tensors: list[tuple[str, weakref.ref[torch.Tensor]]]
-    sizes: set[tuple[int, int]]
-    drawn: object
-    trains: bool | None = None
-    told: bool = False
-    has_digests: bool = False
-
-    def samples(self, rows: tuple[int, ...], size: int) -> tuple[int, ...]:
-        """Indices into the data of some rows of a tensor that has `size` of them."""
-        loader = self.source.loader()
-        samples = samples_of(loader, self.drawn) if loader is not None else ()
-        return tuple(samples[row] for row in rows) if len(samples) == size else ()
 
 
 class LoaderWatch:

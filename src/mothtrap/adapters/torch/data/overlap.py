@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.loaders import Source
+from mothtrap.adapters.torch.data.sources import Source
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mothtrap.adapters.torch.data.loaders import LoaderWatch, Source
+from mothtrap.adapters.torch.data.loaders import LoaderWatch
 from mothtrap.adapters.torch.data.samplers import samples_of
+from mothtrap.adapters.torch.data.sources import Source
 
 
 def waited_for(loaders: LoaderWatch, iterator: object) -> tuple[Source, tuple[int, ...]] | None:

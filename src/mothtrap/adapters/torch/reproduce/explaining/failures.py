@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mothtrap.adapters.torch.data.loaders import Source
+from mothtrap.adapters.torch.data.sources import Source
 from mothtrap.adapters.torch.data.waiting import waited_for
 from mothtrap.adapters.torch.reproduce.explaining import (
     graphs,

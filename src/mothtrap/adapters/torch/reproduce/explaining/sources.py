@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.data.inputs import argument_names
-from mothtrap.adapters.torch.data.loaders import Batch, Source
 from mothtrap.adapters.torch.data.samplers import samples_of
+from mothtrap.adapters.torch.data.sources import Batch, Source
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining import wording

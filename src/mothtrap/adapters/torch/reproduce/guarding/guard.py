@@ -24,7 +24,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.guards import StepGuarded
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.parts import Parts
 
 NAMED = 4
 """Parameters that are named of those concerned."""
@@ -71,7 +71,7 @@ class Guard:
         unsound_step: the latest step that was not sound.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Parts) -> None:
         self._tracer = tracer
         self.policy = tracer.config.on_nonfinite
         self.limit = tracer.config.max_gradient_norm or math.inf

@@ -24,7 +24,7 @@ from mothtrap.core.errors import NonFiniteStepError
 from mothtrap.core.runs import STOPPED
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.parts import Parts
 
 Function = Callable[..., Any]
 PART = "guard"
@@ -54,7 +54,7 @@ class GuardedSteps:
     are not told apart by thread.
     """
 
-    def __init__(self, tracer: Tracer, guard: Guard) -> None:
+    def __init__(self, tracer: Parts, guard: Guard) -> None:
         self._tracer, self._guard = tracer, guard
         self._undo = ExitStack()
         self._wrapped: set[type] = set()

@@ -22,7 +22,7 @@ from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.tracer import Tracer
+    from mothtrap.adapters.torch.parts import Parts
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_WISHES = 16
@@ -43,7 +43,7 @@ class SnapshotTaking:
         truth: what the step in progress comes to.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Parts) -> None:
         config = tracer.config
         self.active = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
         self.truth = StepTruth(tracer.optimizers, remembers=config.snapshot_every > 0)

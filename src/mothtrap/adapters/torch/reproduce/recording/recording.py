@@ -47,7 +47,6 @@ from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.losses.backwards import LossWatch
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_EVENTS = 512
@@ -65,6 +64,9 @@ BEFORE_SHARE = 4
 LATER_SHARE = 4
 """One part in so many of a snapshot's size that a larger array may take; it is not copied
 before the step is kept."""
+
+LossesOf = Callable[[Sequence[tuple[str, int]]], list[tuple[float, str]]]
+"""Returns the values of losses, by site and key, and the lines where they were computed."""
 
 
 class Recording:
@@ -259,12 +261,12 @@ class Recording:
             self._sequence = _nodes_made()
             self._needs_rng = True
 
-    def close(self, closed: ClosedStep, losses: LossWatch) -> None:
+    def close(self, closed: ClosedStep, losses_of: LossesOf) -> None:
         """A step is over."""
         if not self.active:
             return
         keys = sorted([(key, series.site) for series in closed.series for key in series.losses])
-        found = losses.of([(site, key) for key, site in keys])
+        found = losses_of([(site, key) for key, site in keys])
         values = tuple([value for value, _ in found])
         entry = self._entry(self._now, closed.step, closed.optimizers, values, closed.skipped)
         self._ring.limit_bytes = self._limit_bytes - self.before.bytes_held

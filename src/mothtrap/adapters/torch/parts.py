@@ -1,0 +1,67 @@
+"""What the parts of the adapter that act on steps ask of the others."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Protocol
+
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job import Job
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.losses.backwards import LossWatch
+    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+    from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+    from mothtrap.adapters.torch.reproduce.recording.recording import Recording
+
+
+class Guarding(Protocol):
+    """Judges steps; `unsound_step` is the latest that was found unsound."""
+
+    unsound_step: int
+
+
+class Snapshotting(Protocol):
+    """Takes snapshots of steps that are not applied."""
+
+    def joined(self, optimizer: Optimizer) -> None:
+        """The gradients of an optimizer are final."""
+
+    def fulfil(self) -> None:
+        """Take what was ordered."""
+
+    def take(self, reason: str) -> None:
+        """Take one at the onset of an unsound step."""
+
+
+class Parts(Job):
+    """The job, with the observers that its parts know.
+
+    Attributes:
+        optimizers: all that were seen.
+        known: other objects whose state is kept.
+        forwards: what was called.
+        recording: what was fed.
+        losses: the values that backwards began with.
+        guard: judges steps.
+        snapshots: takes them.
+    """
+
+    optimizers: OptimizerWatch
+    known: KnownObjects
+    forwards: ForwardWatch
+    recording: Recording
+    losses: LossWatch
+    guard: Guarding
+    snapshots: Snapshotting
+
+    @property
+    @abc.abstractmethod
+    def in_backward(self) -> bool:
+        """Whether a backward is running."""
+
+    @abc.abstractmethod
+    def step_cancelled(self, optimizer: Optimizer) -> None:
+        """`optimizer.step` was left before it was done, or was undone."""

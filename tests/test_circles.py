@@ -1,0 +1,54 @@
+"""No module imports one that imports it, by way of others too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from tests.test_house import PACKAGE, SOURCE, _files, _plant
+
+
+def circle_offences(source: Path) -> list[str]:
+    """Modules that import one another, by way of others too; for a type checker only counts."""
+    trees = {_dotted(path): tree for path, tree in _files(source)}
+    imported = {
+        module: {name for name in _modules_named(tree, trees) if name != module}
+        for module, tree in trees.items()
+    }
+    left = dict(imported)
+    while free := [module for module, names in left.items() if not names & left.keys()]:
+        for module in free:
+            del left[module]  # imports nothing that is on a circle, or leads to one
+    while used := left.keys() - {name for names in left.values() for name in names}:
+        for module in used:
+            del left[module]  # leads to a circle, and is not on it
+    return [f"on a circle of imports: {', '.join(sorted(left))}"] if left else []
+
+
+def _dotted(path: Path) -> str:
+    parts = [PACKAGE, *path.with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _modules_named(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            named = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+            modules = {name for name in named if name in known}
+            yield from modules - {node.module} or modules
+
+
+def test_modules_do_not_import_one_another() -> None:
+    assert circle_offences(SOURCE) == []
+
+
+def test_circle_check_sees_a_planted_circle(tmp_path: Path) -> None:
+    _plant(tmp_path, "core/a.py", "from mothtrap.core import b")
+    _plant(tmp_path, "core/b.py", "from mothtrap.core.c import x")
+    assert circle_offences(tmp_path) == []
+    _plant(tmp_path, "core/c.py", "if TYPE_CHECKING:\n    from mothtrap.core.a import y\n")
+    (offence,) = circle_offences(tmp_path)
+    assert offence.endswith("mothtrap.core.a, mothtrap.core.b, mothtrap.core.c")
