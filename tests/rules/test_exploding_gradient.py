@@ -188,3 +188,26 @@ def test_cannot_judge_without_norms() -> None:
         ExplodingGradient().check(window(steps=5))
     with pytest.raises(NotEnoughData, match="3 steps"):
         check(norm([1.0, 2.0]))
+
+
+def test_a_gradient_that_is_huge_before_the_first_step_comes_before_the_nan() -> None:
+    broken = [3e23, 8e30, *[np.nan] * 20]
+    [finding] = check(norm([2e24, 5e31]), loss(broken))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert "2e+22x the largest with which healthy networks begin" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("norms", "losses"),
+    [([2e24, 5e31], [3e23, 8e22, 1e21]), ([80.0, 90.0], [3.0, 2.0, np.nan])],
+    ids=["a loss in small units that falls", "an ordinary gradient before a NaN"],
+)
+def test_few_steps_alone_prove_nothing(norms: list[float], losses: list[float]) -> None:
+    with pytest.raises(NotEnoughData, match="fewer than 3 steps"):
+        check(norm(norms), loss(losses))
+
+
+def test_an_explosion_of_two_steps_comes_before_the_nan() -> None:
+    [finding] = check(norm([40.0, 3e20]), loss([0.16, 2e17, *[np.nan] * 20]))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 1)
+    assert "7.5e+18x that of the step before" in finding.message

@@ -52,4 +52,10 @@ HEADLINES = {
         says=("the labels are not shifted",),
         fix="Shift the labels",
     ),
+    "recurrence_with_a_large_gain": Headline(
+        code="GRD101",
+        severity="error",
+        says=("that of the step before, and the next one is no number",),
+        fix="Clip the gradient norm",
+    ),
 }

@@ -33,6 +33,9 @@ HISTORY_STEPS = 10
 START_STEPS, START_RISE, START_BREAK = 20, 2.0, 10.0
 """Steps after the first in which the loss rises by so much (warning, error); by hand."""
 
+HEALTHY_START = 100.0
+"""Largest gradient norm with which healthy networks begin; measured, as `start_ratio`."""
+
 DEEP_LAYERS = 4
 """Layers through which a gradient can be said to grow; chosen by hand."""
 
@@ -67,9 +70,11 @@ class ExplodingGradient(Rule):
         `persisting_steps` steps running, or grows by `growth_factor` or more in each of
         `growth_steps` steps running and `growth_total` times in all, and the loss rises
         too; or when it is `start_ratio` times the loss before the first step, and the loss
-        rises to 10 times after it. Warning when the loss is not known or stays where it
-        was, in a game, and when the first layers of at least four get `depth_ratio` times
-        the gradient of the last ones from the start.
+        rises to 10 times after it; or when it is `start_huge` times what healthy networks
+        begin with, or grows `growth_total` times in the first step, and the loss is no number
+        soon after. Warning when the loss is not known or stays where it was, in a game, and
+        when the first layers of at least four get `depth_ratio` times the gradient of the last
+        ones from the start.
 
     Stays quiet:
         A spike of one or two steps, the rise of the norm in early training, a gradient
@@ -123,6 +128,11 @@ class ExplodingGradient(Rule):
     start_ratio: float = threshold(
         1e4, unit="times the loss", source="measured: healthy networks begin with 0.1 to 100"
     )
+    start_huge: float = threshold(
+        1e6,
+        unit="times 100, the largest norm with which healthy networks begin",
+        source="chosen by hand: beyond it no rate is small enough",
+    )
     depth_ratio: float = threshold(
         1e3,
         unit="times the last layers' gradient",
@@ -134,9 +144,14 @@ class ExplodingGradient(Rule):
         norms = gradient_norms(window)
         if not norms:
             raise NotEnoughData("no gradient norm was seen")
-        if max(len(norm_S) for _, _, norm_S in norms) < 3:
+        short = max(len(norm_S) for _, _, norm_S in norms) < 3
+        found = [
+            (not short and self._judge(window, *norm)) or self._at_start(window, *norm)
+            for norm in norms
+            if len(norm[2])
+        ]
+        if short and not any(found):
             raise NotEnoughData("fewer than 3 steps with a finite gradient were seen")
-        found = [self._judge(window, *norm) or self._at_start(window, *norm) for norm in norms]
         found += [self._through_depth(window, group) for group in layer_gradients(window)]
         judged = [finding for finding in found if finding]
         return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
@@ -215,6 +230,29 @@ class ExplodingGradient(Rule):
             first, later_S = series.values_S[0], series.values_S[1 : START_STEPS + 1]
             if steps_S[0] != series.steps_S[0] or not len(later_S) or not first > 0:
                 continue
+            broke = not bool(np.isfinite(later_S).all())
+            if broke and norm_S[0] >= self.start_huge * HEALTHY_START:
+                huge = _Explosion(
+                    onset=0, last=0, reference=HEALTHY_START, loss_ratio=0.0, lasting=False
+                )
+                against = "the largest with which healthy networks begin"
+                return self._finding(
+                    window, optimizer, steps_S, norm_S, huge, Severity.ERROR, against=against
+                )
+            grew = len(norm_S) == 2 and norm_S[1] >= self.growth_total * norm_S[0]
+            if broke and grew and later_S[0] >= START_BREAK * first:
+                jump = _Explosion(
+                    onset=1, last=1, reference=float(norm_S[0]), loss_ratio=0.0, lasting=False
+                )
+                return self._finding(
+                    window,
+                    optimizer,
+                    steps_S,
+                    norm_S,
+                    jump,
+                    Severity.ERROR,
+                    against="that of the step before, and the next one is no number",
+                )
             ratio = float(norm_S[0] / first)
             rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
             if ratio >= self.start_ratio and rise >= START_RISE:
@@ -270,7 +308,7 @@ class ExplodingGradient(Rule):
         since, until = int(steps_S[explosion.onset]), int(steps_S[explosion.last])
         layers = _layers(window, since, until)
         if against:
-            against = f"{ratio:.3g}x {against}, before the first step"
+            against = f"{ratio:.3g}x {against}" + ", before the first step" * (since == 0)
         elif explosion.lasting:
             against = f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
         else:
