@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import shutil
 import socket
 import threading
@@ -107,11 +108,16 @@ def site(made: Path) -> Iterator[Site]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """The system's Chromium; one for all tests of the page."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    required = os.environ.get("BROWSER_TESTS") == "required"
+    if not required:
+        pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from playwright import sync_api as playwright
+
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for path in map(shutil.which, names) if path), None)
     if found is None:
-        pytest.skip(NO_BROWSER)
+        missing = pytest.fail if required else pytest.skip
+        missing(NO_BROWSER)
     with playwright.sync_playwright() as started:
         arguments = ["--no-sandbox", "--disable-dev-shm-usage"]  # root in a container
         chromium = started.chromium.launch(executable_path=found, args=arguments)
