@@ -21,6 +21,7 @@ from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
 from mothtrap.report.guarded import Guarded
 from mothtrap.report.kept import kept_lines
+from mothtrap.report.machine import MachineRow
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary
 from mothtrap.statistics.summary import FIELDS, STATISTICS
@@ -74,6 +75,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     called: str
     losses: tuple[str, ...]
     axes: tuple[str, ...]
+    machine: tuple[MachineRow, ...]
     cursor: str
     controls: tuple[str, ...]
 
@@ -172,6 +174,7 @@ def run_answer(
         called=summary.called or run.id,
         losses=tuple(n for n, scalar in scalar_names(run).items() if scalar[0] == "loss"),
         axes=tuple(axes(run)),
+        machine=opened.machine,
         cursor=run.cursor,
         controls=controls(run.state == "running"),
     )

@@ -14,8 +14,10 @@ from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.worker_view import WorkerView
+from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.store import layout
+from mothtrap.store.machine_log import MachineReader
 from mothtrap.store.naming import name_here
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.overviews import ExactRows, Overview
@@ -43,6 +45,7 @@ class OpenRun:
         self._read_s = float("-inf")
         self._summary: tuple[str, RunSummary] | None = None
         self._names: tuple[str, Any] | None = None
+        self._machine: tuple[int, MachineReader] | None = None
         self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
         self._exact: OrderedDict[tuple[int, frozenset[int], str, Mode], ExactRows] = OrderedDict()
 
@@ -85,6 +88,15 @@ class OpenRun:
             self._names = cursor, make(self)
         found: T = self._names[1]
         return found
+
+    @property
+    def machine(self) -> tuple[MachineRow, ...]:
+        """The numbers of the machine in the latest attempt, read up to now."""
+        latest = (layout.attempts(self.path) or [layout.FIRST_ATTEMPT])[-1]
+        if self._machine is None or self._machine[0] != latest:
+            self._machine = latest, MachineReader(layout.attempt_folder(self.path, latest))
+        self._machine[1].poll()
+        return machine_rows(self._machine[1].series)
 
     def overview(self, view: WorkerView, statistic: str, mode: Mode) -> Overview:
         """Return the overview of a statistic, as far as the run was read."""

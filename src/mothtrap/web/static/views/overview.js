@@ -22,8 +22,8 @@ export function Overview() {
   return html`<${Verdict} about=${about.value} found=${found.value} />
     <div class="columns">
       <div><${Loss} about=${about.value} found=${found.value} />
-        <${Worst} found=${found.value} /></div>
-      <div><${Rules} found=${found.value} /><${Facts} about=${about.value} /></div>
+        <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
+      <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
 }
 
@@ -178,6 +178,16 @@ function Worst({ found }) {
 
 /** The last value of a curve; NaN where the last bucket has no number. */
 const lastOf = (curve) => (curve.count ? curve.last[curve.count - 1] : NaN);
+/** What the job took of its machine. */
+function Machine({ rows }) {
+  if (!rows.length) return null;
+  return html`<section><h2>Machine</h2><table class="rules">
+    <thead><tr><th scope="col">Measure</th><th scope="col">Last</th><th scope="col">Median</th>
+      <th scope="col">Highest</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>
+      <td>${row.last}</td><td>${row.median}</td><td>${row.most}</td></tr>`)}</tbody></table></section>`;
+}
+
 function Facts({ about }) {
   const took = (about.ended_s || about.active_s) - about.started_s;
   const rows = {
