@@ -291,7 +291,7 @@ def test_runs_that_cannot_be_stored_where_they_should(
     assert "--runs-dir" in line
     (kept,) = (tmp_path / "tmp").glob("mothtrap-*/seen")
     assert str(kept) in line
-    assert f"more: mothtrap show {kept.relative_to(tmp_path)}\n" in seen.stderr
+    assert f"mothtrap show {kept.relative_to(tmp_path)}\n" in seen.stderr
     assert show(kept, cwd=tmp_path)["run"]["steps"] == STEPS
 
 

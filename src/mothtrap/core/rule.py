@@ -13,7 +13,7 @@ from mothtrap.core.ruledoc import RuleDoc, parse_doc
 from mothtrap.core.texts import readable
 from mothtrap.core.window import Window
 
-BEFORE_UPDATES = ("ACT", "NUM", "WGT")
+BEFORE_UPDATES = ("ACT", "NUM")
 """Families whose findings at step 0 are of the model as it was made."""
 
 
@@ -102,7 +102,7 @@ class Rule(abc.ABC):
 def _possible(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
     """Leave out advice on the learning rate where no step has been made yet.
 
-    What layers, weights and numbers are like at step 0 was so before the first update.
+    What layers and numbers are like at step 0 was so before the first update.
     """
     if step > 0 or not code.startswith(BEFORE_UPDATES):
         return fixes

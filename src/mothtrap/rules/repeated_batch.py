@@ -31,8 +31,9 @@ class RepeatedBatch(Rule):
     Fires:
         Error when at least `batches` batches, and `share` of a pass, were given before in
         it: by a loader whose sampler draws without replacement, or by a stream
-        (`IterableDataset`) that several workers read. Of a stream nearly all must repeat that
-        would if every worker read all of it: 1/2 with two workers, 3/4 with four.
+        (`IterableDataset`) that several workers read. Of a stream at least `stream_part` must
+        repeat of what would if every worker read all of it: 1/2 with two workers, 3/4 with
+        four.
 
     Stays quiet:
         Samplers with replacement or of one's own, streams read by one process, the same

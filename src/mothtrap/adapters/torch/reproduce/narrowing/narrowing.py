@@ -137,9 +137,9 @@ class Narrowing:
         """The step is done: put what the watch saw into its result."""
         if self._watch is None:
             return result
-        # Left in force: within the backward of a closure its modes are not on top of torch's
-        # stack, from where alone they can be taken; it is paused, and the process ends here.
         watch = self._watch
+        if watch.on_top:  # not within the backward of a closure; there it is paused, and the
+            watch.__exit__(None, None, None)  # process ends with it in force
         gradients = {
             optimizers.name_of(parameter)[0]: parameter.grad
             for _, optimizer in optimizers.alive()

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import _get_current_function_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nested import placed_tensors
@@ -122,6 +123,13 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*about)  # type: ignore[no-untyped-call]
         finally:
             self._undo.close()
+
+    @property
+    def on_top(self) -> bool:
+        """Whether its modes are the last on torch's stacks, from where alone they can be taken."""
+        dispatching: object = _get_current_dispatch_mode()
+        calling: object = _get_current_function_mode()
+        return dispatching is self and calling is self._calls
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
