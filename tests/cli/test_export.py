@@ -52,6 +52,7 @@ def test_steps_and_tensors_are_chosen(run_path: Path, tmp_path: Path) -> None:
             ("--to", "csv", "-o", "out"),
             "there is no format 'csv'; the formats are: chrome-trace, p",
         ),
+        (("--to", "parquet", "-o", "out", "--tensors", "nosuch*"), "matches 'nosuch*'"),
         (("--to", "chrome_trce", "-o", "out"), "did you mean 'chrome-trace'?"),
         (("--to", "parquet", "-o", "out", "--steps", "5"), "expected A:B, e.g. 100:200"),
         (("--to", "parquet", "-o", "runs"), "cannot export to runs: it exists"),

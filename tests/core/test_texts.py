@@ -16,7 +16,7 @@ from mothtrap.core.texts import readable
         ("3.94e+13x within 1 steps", "3.94e+13x within 1 step"),
         ("in 1 steps, in 1,001 steps, in 0.1 steps", "in 1 step, in 1,001 steps, in 0.1 steps"),
         ("1 batches, 1 losses, 21 layers", "1 batch, 1 loss, 21 layers"),
-        ("1 more layers", "1 more layers"),
+        ("1 more layers, 21 more layers", "1 more layer, 21 more layers"),
     ],
 )
 def test_ratios_and_times_are_written_out_and_one_is_singular(written: str, read: str) -> None:

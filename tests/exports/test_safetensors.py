@@ -100,5 +100,5 @@ def test_damage_costs_the_tensor_alone_and_is_said(tmp_path: Path) -> None:
 
 
 def test_a_run_without_whole_tensors_is_an_error(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="no tensors or files of tensors that match 'x'"):
+    with pytest.raises(UnknownNameError, match="no tensor of run digits matches 'x'"):
         export_run(run, "safetensors", tmp_path / "out", Choice(tensors="x"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+from mothtrap.core import own_rules
+from mothtrap.core.window import Window
 from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.report.rulepage import rule_markdown, rule_text
 
@@ -27,6 +29,15 @@ def test_settings_show_value_unit_and_source() -> None:
     assert "[tool.mothtrap.rules.STR701]" in page
     assert "calls = 2" in page
     assert "chosen by hand" in page
+
+
+def test_a_rule_without_a_docstring_has_its_settings_and_no_other_line() -> None:
+    @own_rules.rule("OWN001")
+    def too_high(window: Window, *, limit: float = 3.0) -> None:
+        return None
+
+    settings = "Settings\n  [tool.mothtrap.rules.OWN001]\n  limit = 3.0"
+    assert rule_text(too_high) == f"OWN001 too_high\n\n{settings}"
 
 
 def test_the_documentation_is_current() -> None:

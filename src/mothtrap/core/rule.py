@@ -55,8 +55,9 @@ class Rule(abc.ABC):
 
     @classmethod
     def doc(cls) -> RuleDoc:
-        """The parsed docstring."""
-        return parse_doc(cls.__doc__ or "")
+        """The parsed docstring; empty where there is only the signature of a dataclass."""
+        text = cls.__doc__ or ""
+        return parse_doc("" if text.startswith(f"{cls.__name__}(") else text)
 
     def finding(
         self,

@@ -6,8 +6,8 @@ import re
 
 _RATIO = re.compile(r"(?<![\w.])(\d(?:\.\d+)?e\+0[2-5])(?=x| ms\b| s\b| MiB\b| %|%)")
 _ONE = re.compile(
-    r"(?<![\d.,])1 (step|layer|module|parameter|tensor|gradient|weight|evaluation|example|sample"
-    r"|row|label|token|unit|head|look|loss|batch)(e?s)\b"
+    r"(?<![\d.,])1 (more |other |)(step|layer|module|parameter|tensor|gradient|weight|evaluation"
+    r"|example|sample|row|label|token|unit|head|look|loss|batch)(e?s)\b"
 )
 
 
@@ -19,7 +19,7 @@ def readable(message: str) -> str:
         '1,200x within 1 step, steps of 270 ms'
     """
     message = _RATIO.sub(lambda found: f"{float(found[1]):,.0f}", message)
-    return _ONE.sub(lambda found: f"1 {found[1]}", message)
+    return _ONE.sub(lambda found: f"1 {found[1]}{found[2]}", message)
 
 
 def storable(text: str) -> str:

@@ -45,6 +45,9 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
         raise UnknownNameError(
             f"there is no format {to!r}{nearest(to, known)}; the formats are: {', '.join(known)}"
         )
+    matching = (chosen.has_tensor(tensor.info) for tensor in run.tensors())
+    if chosen.tensors != "*" and not any(matching):
+        raise UnknownNameError(_no_tensor(run, chosen.tensors))
     form: Any = registry.load(PACKAGE, to.replace("-", "_"))
     if os.path.lexists(target):
         raise OutputExistsError(
@@ -63,6 +66,12 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
         else:
             draft.unlink(missing_ok=True)
     return written
+
+
+def _no_tensor(run: Run, pattern: str) -> str:
+    names = [tensor.identity for tensor in run.tensors()]
+    has = f"it has {len(names):,}, such as {names[0]}" if names else "it has none"
+    return f"no tensor of run {run.id} matches {pattern!r}{nearest(pattern, names)}; {has}"
 
 
 def _nothing(run: Run, to: str, choice: Choice, written: Written) -> str:

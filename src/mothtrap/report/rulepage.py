@@ -16,7 +16,7 @@ CODE_HEADING = "Example"
 def rule_text(rule: type[Rule]) -> str:
     """The whole page for a terminal."""
     doc = rule.doc()
-    parts = [f"{rule.code} {rule.name()}", doc.summary]
+    parts = [f"{rule.code} {rule.name()}", *filter(None, [doc.summary])]
     for heading in HEADINGS:
         if heading in doc.sections:
             body = "\n".join(f"  {line}".rstrip() for line in doc.sections[heading].split("\n"))
@@ -85,7 +85,8 @@ def _settings(rule: type[Rule]) -> list[str]:
         if field.name not in about:
             continue
         unit, source = about[field.name]
-        rows += textwrap.wrap(f"{unit}; {source}", 88, initial_indent="# ", subsequent_indent="# ")
+        said = "; ".join(filter(None, (unit, source)))
+        rows += textwrap.wrap(said, 88, initial_indent="# ", subsequent_indent="# ")
         rows.append(f"{field.name} = {_toml(field.default)}")
     return rows
 

@@ -12,6 +12,11 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
 
+BEFORE_CALL = (
+    "Look at what is computed just before this module is called, between modules; "
+    "`mothtrap replay RUN` names the operation and its line."
+)
+
 
 @dataclass(frozen=True)
 class NonfiniteActivation(Rule):
@@ -36,13 +41,13 @@ class NonfiniteActivation(Rule):
         parameters are not finite themselves: they were broken by an earlier step.
 
     What to do:
-        - Where it says that a module was given NaN: look at what is computed just before that
-          module is called, between modules; `mothtrap replay RUN` names operation and line.
         - Guard the operation in this module: add an epsilon to what is divided by or
           under a root or log, subtract the maximum before exp.
         - Check the module's input of this step for extreme values, and normalise it.
         - Run the module in float32 when it overflows in a smaller type (fp16 ends
           at 65504).
+        - A module that was given NaN: look at what is computed just before its call, between
+          modules; `mothtrap replay RUN` names the operation and its line.
 
     Example:
         scores = x / x.norm(dim=-1, keepdim=True)            # 0/0 for a row of zeros
@@ -80,6 +85,7 @@ class NonfiniteActivation(Rule):
             if count
         )
         sure = first.inputs_known and first.nan and not first.given
+        fixes = self.doc().fixes
         return [
             self.finding(
                 window,
@@ -98,13 +104,18 @@ class NonfiniteActivation(Rule):
                 },
                 location=first.location,
                 confidence="high" if sure else "medium",
+                fixes=(BEFORE_CALL,) if _was_given(first) else fixes[:-1],
             )
         ]
 
 
+def _was_given(first: NonfiniteModule) -> bool:
+    return first.given and first.inputs_known
+
+
 def _told(first: NonfiniteModule, what: str) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
-    if first.given and first.inputs_known:
+    if _was_given(first):
         return f"{name} was given NaN that no module put out: an operation before its call did"
     origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
     return f"{name} gave {what} values {origin}"
