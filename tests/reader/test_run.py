@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -262,6 +263,29 @@ def test_damage_is_told_and_costs_its_part_alone(tmp_path: Path) -> None:
     told = "\n".join(run.damage)
     for part in ("run.json cannot be read", "1/w0/events-0", "1/w0/stats-0", "1 steps lack"):
         assert part in told
+
+
+def test_a_run_without_its_description_opens_with_the_damage_named(tmp_path: Path) -> None:
+    attempt = create(tmp_path, pid=DEAD_PID)
+    write_worker(attempt, *(record(step) for step in range(3)), closing(3))
+    layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
+    (attempt / "run.json").unlink()
+    run = open_run("digits", tmp_path)
+    assert (run.steps, run.state, run.info) == (3, "finished", None)
+    (damage,) = run.damage
+    assert "run.json is missing" in damage
+
+
+def test_a_run_whose_findings_are_gone_opens_with_the_damage_named(tmp_path: Path) -> None:
+    attempt = create(tmp_path, pid=DEAD_PID, config={"select": [], "ignore": []})
+    write_worker(attempt, *(record(step) for step in range(3)), closing(3))
+    log = FindingLog(layout.monitor_folder(attempt, 0))
+    log.append([], [RuleStatus(code="A", name="a", state=RuleState.OK)])
+    log.close()
+    assert open_run("digits", tmp_path).damage == ()
+    shutil.rmtree(layout.monitor_folder(attempt, 0))
+    (damage,) = open_run("digits", tmp_path).damage
+    assert "m0: no files of findings" in damage
 
 
 def test_a_question_imports_no_functions_of_arrow(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_a_note_is_no_illness() -> None:
             "a part of mothtrap failed",
         ),
         (HandMadeRun(), "no rule was in force"),
+        (HandMadeRun(damage=("1/run.json: torn",)), "what the rules found cannot be read"),
         (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
         (
             HandMadeRun(tool_errors=(ToolError(step=1, part="rules", error="x"),)),

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import psutil
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
@@ -27,6 +28,7 @@ State = Literal["running", "finished", "crashed"]
 QUIET_S = 60.0
 """On another host a job counts as running while it wrote within this time, or its place
 could not be reached; chosen by hand: above the slowest step that is common."""
+_REST = "; the rest of the run can still be read"
 CLOCK_SLACK_S = 5.0
 """How much later than `run.json` a process may seem to have begun, for it to be the
 same process; chosen by hand: above the error of the boot time."""
@@ -68,6 +70,8 @@ class AttemptView:
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
         self.info = self.info or self._described("info", layout.read_info)
+        if self.info is None:
+            self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")
         for rank in layout.workers(self.path):
             if rank not in self.workers:
                 self.workers[rank] = WorkerView(layout.worker_folder(self.path, rank))
@@ -98,7 +102,19 @@ class AttemptView:
         ended = self.state() != "running"
         found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
         found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
+        if ended and self._lacks_findings():
+            found.append("m0: no files of findings are left")
         return (*self._damage.values(), *(f"{self.path.name}/{text}" for text in found))
+
+    def _lacks_findings(self) -> bool:
+        """Tell whether rules were in force, and closed, and left no file."""
+        facts = [fact for worker in self.workers.values() for fact in worker.observations]
+        judged = any(m.statuses or m.findings or m.damage() for m in self.monitors.values())
+        config = self.info.config if self.info is not None else {}
+        all_rules = config.get("select") == [] == config.get("ignore")
+        closed = any(worker.ended is not None and worker.steps for worker in self.workers.values())
+        failed = any(isinstance(fact, ToolError) for fact in facts)
+        return all_rules and closed and not judged and not failed
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
         """Read a description, whatever another one is like; what cannot be read is noted."""

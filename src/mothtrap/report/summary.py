@@ -254,6 +254,8 @@ def _why_nothing(run: Run) -> str:
 def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if not rules and run.tool_errors:
         return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
+    if not rules and run.damage:
+        return "what the rules found cannot be read, as files are damaged or missing"
     if not rules:
         return "no rule was in force"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):

@@ -80,7 +80,12 @@ def attempt_folder(run: Path, attempt: int) -> Path:
 def attempts(run: Path) -> list[int]:
     """Return the attempts of a run, ascending; empty when `run` is no run."""
     numbers = (int(name) for name in _names(run) if re.fullmatch(r"[1-9][0-9]{0,8}", name))
-    return sorted(n for n in numbers if (run / str(n) / "run.json").is_file())
+    return sorted(n for n in numbers if _is_attempt(attempt_folder(run, n)))
+
+
+def _is_attempt(folder: Path) -> bool:
+    """Tell whether a folder holds an attempt, also one whose description was lost."""
+    return (folder / "run.json").is_file() or bool(workers(folder))
 
 
 def worker_folder(attempt: Path, rank: int) -> Path:
