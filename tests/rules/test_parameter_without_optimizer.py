@@ -48,6 +48,11 @@ def test_onset_is_the_first_step_that_reached_it() -> None:
     assert finding.step == 35
 
 
+def test_onset_is_told_where_not_each_step_was_looked_at() -> None:
+    [finding] = check(idle(step=241, reached=97, since=1, downstream_of_trained=True))
+    assert finding.step == 1
+
+
 def test_warns_when_its_neighbours_are_trained() -> None:
     [finding] = check(idle("encoder.1.weight"))
     assert finding.severity is Severity.WARNING

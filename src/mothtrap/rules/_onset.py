@@ -42,3 +42,14 @@ def _lowest(values_S: Floats) -> int:
         return 0
     medians_S = np.median(sliding_window_view(values_S, 3), axis=1)
     return 1 + int(np.argmin(medians_S)) if medians_S.min() < values_S[0] else 0
+
+
+def counted_from(step: int, count: int, since: int | None) -> int:
+    """Return the step at which something began that was counted since.
+
+    Args:
+        step: at which it was told last.
+        count: steps in which it was seen.
+        since: the first of them; None in older runs, which looked at each step.
+    """
+    return max(0, step - count + 1) if since is None else since

@@ -13,6 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._onset import counted_from
 from mothtrap.rules._reach import newest_modules, total_parameters
 
 LAYERS_NAMED = 10
@@ -123,7 +124,7 @@ class DisconnectedParameter(Rule):
         return self.finding(
             window,
             severity=severity,
-            step=max(0, min(seen.step - seen.own_steps + 1 for seen in found)),
+            step=min(counted_from(seen.step, seen.own_steps, seen.since) for seen in found),
             last_step=max(seen.step for seen in found),
             count=steps,
             layers=tuple(seen.module for seen in found[:LAYERS_NAMED]),

@@ -12,6 +12,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._onset import counted_from
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class OptimizerWithoutModel(Rule):
         return self.finding(
             window,
             severity=Severity.ERROR,
-            step=max(0, seen.step - seen.own_steps + 1),
+            step=counted_from(seen.step, seen.own_steps, seen.since),
             last_step=seen.step,
             count=seen.own_steps,
             layers=(seen.twin,),

@@ -12,6 +12,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._onset import counted_from
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class ParameterWithoutOptimizer(Rule):
     ) -> Finding:
         first = worst[0]
         # It has been idle since the first of the steps that reached it.
-        onset = min(max(0, seen.step - seen.reached_steps + 1) for seen in worst)
+        onset = min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in worst)
         number = f"{len(worst)} parameters are" if len(worst) > 1 else f"{first.name} is"
         return self.finding(
             window,

@@ -11,6 +11,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._onset import counted_from
 from mothtrap.rules._reach import newest_modules
 
 LAYERS_NAMED = 10
@@ -104,7 +105,7 @@ class UnusedModule(Rule):
         return self.finding(
             window,
             severity=Severity.ERROR,
-            step=max(0, min(seen.step - seen.reached_steps + 1 for seen in hidden)),
+            step=min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in hidden),
             last_step=max(seen.step for seen in hidden),
             count=max(seen.reached_steps for seen in hidden),
             layers=tuple(seen.holder for seen in hidden[:LAYERS_NAMED]),
@@ -128,7 +129,7 @@ class UnusedModule(Rule):
         return self.finding(
             window,
             severity=Severity.WARNING if share > self.uncalled_share else Severity.INFO,
-            step=max(0, min(seen.step - seen.own_steps + 1 for seen in uncalled)),
+            step=min(counted_from(seen.step, seen.own_steps, seen.since) for seen in uncalled),
             last_step=max(seen.step for seen in uncalled),
             count=steps,
             layers=tuple(seen.module for seen in uncalled[:LAYERS_NAMED]),

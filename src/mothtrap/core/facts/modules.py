@@ -17,7 +17,8 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     `upstream`: it ran before every module that was reached. `detached_before`: the module
     that was called with its output, cut off; None where that was not seen. `changed`: somebody
     else changed its values. `untouched`: its values look as the framework initialises them;
-    None = cannot be told.
+    None = cannot be told. `since`: the first of the counted steps, of which not each is
+    looked at; None in older runs.
     """
 
     module: str
@@ -34,6 +35,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     changed: bool = False
     untouched: bool | None = None
     location: str | None = None
+    since: int | None = None
 
 
 class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
@@ -41,7 +43,8 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
 
     `holder` is the attribute (`body.layers`), `what` what it holds (`list of 3 Linear`).
     No optimizer holds the parameters. `reached_steps`: steps of the model in which
-    one of them got a gradient that is not zero. `changed`: somebody changed a value.
+    one of them got a gradient that is not zero, of those looked at; `since` is the first of
+    them, None in older runs. `changed`: somebody changed a value.
     """
 
     holder: str
@@ -51,6 +54,7 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
     reached_steps: int
     changed: bool
     location: str | None = None
+    since: int | None = None
 
 
 class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):

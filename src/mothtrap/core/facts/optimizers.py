@@ -56,7 +56,8 @@ class RoundedUpdates(Fact, frozen=True, kw_only=True, tag=True):
 class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     """A parameter of a trained root that no live optimizer holds, counted so far.
 
-    `reached_steps`: own steps of its root in which it got a non-zero gradient.
+    `reached_steps`: own steps of its root in which it got a non-zero gradient, of those
+    looked at; `since` is the first of them, None in older runs.
     `changed`: its value was changed by anybody since first seen.
     `created_after_optimizer`: it did not exist when the root's optimizer was made.
     `twin`: name or index of a parameter of same shape that an optimizer holds and
@@ -76,12 +77,14 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     downstream_of_trained: bool = False
     model_untouched: bool = False
     location: str | None = None
+    since: int | None = None
 
 
 class IdleOptimizer(Fact, frozen=True, kw_only=True, tag=True):
     """None of an optimizer's parameters has had a gradient for steps running.
 
-    `own_steps` are so many of its steps. `parameters` counts those that it holds, `twins`
+    `own_steps` are so many of its steps, of those looked at; `since` is the first of them, None
+    in older runs. `parameters` counts those that it holds, `twins`
     those of them for which a parameter of the same shape, in a model that is used and in no
     optimizer, has a gradient; `twin` names one, `location` is where its module was built.
     """
@@ -92,6 +95,7 @@ class IdleOptimizer(Fact, frozen=True, kw_only=True, tag=True):
     twins: int
     twin: str = ""
     location: str | None = None
+    since: int | None = None
 
 
 class GradientsCleared(Fact, frozen=True, kw_only=True, tag=True):

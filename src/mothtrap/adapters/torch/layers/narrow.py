@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
 from mothtrap.adapters.torch.readable import is_plain
@@ -46,6 +47,7 @@ class NarrowWatch:
         self._outputs: list[Measured] = []
         self._gradients: list[Measured] = []
         self._steps = 0
+        self._again = Multiples(LOOKS_EVERY)
         self._autocasts = False
         self.looks = True
         self.scales = False
@@ -90,7 +92,8 @@ class NarrowWatch:
             if measured:
                 self._tell(measured, step)
                 measured.clear()
-        self.looks = self._steps < LOOKS_FIRST or self._steps % LOOKS_EVERY == 0
+        again = self._again.passed(step)
+        self.looks = self._steps < LOOKS_FIRST or again
 
     def _tell(self, measured: list[Measured], step: int) -> None:
         rows = torch.stack([values for *_, values in measured]).tolist()  # one transfer

@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, class_name, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.reach import values_digest
@@ -45,6 +46,7 @@ class _Hidden:
     parameters: list[weakref.ref[torch.Tensor]]
     digest: int
     reached_steps: int = 0
+    since: int | None = None
     marks: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -56,6 +58,7 @@ class InventoryWatch:
         self._looked: ByIdentity[nn.Module, bool] = ByIdentity()
         self._hidden: list[_Hidden] = []
         self._steps = 0
+        self._again = Multiples(TOLD_EVERY)
         self._is_late = False
 
     def stepped(self, _: Optimizer) -> None:
@@ -63,12 +66,13 @@ class InventoryWatch:
         if self._is_late:
             self._look(self._job.grouper.step)
         for hidden in self._hidden:
-            _count(hidden)
+            _count(hidden, self._job.grouper.step)
 
     def closed(self, step: int) -> None:
         """A step of the job has closed."""
         self._steps += 1
-        tells = self._steps in TOLD_AT or self._steps % TOLD_EVERY == 0
+        again = self._again.passed(step)
+        tells = self._steps in TOLD_AT or again
         if self._steps == LOOKED_AT or tells:
             self._look(step)
         for hidden in self._hidden if tells else ():
@@ -135,6 +139,7 @@ class InventoryWatch:
                 or len(alive) < len(hidden.parameters)
                 or values_digest(alive) != hidden.digest,
                 location=hidden.location,
+                since=hidden.since,
             )
         )
 
@@ -204,7 +209,7 @@ def _words(value: Any, found: list[Any]) -> str:
     return f"plain {type(value).__name__} of {inside}"
 
 
-def _count(hidden: _Hidden) -> None:
+def _count(hidden: _Hidden, step: int) -> None:
     """Count a step in which one of the parameters got a gradient that is not zero."""
     reached = False
     for reference in hidden.parameters:
@@ -217,3 +222,5 @@ def _count(hidden: _Hidden) -> None:
             reached = bool(local(gradient).any())
         hidden.marks[id(parameter)] = mark
     hidden.reached_steps += reached
+    if reached and hidden.since is None:
+        hidden.since = step

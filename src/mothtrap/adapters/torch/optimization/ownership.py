@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
 from mothtrap.adapters.torch.optimization.roster import parameters
@@ -35,6 +36,7 @@ class _Watched:
     root: Root
     digest: int
     reached_steps: int = 0
+    since: int | None = None
     nonzero: bool = False
     mark: tuple[weakref.ref[torch.Tensor], int] | None = None
 
@@ -48,18 +50,20 @@ class OwnershipWatch:
         self._new: dict[int, bool] = {}
         self._roots_seen = -1
         self._steps = 0
+        self._again = Multiples(TOLD_EVERY)
 
     def stepped(self, _: Optimizer) -> None:
         """Count what was reached; called when an optimizer has stepped, since gradients may
         be gone when the step is closed."""
         self._look_for_new_roots()
         for parameter, watched in self._watched.items():
-            _count(parameter, watched)
+            _count(parameter, watched, self._job.grouper.step)
 
     def closed(self, step: int) -> None:
         """Look at the step that closed; called once a step."""
         self._steps += 1
-        tells = self._steps == TOLD_AT or self._steps % TOLD_EVERY == 0
+        again = self._again.passed(step)
+        tells = self._steps == TOLD_AT or again
         if self._steps == 2 or tells:
             self._job.book.refresh()
             self._find()
@@ -120,6 +124,7 @@ class OwnershipWatch:
                     downstream_of_trained=self._is_downstream(path, watched.root),
                     model_untouched=not optimizers.owns_root(watched.root),
                     location=book.location(module) if module is not None else None,
+                    since=watched.since,
                 )
             )
 
@@ -163,12 +168,13 @@ class OwnershipWatch:
         )
 
 
-def _count(parameter: torch.Tensor, watched: _Watched) -> None:
+def _count(parameter: torch.Tensor, watched: _Watched, step: int) -> None:
     gradient = parameter.grad
     if gradient is None:
         return
     mark = watched.mark
     if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
         watched.reached_steps += 1
+        watched.since = step if watched.since is None else watched.since
         watched.mark = (weakref.ref(gradient), gradient._version)
         watched.nonzero = watched.nonzero or bool(local(gradient).any())

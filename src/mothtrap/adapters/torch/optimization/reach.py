@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
@@ -54,13 +55,19 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` steps running none had a gradient."""
+    """The unreached parameters of an optimizer; `idle` steps running none had a gradient.
 
+    Steps are those looked at; `since` and `idle_since` are the first ones.
+    """
+
+    since: int
     steps: int = 0
     idle: int = 0
+    idle_since: int = 0
     known: int = 0
     elements: int = 0
     pending: list[torch.Tensor] = field(default_factory=list)
+    again: Multiples = field(default_factory=lambda: Multiples(TOLD_EVERY))
 
 
 class ReachWatch:
@@ -88,8 +95,9 @@ class ReachWatch:
         """An optimizer has stepped; its gradients are still there."""
         owner = self._owners.get(optimizer)
         if owner is None:
-            owner = self._owners[optimizer] = _Owner()
+            owner = self._owners[optimizer] = _Owner(self._job.grouper.step)
         owner.steps += 1
+        again = owner.again.passed(self._job.grouper.step)
         self._take_in(optimizer, owner)
         before = len(owner.pending)
         if not before and not owner.idle:
@@ -103,7 +111,7 @@ class ReachWatch:
         if shrunk:
             self._tell_reached()
             self.looks = any(other.pending for _, other in self._owners.items())
-        if owner.pending and (owner.steps in TOLD_AT or owner.steps % TOLD_EVERY == 0):
+        if owner.pending and (owner.steps in TOLD_AT or again):
             if owner.idle >= TOLD_AT[0]:
                 self._tell_idle(optimizer, owner)
             else:
@@ -111,6 +119,8 @@ class ReachWatch:
 
     def _count_idle(self, optimizer: Optimizer, owner: _Owner, shrunk: bool) -> None:
         if not shrunk and all(p.grad is None for p in parameters(optimizer)):
+            if not owner.idle:
+                owner.idle_since = self._job.grouper.step
             owner.idle += 1
         elif owner.idle:
             told, owner.idle = owner.idle >= TOLD_AT[0], 0
@@ -251,6 +261,7 @@ class ReachWatch:
             changed=values_digest(own) != seen.digest,
             untouched=looks_untouched([module]),
             location=book.location(module),
+            since=owner.since,
         )
 
     def _is_upstream(self, module: nn.Module) -> bool:
@@ -289,6 +300,7 @@ class ReachWatch:
                 twins=len(twins),
                 twin=self._optimizers.name_of(twins[0][1])[0] if twins else "",
                 location=self._job.book.location(twins[0][0]) if twins else None,
+                since=owner.idle_since,
             )
         )
 

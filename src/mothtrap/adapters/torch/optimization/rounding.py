@@ -24,7 +24,7 @@ WATCHED_STEPS = 20
 may carry an element over the edge."""
 BEGINS_AT = 2
 BEGINS_EVERY = 500
-"""Own steps at which a look begins: the first, then every so many; chosen by hand."""
+"""Own steps after which a look begins: the first, then every so many; chosen by hand."""
 SAMPLED_ELEMENTS = 4096
 SAMPLED_TENSORS = 64
 """Of each optimizer so many tensors, of each of them so many elements: bounds the cost."""
@@ -56,14 +56,16 @@ class RoundingWatch:
     def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
         self._job, self._optimizers = job, optimizers
         self._looks: ByIdentity[Optimizer, _Look | None] = ByIdentity()
+        self._begins_at: ByIdentity[Optimizer, int] = ByIdentity()
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Begin a look where one is due, and note which elements get an update."""
         look = self._looks.get(optimizer)
         if look is None:
-            own = self._optimizers.steps_of(optimizer) - BEGINS_AT
-            if own < 0 or own % BEGINS_EVERY:
+            own = self._optimizers.steps_of(optimizer)
+            if own < (self._begins_at.get(optimizer) or BEGINS_AT):  # light steps are left out
                 return
+            self._begins_at[optimizer] = own + BEGINS_EVERY
             look = self._begin(optimizer)
             if look is None:
                 return
