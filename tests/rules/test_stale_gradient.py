@@ -43,3 +43,7 @@ def test_points_to_the_call_of_step_where_that_is_known() -> None:
     seen = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", stepped_at="train.py:14")
     [finding] = StaleGradient().check(window(stale([0, 1, 1, 1]), seen))
     assert finding.location == "train.py:14"
+
+
+def test_what_grows_from_summed_gradients_is_no_story_of_its_own() -> None:
+    assert {"activation_growth", "loss_diverging", "weight_growth"} <= set(StaleGradient.explains)

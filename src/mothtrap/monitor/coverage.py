@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import product
 
@@ -112,7 +113,7 @@ class Coverage:
         adapters = " and ".join(sorted(self._adapters))
         verb = "does" if len(self._adapters) == 1 else "do"
         of = "of steps of mode " if field == "modes" else ""
-        return f"{adapters} {verb} not report {of}{' or '.join(named)}"
+        return f"{adapters} {verb} not report {of}{' or '.join(map(_words, named))}"
 
     def _lack(self, need: Need, *, seen: bool) -> str:
         """Say what of a need is not there; '' where all is.
@@ -127,10 +128,10 @@ class Coverage:
                 continue
             looked = self._looked.get(tag, {}).values()
             if not looked:
-                return f"no observer looked for {tag}"
+                return f"no observer looked for {_words(tag)}"
             missed = min(interval.missed for interval in looked)
             if need.each_step and missed:
-                return f"no observer looked for {tag} in {missed} steps"
+                return f"no observer looked for {_words(tag)} in {missed} steps"
         if seen:
             return ""
         for name in need.scalars:
@@ -141,3 +142,8 @@ class Coverage:
         ):
             return f"no {', '.join(need.statistics)} of {', '.join(need.kinds)} was captured"
         return ""
+
+
+def _words(name: str) -> str:
+    """Return a tag in words, `BoostingBegan` as `boosting began`; other names unchanged."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if name[:1].isupper() else name

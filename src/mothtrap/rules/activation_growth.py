@@ -120,8 +120,8 @@ class ActivationGrowth(Rule):
             window,
             look.step,
             hidden[-1],
-            f"the size of activations {word} by {factor:.3g}x a layer: {hidden[0].layer} puts out "
-            f"{size_L[0]:.3g}, {hidden[-1].layer} puts out {size_L[-1]:.3g}",
+            f"the size of activations {word} by {factor:.3g}x a layer: {_named(hidden[0])} "
+            f"puts out {size_L[0]:.3g}, {_named(hidden[-1])} puts out {size_L[-1]:.3g}",
             {"value": total, "limit": self.depth_ratio, "factor": factor},
         )
 
@@ -142,7 +142,7 @@ class ActivationGrowth(Rule):
                     window,
                     seen[since][0],
                     seen[-1][1],
-                    f"{seen[-1][1].layer} puts out {size_L[-1]:.3g} in root mean square, "
+                    f"{_named(seen[-1][1])} puts out {size_L[-1]:.3g} in root mean square, "
                     f"{size_L[-1] / max(early, 1e-30):.3g}x as much as in the first steps",
                     {"value": float(size_L[-1]), "limit": limit, "early": early},
                 )
@@ -168,3 +168,8 @@ class ActivationGrowth(Rule):
             evidence={**evidence},
             location=layer.location,
         )
+
+
+def _named(layer: LayerScale) -> str:
+    """Return path and type: a path such as `2` alone reads as a number."""
+    return f"{layer.layer} ({layer.layer_type})"

@@ -128,7 +128,7 @@ def _operation(seen: FirstBadOperation) -> str:
     where = f" in {seen.module}" if seen.module else ""
     if seen.since is not None:
         between = f"between {seen.since} and {seen.operation}"
-        return f"finite values became NaN or infinite{where} {between}"
+        return f"it first appeared{where} {between}, in a result or in data given to them"
     given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
     return f"{seen.operation}{where} made it from finite values{given}"
 

@@ -59,6 +59,7 @@ class StaleGradient(Rule):
     )
     explains = (
         *UNLEARNED,
+        "activation_growth",
         "dead_units",
         "exploding_gradient",
         "learning_rate_too_high",

@@ -106,7 +106,6 @@ class TrainModeInEvaluation(Rule):
         if severity is None:
             return None
         first, last = phases[0], phases[-1]
-        active = (*first.dropouts, *first.norms)
         labelled = sum(phase.labelled for phase in phases)
         return self.finding(
             window,
@@ -115,12 +114,11 @@ class TrainModeInEvaluation(Rule):
             last_step=last.step,
             count=len(phases),
             mode=Mode.EVAL.value,
-            layers=(first.module, *active),
+            layers=(first.module, *first.dropouts, *first.norms),
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
                 f"{first.module_type} ran {forwards} times without gradients in "
-                f"{len(phases)} evaluations, always in training mode, with "
-                f"{', '.join(active[:3])} active"
+                f"{len(phases)} evaluations, always in training mode, with {_active(first)} on"
             ),
             evidence={
                 "evaluations": len(phases),
@@ -148,6 +146,12 @@ class TrainModeInEvaluation(Rule):
             return None
         measures = _feeds_the_loss(window, phases) and not has_players(window)
         return Severity.WARNING if measures else Severity.INFO
+
+
+def _active(phase: EvaluationPhase) -> str:
+    """Return the layers that behaved as in training, by kind: `dropout (3), batch norm (1)`."""
+    kinds = (("dropout", phase.dropouts), ("batch norm", phase.norms))
+    return ", ".join(f"{kind} ({', '.join(paths[:3])})" for kind, paths in kinds if paths)
 
 
 def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:

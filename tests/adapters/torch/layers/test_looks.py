@@ -137,6 +137,15 @@ def test_the_inputs_of_units_are_counted_and_the_last_activation_is_marked() -> 
     assert beyond.tolist() == (inputs > 3.0).sum(dim=0).tolist()
 
 
+def test_nan_is_no_large_input_of_a_unit() -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+    rows = table()
+    rows[:16] = float("nan")
+    [hidden] = told(train(model, rows), UnitInputs)
+    assert torch.tensor(hidden.counts).reshape(8, -1).sum(dim=1).tolist() == [48] * 8
+    assert told(train(model, rows * float("nan")), UnitInputs) == []
+
+
 def test_a_router_tells_whom_rows_choose() -> None:
     class Mixture(nn.Module):
         def __init__(self) -> None:

@@ -165,6 +165,8 @@ class Facts:
         if isinstance(part, LookedAtData):
             return self._tell_data(part, numbers, book)
         if isinstance(part, LookedAtUnits):
+            if not numbers.any():
+                return None  # NaN alone
             return UnitInputs(
                 step=self.step,
                 **_about(part.module, book, "module"),

@@ -22,7 +22,7 @@ def histogram(values: torch.Tensor, unit_axis: int) -> torch.Tensor | None:
 
     Returns:
         int64, shape (units * (len(EDGES) + 1),), of at most `MAX_UNITS` units, evenly
-        chosen; NaN counts as beyond the last edge. None when there are no values.
+        chosen; NaN is in no gap. None when there are no values.
     """
     if values.ndim < 2 or not values.numel():
         return None
@@ -31,6 +31,6 @@ def histogram(values: torch.Tensor, unit_axis: int) -> torch.Tensor | None:
     units = units[:: max(1, len(units) // MAX_ROWS), :: max(1, units.shape[1] // MAX_UNITS)]
     units = units[:MAX_ROWS, :MAX_UNITS].float()
     edges = torch.tensor(EDGES, device=units.device)
-    gap = torch.bucketize(units.contiguous(), edges)
+    gap = torch.bucketize(units.contiguous(), edges).masked_fill(units.isnan(), -1)
     gaps = torch.arange(len(EDGES) + 1, device=units.device)
     return (gap.unsqueeze(-1) == gaps).sum(dim=0).reshape(-1)
