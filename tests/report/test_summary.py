@@ -11,7 +11,7 @@ import pytest
 from tests.report.sick_run import HandMadeRun, exploding, rule
 
 from mothtrap.core import jsonable
-from mothtrap.core.facts.captures import Blind, ToolError
+from mothtrap.core.facts.captures import Blind, Dropped, ToolError
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import RuleState, Severity
 from mothtrap.core.runs import RunEnd, RunInfo
@@ -97,6 +97,13 @@ def test_a_note_is_no_illness() -> None:
 )
 def test_the_verdict_says_what_limits_it(run: HandMadeRun, part: str) -> None:
     assert part in summary_of(run).verdict
+
+
+def test_steps_that_could_not_be_stored_are_counted_in_the_verdict() -> None:
+    lost = Dropped(step=9, what="steps", count=332, reason="OSError: No space left on device")
+    unseen = Dropped(step=9, what="steps", count=7, reason="rules queue full")
+    verdict = summary_of(HandMadeRun(rules=JUDGED, observed=(lost, unseen))).verdict
+    assert "; 332 steps lost" in verdict
 
 
 def test_the_exception_that_ended_the_script_is_named() -> None:

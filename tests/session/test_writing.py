@@ -19,8 +19,10 @@ from mothtrap.capture.ring import Ring
 from mothtrap.capture.side_channel import SideChannel
 from mothtrap.capture.succession import Succession
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
+from mothtrap.core.runs import RunEnd
 from mothtrap.session import launch, side_writer
 from mothtrap.session.worker import Worker
 from mothtrap.session.writing import LateLog
@@ -75,6 +77,27 @@ def test_a_disk_that_is_full_to_the_end_is_complained_of_with_what_it_cost(
     assert len(said) == 2
     assert "writer failed" in said[1]
     assert said[1].endswith("6 steps that were waiting for it are lost)")  # one for the end
+
+
+def test_a_disk_with_room_for_little_has_the_end_and_how_many_steps_are_lost(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = WorkerLog.append
+
+    def full_for_steps(log: WorkerLog, records: list[StepRecord]) -> None:
+        if any(record.scalars for record in records):
+            raise OSError(28, "No space left on device")
+        append(log, records)
+
+    monkeypatch.setattr(WorkerLog, "append", full_for_steps)
+    train(attempt, 5)
+    layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
+    stored = mothtrap.open_run(attempt.parent)
+    assert stored.state == "finished"
+    (lost,) = stored.observations(Dropped)
+    assert (lost.what, lost.count) == ("steps", 5)
+    assert "No space left" in lost.reason
+    assert [error.part for error in stored.tool_errors] == ["writer"]
 
 
 def test_a_thread_writes_on_when_the_writer_process_is_killed(

@@ -14,6 +14,7 @@ from mothtrap.capture.pending import completed
 from mothtrap.capture.shedding import BLOCK_S, Shedding
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode
 
 _URGENT_RECORDS = 16
 """Urgent records that wake the consumer: a job may stay NaN for hours, and to be woken at every
@@ -48,6 +49,9 @@ class Channel:
             next record.
         raw: whether the consumer wants the tensors that are kept whole.
         idle: called as often, while nothing waits; fails as `consume` does.
+
+    Attributes:
+        lost: train steps that a consumer which failed has not taken.
     """
 
     def __init__(
@@ -68,7 +72,9 @@ class Channel:
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
         self._bytes = self._raw_bytes = 0
-        self._consumed = self._consumed_bytes = 0  # what the consumer has at the moment
+        self._consumed: list[StepRecord] = []  # what the consumer has at the moment
+        self._consumed_bytes = 0
+        self.lost = 0
         self._waits = on_full == "block"
         self._closed = False
         self._urgent = False
@@ -82,6 +88,7 @@ class Channel:
         """Hand a record over; a closed channel takes nothing."""
         with self._lock:
             if self._closed:
+                self.lost += record.key.mode is Mode.TRAIN
                 return
             if record.raw and not self._raw:
                 record = replace(record, raw=())
@@ -148,10 +155,11 @@ class Channel:
         except BaseException as err:  # whatever it is: nobody else would let a waiting put go
             with self._changed:
                 self._closed = True
-                lost = self._consumed + len(self._waiting)
+                lost = [*self._consumed, *self._waiting]
+                self.lost = sum(record.key.mode is Mode.TRAIN for record in lost)
                 self._waiting.clear()
                 self._changed.notify_all()
-            err.add_note(f"{lost} steps that were waiting for it are lost")
+            err.add_note(f"{len(lost)} steps that were waiting for it are lost")
             self._on_error(err)
 
     def _turn(self, pause_s: float) -> tuple[bool, float]:
@@ -159,7 +167,7 @@ class Channel:
         records, finished = self._take(pause_s)
         began_s = time.thread_time()
         if records:
-            self._consumed = len(records)
+            self._consumed = records
             self._consume([completed(record) for record in records])
             self._end_consumption()
         elif self._idle is not None:
@@ -168,7 +176,7 @@ class Channel:
 
     def _end_consumption(self) -> None:
         with self._changed:
-            self._consumed = self._consumed_bytes = 0
+            self._consumed, self._consumed_bytes = [], 0
             self._waits = self._on_full == "block"
             self._changed.notify_all()
 

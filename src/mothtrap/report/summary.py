@@ -181,11 +181,18 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
         text = f"The job {how_it_ended(run)}; {text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: pass it with dbg.step(loss=loss)"
+    if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
+        text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
     if run.tool_errors or any(rule.state == RuleState.RULE_FAILED for rule in rules):
         text += "; a part of mothtrap failed"
     return text + "."
+
+
+def _was_captured(lost: Dropped) -> bool:
+    """Tell whether steps are not stored, rather than not seen by the rules alone."""
+    return lost.what == "steps" and not lost.reason.startswith("rules")
 
 
 def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:

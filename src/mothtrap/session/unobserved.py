@@ -33,15 +33,21 @@ def store_reasons(
         OSError: the folder cannot be written.
     """
     from mothtrap.store.layout import claim_worker
-    from mothtrap.store.worker_log import WorkerLog
 
     _, folder = claim_worker(attempt, rank)
+    store_facts(folder, (*reasons, ending))
+
+
+def store_facts(folder: Path, facts: Sequence[Fact]) -> None:
+    """Write one record without numbers to the folder of a worker; raises OSError."""
+    from mothtrap.store.worker_log import WorkerLog
+
     record = StepRecord(
-        key=StepKey(step=0, mode=Mode.PREDICT),
+        key=StepKey(step=max(fact.step for fact in facts), mode=Mode.PREDICT),
         wall_s=time.time(),
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
-        observations=(*reasons, ending),
+        observations=tuple(facts),
     )
     log = WorkerLog(folder)
     log.append([record])

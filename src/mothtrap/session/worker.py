@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
-from mothtrap.session.unobserved import store_reasons
+from mothtrap.session.unobserved import store_facts, store_reasons
 from mothtrap.store.processes import start_ticks
 from mothtrap.tracing.job import ProcessJob
 
@@ -193,7 +194,11 @@ class Worker:
         if ending is not None:
             self._contained("closing", lambda: self.recorder.finish(ending))
         self._closing.set()
+        writer = self._parts.get("writer")
         self._close_part("writer")
+        if ending is not None and writer is not None and self._containment.is_off("writer"):
+            with suppress(OSError):  # the disk takes not even that
+                self._store_end(ending, getattr(writer[0], "lost", 0))
         for keeper in self._keepers:
             self._contained("ledger", keeper.close)
         if self._lost is not None and not self._containment.is_off("writer"):
@@ -212,6 +217,17 @@ class Worker:
                 "mothtrap: watch: nothing was recorded: no step was made; is the optimizer that "
                 "was given the one that trains? (without one dbg.step() makes the steps)"
             )
+
+    def _store_end(self, ending: WorkerEnded, lost: int) -> None:
+        """Store how the process ended, and how much is lost, where its writer failed."""
+        failed = [each for each in self._containment.failures if each.part == "writer"]
+        reason = failed[0].error if failed else "the writer failed"
+        dropped = Dropped(step=ending.step, what="steps", count=lost, reason=reason)
+        if self._folder is not None:
+            from mothtrap.store.layout import worker_folder
+
+            folder = worker_folder(self._folder, self._rank)
+            store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
         """Store why there was no step; nothing of a process that never trained."""
