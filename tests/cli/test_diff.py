@@ -70,3 +70,11 @@ def test_a_run_that_is_not_there_exits_with_2(runs: Path) -> None:
     found = mothtrap("diff", "before", "gone")
     assert found.exit_code == 2
     assert "no run found at 'gone'" in found.output
+
+
+def test_a_damaged_ledger_is_said_and_the_rest_compared(runs: Path) -> None:
+    (runs / "after" / "1" / "w0" / "ledger.json").write_text('{"facts": {')
+    found = mothtrap("diff", "before", "after")
+    assert found.exit_code == 0
+    assert "note: B is damaged: " in found.output
+    assert "ledger.json cannot be read" in found.output

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from mothtrap.core.errors import DamagedDataError
 from mothtrap.reader.conditions import ConditionDiffers, differing_conditions
 from mothtrap.reader.departure import Departure
 from mothtrap.reader.difference import Compared, compare
@@ -71,8 +74,18 @@ def difference(
         departure=departure,
         cause=likely_cause(first, second, departure, conditions) if departure else None,
         compared=found.compared,
-        notes=found.notes,
+        notes=(*found.notes, *_damage("A", first), *_damage("B", second)),
     )
+
+
+def _damage(letter: str, run: Run) -> Iterator[str]:
+    """Yield what of a run could not be read, and is therefore not compared."""
+    yield from (f"{letter} is damaged: {text}" for text in run.damage)
+    for read in (run.ledger, lambda: run.source):
+        try:
+            read()
+        except DamagedDataError as err:
+            yield f"{letter} is damaged: {err}"
 
 
 def _side(run: Run) -> Side:
