@@ -128,7 +128,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def on_top(self) -> bool:
         """Whether its modes are the last on torch's stacks, from where alone they can be taken."""
         dispatching: object = _get_current_dispatch_mode()
-        calling: object = _get_current_function_mode()
+        calling: object = _get_current_function_mode()  # type: ignore[no-untyped-call]
         return dispatching is self and calling is self._calls
 
     def __torch_dispatch__(
