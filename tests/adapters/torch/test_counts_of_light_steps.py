@@ -13,6 +13,7 @@ from torch.nn import functional
 from mothtrap.adapters.torch.layers import narrow
 from mothtrap.adapters.torch.optimization import rounding
 from mothtrap.capture import depths
+from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.facts.modules import HalfPrecision, HiddenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer, RoundedUpdates, UnownedParameter
 
@@ -101,3 +102,8 @@ def test_half_precision_is_looked_at_by_steps_not_by_full_steps() -> None:
         steps_of(model, torch.optim.SGD(model.parameters(), lr=1e-4))
     looked_at = {fact.step // narrow.LOOKS_EVERY for fact in seen.observed(HalfPrecision)}
     assert looked_at >= {0, 1, 2, 3}
+
+
+def test_inputs_are_summarised_by_steps_not_by_full_steps() -> None:
+    told = {fact.step // 50 for fact in trained_in_part().observed(InputDistribution)}
+    assert told >= {0, 1, 2, 3}

@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.data.loaders import LoaderWatch
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapWatch
 from mothtrap.adapters.torch.forward.held import Held
+from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import class_name, unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_countable, is_plain, kind_of_unread
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
 TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
-"""Training forwards whose inputs are summarised: the first few, then one in so many."""
+"""Training forwards whose inputs are summarised: the first few, then one in so many steps."""
 EVAL_FIRST, EVAL_MOST = 2, 64
 """Forwards of an evaluation whose inputs are summarised, and of all evaluations."""
 MAX_ELEMENTS = 1 << 22
@@ -57,6 +58,7 @@ class _Called:
         self.train = self.train_told = self.eval_told = 0
         self.evaluation = -1
         self.in_evaluation = 0
+        self.again = Multiples(TRAIN_EVERY)
 
 
 class InputWatch:
@@ -169,7 +171,8 @@ class InputWatch:
     def _is_summarised(self, called: _Called, trains: bool) -> bool:
         if trains:
             number, called.train = called.train, called.train + 1
-            due = number < TRAIN_FIRST or number % TRAIN_EVERY == 0
+            again = called.again.passed(self._job.grouper.step - 1)
+            due = number < TRAIN_FIRST or again
             called.train_told += due
             return due and called.train_told <= TRAIN_MOST
         if called.evaluation != self._job.grouper.step:
