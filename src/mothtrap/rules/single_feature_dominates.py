@@ -33,7 +33,7 @@ class SingleFeatureDominates(Rule):
         Error when a feature has more than `share` of the gain of all splits and an evaluation is
         nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
         round, an explained variance of `explained` beyond what the learning rate leaves after
-        ten. A note with the share only.
+        ten, or a logloss of `logloss` times the least that it allows. A note with the share only.
 
     Stays quiet:
         With fewer than `columns` columns, of which one may well be the best; before `rounds`.
@@ -54,7 +54,7 @@ class SingleFeatureDominates(Rule):
     code = "TRE901"
     needs = (
         Need(facts=(BoostingBegan, FeatureGains)),
-        Need(scalars=("auc", "error", "merror", "rmse"), optional=True),
+        Need(scalars=("auc", "error", "logloss", "merror", "rmse"), optional=True),
         OF_BOOSTED,
     )
     explains = ("too_good_to_be_true",)
@@ -65,6 +65,9 @@ class SingleFeatureDominates(Rule):
     rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first ones are uneven")
     auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand")
     explained: float = threshold(0.98, unit="of the variance", source="chosen by hand")
+    logloss: float = threshold(
+        1.1, unit="times that of trees without a mistake", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every training of trees."""
@@ -115,6 +118,8 @@ class SingleFeatureDominates(Rule):
                 return f"{name} of {site} is {first:.4f} after the first round"
             if name == "rmse" and self._explains(one, site, series):
                 return f"rmse of {site} falls as fast as the learning rate allows"
+            if name == "logloss" and self._separates(one, series):
+                return f"logloss of {site} falls as fast as the learning rate allows"
         return ""
 
     def _rarest(self, one: Boosted) -> float:
@@ -130,3 +135,24 @@ class SingleFeatureDominates(Rule):
             return False
         left = max(0.0, 1 - rate) ** len(early)
         return float(early[-1]) / table.label_std <= left + math.sqrt(1 - self.explained)
+
+    def _separates(self, one: Boosted, series: Series) -> bool:
+        """Whether the loss of two classes is that of trees that never err.
+
+        Such trees move the margin of every row by the learning rate over the probability of its
+        class, a step of Newton; the first margin is that of the share of its class.
+        """
+        table, rate = one.tables.get(""), one.began.learning_rate
+        counts = table.label_counts if table is not None else None
+        early = series.early_S if len(series.early_S) else series.values_S[:1]
+        two = counts is not None and len(counts) == 2 and min(counts) > 0
+        if not counts or not two or not rate or series.total < len(early):
+            return False
+        least = 0.0
+        for count in counts:
+            share = count / sum(counts)
+            margin = math.log(share / (1 - share))
+            for _ in early:
+                margin += rate * (1 + math.exp(-margin))
+            least += share * math.log1p(math.exp(-margin))
+        return float(early[-1]) <= self.logloss * least
