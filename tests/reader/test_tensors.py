@@ -16,6 +16,7 @@ from mothtrap.core.errors import (
     StepUnavailableError,
     UnknownNameError,
 )
+from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
@@ -269,3 +270,27 @@ def test_statistics_of_copies_are_those_of_all_together(tmp_path: Path, statisti
     np.testing.assert_allclose(history.values_S[1], wanted, rtol=1e-12)
     if statistic in weight.statistics(1):
         np.testing.assert_allclose(weight.statistics(1)[statistic], wanted, rtol=1e-12)
+
+
+def test_shapes_that_were_followed_can_be_read_at_every_step_with_them(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "x", info())
+
+    def told(step: int, *shape: int) -> ShapeChanged:
+        return ShapeChanged(step=step, tensor="weight:fc.weight", shape=shape)
+
+    write_worker(
+        attempt,
+        record(0, defined=DEFINED, tensors=1, observations=(told(0, 2, 3),)),
+        record(1, tensors=1),
+        record(2, tensors=1, observations=(told(2, 4, 3),)),
+        record(3, tensors=1),
+        record(4, tensors=0),
+        closing(5),
+    )
+    tensor = open_run(tmp_path / "x").tensor("fc.weight")
+    assert tensor.steps().tolist() == [0, 1, 2, 3]
+    assert [tensor.shape_at(step) for step in range(4)] == [(2, 3), (2, 3), (4, 3), (4, 3)]
+    with pytest.raises(StepUnavailableError, match="shape_at"):
+        tensor.at(1)
+    with pytest.raises(StepUnavailableError):
+        tensor.shape_at(4)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownNameError
+from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.steps import Mode, StepKey, step_number
 from mothtrap.core.window import Ints
 from mothtrap.reader.commits import ModeName
@@ -21,7 +22,8 @@ from mothtrap.statistics.summary import WIDTH
 
 Wanted = Literal["values", "statistics"]
 WAYS = {
-    "values": "capture them with a collection that has raw = true",
+    "values": "capture them with a collection that has raw = true (of shape_only, which keeps "
+    "none, `shape_at` has the shapes)",
     "statistics": "capture them with a collection",
 }
 
@@ -139,6 +141,30 @@ class Located:
         """Return the moments at which there are copies, in order."""
         keys = (part.view.commits.key(c) for part, c, _, _ in self.raw_rows(mode, worker))
         return tuple(dict.fromkeys(keys))
+
+    def followed_shape(
+        self, step: int | StepKey, mode: ModeName | None, worker: int | None
+    ) -> tuple[int, ...] | None:
+        """Return the shape at a step, of a tensor whose shapes are followed; else None.
+
+        None, too, of an evaluation in a step of which shapes were told: they may be those of
+        the training.
+        """
+        for part, commit in self.moments(step, mode, worker):
+            ids, view = part.view.ids(self.identity), part.view
+            if rows_of(view.raw(), commit, ids) or not rows_of(view.statistics(), commit, ids):
+                continue
+            key = view.commits.key(commit)
+            told = [
+                fact
+                for fact in view.observations
+                if isinstance(fact, ShapeChanged)
+                and fact.tensor == self.identity
+                and fact.step <= key.step
+            ]
+            if told and (key.mode is Mode.TRAIN or told[-1].step < key.step):
+                return told[-1].shape
+        return None
 
     def _complain(
         self, step: int | StepKey, mode: ModeName | None, worker: int | None, wanted: Wanted

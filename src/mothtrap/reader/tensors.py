@@ -153,7 +153,10 @@ class Tensor:
         *,
         copy: int | None = None,
     ) -> tuple[int, ...]:
-        """Return its shape at a step at which its values were kept; as `at`."""
+        """Return its shape at a step at which its values, or shapes alone, were kept; as `at`."""
+        followed = self._where.followed_shape(step, mode, worker) if copy is None else None
+        if followed is not None:
+            return followed
         return raw_row(*self._where.chosen(self._where.find(step, mode, worker), copy)).shape
 
     def values(
