@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -293,13 +294,23 @@ def test_a_full_disk_is_said_once_and_leaves_nothing(
 
     monkeypatch.setattr(files, "sync_file", full)
     own = writing()
-    own.put(*(taken(s, wish=SnapshotOrder(reason="unsound step: x")) for s in range(3)))
+    own.put(*(taken(s, wish=SnapshotOrder(reason="step")) for s in range(3)))
     assert own.said == [
-        "mothtrap: no snapshot of step 0 (unsound step: x): No space left on device; "
-        "training goes on"
+        "mothtrap: no snapshot of step 0 (step): No space left on device; training goes on"
     ]
     assert [told.error for told in own.told] == ["No space left on device; training goes on"] * 3
     assert list((own.run / "snapshots").iterdir()) == []
+
+
+@pytest.mark.parametrize("reason", ["unsound step: x", "finding NUM001", "exception", "base"])
+def test_a_snapshot_that_nobody_asked_for_is_not_missed_aloud(
+    reason: str, writing: Callable[..., Writing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "sync_file", Mock(side_effect=OSError(errno.ENOSPC, "No space")))
+    own = writing()
+    own.put(taken(1, wish=SnapshotOrder(reason=reason)))
+    assert own.said == []
+    assert [told.error for told in own.told] == ["No space; training goes on"]
 
 
 def test_a_folder_that_cannot_be_written_is_no_end(writing: Callable[..., Writing]) -> None:

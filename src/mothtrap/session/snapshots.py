@@ -178,9 +178,12 @@ class SnapshotWriter:
         self._queue.put(taken)
 
     def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
-        """Something that was wished for could not be taken."""
+        """Note that one could not be taken; say so, once, where the settings ask for it."""
         self._tell(SnapshotKept(step=step, reason=wish.reason, request=wish.request, error=why))
-        if not wish.request and not self._complained:
+        asked = wish.reason.startswith("step") or (
+            wish.reason == BASE and self._config.snapshot_every
+        )
+        if asked and not wish.request and not self._complained:
             self._complained = True
             self._speak(f"no snapshot of step {step} ({wish.reason}): {why}")
 
