@@ -166,7 +166,7 @@ def test_a_debugger_opens_before_the_line_of_the_first_bad_operation(
     assert outcome.returncode == 0, outcome.stderr
     assert "the debugger opens before" in outcome.stderr
     assert "('rows', (16, 8))" in outcome.stdout
-    assert "done again: the same to the last bit" in outcome.stdout
+    assert "replayed: bit-identical" in outcome.stdout
 
 
 def test_a_debugger_opens_where_an_exception_was_raised(tmp_path: Path) -> None:
@@ -178,4 +178,4 @@ def test_a_debugger_opens_where_an_exception_was_raised(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr
     assert "the debugger opens where it was raised" in outcome.stderr
     assert "('shape', (7, 3, 4))" in outcome.stdout
-    assert "done again: the same exception" in outcome.stdout
+    assert "replayed: the same exception" in outcome.stdout

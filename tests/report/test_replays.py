@@ -56,21 +56,19 @@ def test_workers_of_which_nothing_could_be_compared_are_no_doubt_on_the_others()
         msgspec.structs.replace(BAD, rank=1, match=None),
     ]
     head = as_text(SNAPSHOT, results, "seen").splitlines()[0]
-    assert head.endswith(
-        "the same to the last bit in worker 0; of the others nothing could be compared"
-    )
+    assert head.endswith("bit-identical in worker 0; of the others nothing could be compared")
 
 
 def test_what_was_compared_is_said() -> None:
     found = ReplayResult(reached=True, match=True, compared=1, losses_compared=1, losses=(1.0,))
     text = as_text(SNAPSHOT, [found], "seen")
-    assert "the same to the last bit (the loss alone: the run kept no gradients to compare)" in text
+    assert "bit-identical (the loss alone: the run kept no gradients to compare)" in text
 
 
 def test_a_match_says_operation_place_and_rows() -> None:
     text = as_text(SNAPSHOT, [BAD], "seen", warnings=["train.py was changed"])
     assert text.splitlines() == [
-        "step 4771 of seen, done again: the same to the last bit (5 digests)",
+        "step 4771 of seen, replayed: bit-identical (5 digests)",
         "  loss: nan",
         "  not finite: gradient of a, b, c, d and 1 more",
         "  first bad: torch.log in head",
@@ -92,7 +90,7 @@ def test_what_went_bad_in_the_run_and_is_in_order_here_is_said_first() -> None:
     mended = ReplayResult(reached=True, match=False, difference=difference, losses=(0.5633141,))
     text = as_text(SNAPSHOT, [mended], "seen", warnings=["train.py was changed"])
     assert text.splitlines() == [
-        "step 4771 of seen, done again: in order here, unlike in the run",
+        "step 4771 of seen, replayed: in order here, unlike in the run",
         "  loss: nan in the run, 0.563314 here; it and all gradients are finite",
         "  = note: train.py was changed",
     ]
@@ -141,7 +139,7 @@ def test_an_exception_that_is_not_raised_any_more_is_named() -> None:
 def test_another_type_says_whether_precision_is_to_blame(nonfinite: bool, words: str) -> None:
     result = ReplayResult(reached=True, match=False, nonfinite=nonfinite)
     text = as_text(SNAPSHOT, [result], "seen", converted="float64")
-    assert text.startswith("step 4771 of seen, done again: in float64")
+    assert text.startswith("step 4771 of seen, replayed: in float64")
     assert words in text
 
 

@@ -40,7 +40,7 @@ def test_what_is_told_at_the_end_finds_the_run(folder: str, tmp_path: Path) -> N
     assert shown.returncode == 0, shown.stderr
     assert f"mothtrap {' '.join(told['replay'])}" in shown.stdout
     again = run([*MOTHTRAP, *told["replay"], "--no-narrow"], cwd=tmp_path)
-    assert "done again: the same to the last bit" in again.stdout, again.stderr
+    assert "replayed: bit-identical" in again.stdout, again.stderr
     listed = run([*MOTHTRAP, "snapshot", "seen", "--list", "--runs-dir", folder], cwd=tmp_path)
     assert f"mothtrap replay {called} --step 157" in listed.stdout, listed.stderr
 

@@ -69,7 +69,7 @@ def as_text(
     how = f"in {converted}" if converted else _verdict(results, style)
     if mended:
         how = style.paint("in order here, unlike in the run", "green")
-    head = f"step {snapshot.step} of {style.safe(name)}, done again: {how}"
+    head = f"step {snapshot.step} of {style.safe(name)}, replayed: {how}"
     lines = [style.paint(head, "bold")]
     if mended:
         lines += _mended_lines(snapshot, shown, style)
@@ -176,11 +176,11 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
         alike = [str(result.rank) for result in results if result.match]
         if not alike:
             return style.paint("nothing to compare with", "yellow")
-        what = f"the same to the last bit in worker {', '.join(alike)}"
+        what = f"bit-identical in worker {', '.join(alike)}"
         return style.paint(what, "yellow") + "; of the others nothing could be compared"
     if match:
         shown = results[0]
-        what = "the same exception" if shown.exception else "the same to the last bit"
+        what = "the same exception" if shown.exception else "bit-identical"
         return style.paint(what, "green") + _compared(results)
     differs = next(r.difference for r in results if r.match is False)
     if differs is None:

@@ -27,7 +27,7 @@ from mothtrap.rules._weights import (
 COMPARED = ("min", "max", "mean", "std", "l2")
 """Statistics by which a tensor is told from another; equal in all means unchanged."""
 RESTORED_LOOKS = 5
-"""Looks at which a norm must be the same to the last bit; chosen by hand."""
+"""Looks at which a norm must be bit-identical; chosen by hand."""
 FLAT_SHARE = 0.9
 """Share of its beginning above which a loss has not fallen; chosen by hand."""
 LAYERS_NAMED = 10
@@ -49,7 +49,7 @@ class UnchangedTensor(Rule):
 
     Fires:
         Error when at the last `num_steps` looks no step changed half of the weights that
-        had a gradient, or their norms are the same to the last bit at five looks though
+        had a gradient, or their norms are bit-identical at five looks though
         steps change them, and the loss does not fall; warning for fewer weights. Of
         tensors that match `tensors`: warning when minimum, maximum, mean, standard
         deviation and norm are equal within `rtol` and `atol` at `num_steps` captured

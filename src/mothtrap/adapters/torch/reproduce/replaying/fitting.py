@@ -1,6 +1,6 @@
 """Puts recorded values in the place of those that a script has when it is run again.
 
-What is the same to the last bit stays the script's own object: it may have a graph, or be
+What is bit-identical stays the script's own object: it may have a graph, or be
 known elsewhere. What was not kept stays as the script has it.
 """
 
