@@ -15,6 +15,7 @@ import pytest
 from tests.peer.their_names import THEIRS
 
 import mothtrap
+from mothtrap.core.actions import Reaction
 from mothtrap.core.config import Config
 from mothtrap.core.runs import RunInfo
 from mothtrap.reader.steps import StepStatus, Timeline
@@ -40,6 +41,7 @@ RETURNS: dict[Any, Any] = {
     mothtrap.Run.tensor: Tensor,
 }
 ROWS = 26
+SETTINGS = {*Config.__struct_fields__, *Reaction.__struct_fields__, "notify"}
 
 
 def offences(page: str) -> list[str]:
@@ -58,7 +60,7 @@ def offences(page: str) -> list[str]:
                     _check_call(node)
             except (AttributeError, ImportError, TypeError) as err:
                 found.append(f"{text}: {err}")
-        if re.fullmatch(r"\w+ = .+", text) and text.split()[0] not in Config.__struct_fields__:
+        if re.fullmatch(r"\w+ = .+", text) and text.split()[0] not in SETTINGS:
             found.append(f"{text}: no such setting")
     return found
 

@@ -46,6 +46,13 @@ def test_fires_when_no_step_changes_the_weights() -> None:
     assert finding.location == "model.py:1"
 
 
+def test_stays_quiet_where_an_exact_fit_leaves_nothing_to_change() -> None:
+    fitted = gradients(
+        "l2", {name: np.geomspace(1.0, 1e-7, STEPS) for name in ("0.weight", "2.weight")}
+    )
+    assert check(looks([1e-3] * 5 + [0.0] * 3), fitted, FALLING) == []
+
+
 def test_warns_of_a_weight_among_others_that_change() -> None:
     change = {"a": [0.0] * 7, "b": [1e-3] * 7, "c": [1e-3] * 7}
     pulls = gradients("l2", {name: [1.0] * STEPS for name in change})

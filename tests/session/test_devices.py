@@ -12,7 +12,6 @@ from tests.statistics.torch.lane import SlowLane, host_memory
 
 import mothtrap.adapters.torch as adapter
 from mothtrap import Collection
-from mothtrap.capture.recorder import Recorder
 from mothtrap.reader.run import Run
 from mothtrap.statistics.torch.accelerator import Accelerator
 from mothtrap.statistics.torch.lanes import Load
@@ -37,12 +36,10 @@ def lane(monkeypatch: pytest.MonkeyPatch) -> LaggingLane:
     lane = LaggingLane(torch.device("cpu"))
     lane.numbers_at_once = True
 
-    def add(recorder: Recorder[torch.Tensor]) -> None:
-        recorder.rows.device = Accelerator(
-            "cpu", lambda _: lane, host_memory, lambda: False, fused=False
-        )
+    def device() -> Accelerator:
+        return Accelerator("cpu", lambda _: lane, host_memory, lambda: False, fused=False)
 
-    monkeypatch.setattr(adapter, "_add_devices", add)
+    monkeypatch.setattr(adapter, "_accelerator", device)
     return lane
 
 

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
     command = observed(["train.py"], runs_dir=folder / "runs", name="short")
     outcome = run(command, cwd=folder)
-    assert "steps were not watched" in outcome.stderr
+    assert outcome.returncode == 0
     return folder
 
 

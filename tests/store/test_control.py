@@ -48,7 +48,7 @@ def test_other_files_are_passed_over(tmp_path: Path, name: str) -> None:
         (b"{", "is no request: Input data was truncated"),
         (b"[]", "is no request: Expected `object`"),
         (b"\xff", "is no request"),
-        (b'{"type": "stop", "id": "x", "attempt": 1}', "is no request: Invalid value"),
+        (b'{"type": "halt", "id": "x", "attempt": 1}', "is no request: Invalid value"),
         (b'{"type": "capture", "id": "x", "attempt": 1, "extra": 1}', "unknown field `extra`"),
         (b'{"type": "capture", "id": "y", "attempt": 1}', "its id is 'y'"),
         (b" " * (MAX_BYTES + 1), "more than 65,536 bytes"),

@@ -17,6 +17,9 @@ FIRST_STEPS = (0, 1, 2, 4, 8, 16, 32)
 EVERY_STEPS = 64
 """Steps at which weights and their changes are looked at; chosen by hand: densely while
 training begins, later so rarely that it costs next to nothing."""
+CONVERGED = 1e-4
+"""A gradient below this share of its largest one moves nothing that matters. Chosen by hand: an
+exact fit in float32 ends at about 1e-6, and a weight that is put back keeps its gradient."""
 
 _LOOK = ("l2", "nan", "inf", "update_ratio")
 WEIGHTS = (
@@ -151,8 +154,8 @@ def loss_level(window: Window, steps: int = 50) -> float | None:
 def training_at(window: Window, ratios: Ratios) -> Bools:
     """Return whether each weight should have changed at each look; shape (S, T).
 
-    It had a gradient that is not 0, and the learning rate was above a thousandth of its
-    peak; where the rate is not known it counts as above.
+    It had a gradient above `CONVERGED` times its largest one, and the learning rate was above
+    a thousandth of its peak; where the rate is not known it counts as above.
     """
     trains_ST = np.zeros(ratios.values_ST.shape, np.bool_)
     gradients = window.matrix("gradient", "l2")
@@ -163,6 +166,8 @@ def training_at(window: Window, ratios: Ratios) -> Bools:
     on = {
         step for series in rates for step in series.steps_S[series.values_S > 1e-3 * peak].tolist()
     }
+    finite_ST = np.where(np.isfinite(gradients.values_ST), gradients.values_ST, 0.0)
+    least_T = CONVERGED * finite_ST.max(axis=0, initial=0.0)
     column_of = {tensor.name: column for column, tensor in enumerate(gradients.tensors)}
     row_of = {step: row for row, step in enumerate(gradients.steps_S.tolist())}
     for row, step in enumerate(ratios.steps_S.tolist()):
@@ -171,5 +176,5 @@ def training_at(window: Window, ratios: Ratios) -> Bools:
         norm_T = gradients.values_ST[row_of[step]]
         for column, tensor in enumerate(ratios.tensors):
             own = column_of.get(tensor.name)
-            trains_ST[row, column] = own is not None and norm_T[own] > 0
+            trains_ST[row, column] = own is not None and norm_T[own] > least_T[own]
     return trains_ST

@@ -61,9 +61,14 @@ def attach_process(job: Job) -> ProcessWitness:
 def _tracer(job: Job) -> Tracer:
     """Return what takes what hooks see; tensors on CUDA devices are read without waiting."""
     own = traced(job)
-    if torch.version.cuda or torch.version.hip:
-        own.recorder.rows.device, own.recorder.rows.reducer = Accelerator(), own.arrays
+    accelerator = _accelerator()
+    if accelerator is not None:
+        own.recorder.rows.device, own.recorder.rows.reducer = accelerator, own.arrays
     return Tracer(own)
+
+
+def _accelerator() -> Accelerator | None:
+    return Accelerator() if torch.version.cuda or torch.version.hip else None
 
 
 def attach_replay(plan: ReplayPlan) -> None:
