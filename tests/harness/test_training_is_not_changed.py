@@ -57,10 +57,13 @@ WHOLE = SAMPLED | {
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
 }
 BESIDE = {"forked_loader", "mp_spawn"}
+LONG = {"gan", "language_model", "train_eval_train"}
+"""Programs of more steps than are watched in full: the later ones are light by default."""
 CHOSEN = {
     "everything": PROGRAMS.keys() - WHOLE,  # which take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
+    "default": SAMPLED | LONG,
     "guarded": {"torchrun_ddp", "lbfgs"},
 }
 BY_ITSELF = {("lbfgs", "guarded")}
