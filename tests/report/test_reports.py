@@ -116,6 +116,13 @@ def test_hostile_texts_stay_texts_in_every_format() -> None:
     assert "\n::error::x" not in markdown.page(made)
 
 
+def test_code_in_advice_is_code_in_markdown() -> None:
+    told = markdown.page(document(exploding(fixes=("Compare: `x.drop(columns=[a_b])` <b>",))))
+    assert "Compare: `x.drop(columns=[a_b])` &lt;b&gt;" in told
+    open_ended = markdown.page(document(exploding(fixes=("a ` <b> [c]",))))
+    assert r"a \` &lt;b&gt; \[c\]" in open_ended
+
+
 def test_a_huge_run_stays_below_its_limit_and_the_page_says_what_is_left_out() -> None:
     effects = [
         exploding(

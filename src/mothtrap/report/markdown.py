@@ -32,7 +32,7 @@ def page(document: Document) -> str:
         lines.append("")
     for _, root, _ in document.stories[:3]:
         if root.severity is not Severity.INFO and root.fixes:
-            lines.append(f"- {_safe(root.code)}: {_safe(root.fixes[0])}")
+            lines.append(f"- {_safe(root.code)}: {_prose(root.fixes[0])}")
     called = summary.called or summary.run.id
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     counts = ", ".join(count_of(summary.count(s), noun) for s, noun in nouns.items())
@@ -57,6 +57,14 @@ def _safe(text: str) -> str:
     cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     plain = "".join(c if c.isprintable() else " " for c in cut)
     return _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _prose(text: str) -> str:
+    """Return advice in one line; what stands between backticks is code."""
+    parts = text[:MAX_TEXT].split("`")
+    if len(parts) % 2 == 0 or not all(parts[1::2]):
+        return _safe(text)
+    return "".join(f"`{_code(p)}`" if n % 2 else _safe(p) for n, p in enumerate(parts))
 
 
 def _code(text: str) -> str:
