@@ -107,14 +107,12 @@ class AttemptView:
         return (*self._damage.values(), *(f"{self.path.name}/{text}" for text in found))
 
     def _lacks_findings(self) -> bool:
-        """Tell whether rules were in force, and closed, and left no file."""
+        """Return whether rules were in force, to the end of a worker, and left no file."""
         facts = [fact for worker in self.workers.values() for fact in worker.observations]
         judged = any(m.statuses or m.findings or m.damage() for m in self.monitors.values())
-        config = self.info.config if self.info is not None else {}
-        all_rules = config.get("select") == [] == config.get("ignore")
         closed = any(worker.ended is not None and worker.steps for worker in self.workers.values())
         failed = any(isinstance(fact, ToolError) for fact in facts)
-        return all_rules and closed and not judged and not failed
+        return bool(self.monitors) and closed and not judged and not failed
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
         """Read a description, whatever another one is like; what cannot be read is noted."""
