@@ -80,7 +80,7 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(steps=0, workers=()), "Nothing was observed: no process of the job"),
         (
             HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0)),
-            "Nothing was observed: the job ended with exit code 1 before its first optimizer step.",
+            "Nothing was observed: exit code 1 before any optimizer step.",
         ),
         (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none of them"),
         (
@@ -91,7 +91,7 @@ def test_a_note_is_no_illness() -> None:
         (HandMadeRun(steps=0, state="running"), "no optimizer step has been made so far"),
         (
             HandMadeRun(steps=0, workers=(), state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
-            "the job ended with exit code 2 before its first optimizer step",
+            "exit code 2 before any optimizer step",
         ),
     ],
 )

@@ -155,3 +155,9 @@ def test_a_note_of_what_has_passed_is_marked() -> None:
     text = verdict(summary_of(findings=(passed,), rules=JUDGED), GLYPHS)
     assert "1 note (GRD101 exploding gradient, passed)" in " ".join(text.split())
     assert "  ✔ passed: GRD101 Exploding gradient in blocks.1.attn.q" in text
+
+
+def test_a_script_that_ended_before_it_trained_gets_one_line() -> None:
+    run = HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0))
+    text = verdict(summarize(run, {}), shown="x")  # type: ignore[arg-type]
+    assert text == "mothtrap: Nothing was observed: exit code 1 before any optimizer step."

@@ -240,6 +240,8 @@ def _why_nothing(run: Run) -> str:
     stepped = bool(run.workers or run.rules)  # a monitor, too, opens at the first step
     if run.observations(ScriptFailed):
         return f"the job {how_it_ended(run)} before its first optimizer step"
+    if run.end is not None and run.end.exit_code > 0 and not stepped:
+        return f"exit code {run.end.exit_code} before any optimizer step"
     if run.end is not None and run.end.exit_code != 0 and not stepped:
         return f"the job {how_it_ended(run)} before its first optimizer step"
     if run.blind:

@@ -60,9 +60,15 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     if replay and not summary.failures:
         lines.append(f"  next: {replay}")
     footer = _footer(summary, with_counts=bool(roots))
-    if shown:
+    if shown and not _is_bare(summary):
         footer.append(f"mothtrap show {style.safe(shown)}")
     return "\n".join([*lines, *_in_rows(footer, " · " if style.glyphs else "; ")])
+
+
+def _is_bare(summary: RunSummary) -> bool:
+    """Tell whether a run has nothing to show: the script ended before it trained anything."""
+    told = summary.blind or summary.failures or summary.tool_errors or summary.damage
+    return not (summary.run.steps or summary.run.workers or summary.findings or told)
 
 
 def problem_lines(
