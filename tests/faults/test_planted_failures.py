@@ -45,6 +45,7 @@ class Stage:
 
 
 UNSTORED = "Nothing was observed: a process made steps, but none of them was stored"
+NOT_WRITTEN = "Nothing was observed: mothtrap failed in writer"
 NOT_WATCHED = "Nothing was observed: mothtrap failed in start-up hook for torch"
 NOT_SEEN = "Nothing was observed: mothtrap failed in observation of the training"
 STAGES = [
@@ -94,7 +95,7 @@ STAGES = [
         "mothtrap.capture.channel:Channel._take",
         ("writer", "rules"),
         steps=0,
-        verdict=UNSTORED,
+        verdict=NOT_WRITTEN,
         told=False,
     ),
     Stage(

@@ -197,7 +197,9 @@ class Worker:
         writer = self._parts.get("writer")
         self._close_part("writer")
         if ending is not None and writer is not None and self._containment.is_off("writer"):
-            with suppress(OSError):  # the disk takes not even that
+            # What failed is asked once more: the disk may take not even that, and what else is
+            # wrong with the writer was reported.
+            with suppress(Exception):
                 self._store_end(ending, getattr(writer[0], "lost", 0))
         for keeper in self._keepers:
             self._contained("ledger", keeper.close)
