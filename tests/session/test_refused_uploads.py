@@ -49,7 +49,7 @@ def test_wrong_credentials_are_said_once_and_the_job_runs(
     assert "the job goes on" in err
     # run.json, end.json, source.json and the end of the output: the job makes no step.
     # How much that is depends on what of this repository is not committed.
-    assert re.search(r"\d files \(\d+\.\d MB\) of this run are not in", err)
+    assert re.search(r"4 files \(\d+\.\d MB\) of this run are not in", err)
     assert f"mothtrap upload {sending.spooled()[0]}" in err
     command("upload", "seen")
     assert open_run(f"{s3_url}/seen").end is not None

@@ -60,7 +60,8 @@ def test_between_rests_steps_are_watched_together(opened: Run) -> None:
     # How far apart they are goes by the time that hooks take; a busy machine may leave none here.
     seen = np.array([s for s in opened.steps_of("train") if FIRST_STEPS + 10 < s < BAD], int)
     later = np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1) if len(seen) else []
-    assert all(len(part) >= TOGETHER for part in later), seen
+    lengths = [len(part) for part in later] or [TOGETHER]
+    assert min(lengths) == TOGETHER == np.median(lengths)  # a pause of the machine adds some
 
 
 def test_the_step_that_went_wrong_is_named(folder: Path) -> None:

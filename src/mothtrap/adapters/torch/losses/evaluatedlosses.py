@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.losses.losscalls import LossInputs
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
+from mothtrap.tracing.evaluations import TrainingMeans
 
 GUESSED = 3
 """Evaluations of a site whose targets are looked at: they are the same ones every time."""
@@ -66,13 +67,11 @@ class EvaluatedLosses:
     def __init__(self) -> None:
         self._known: dict[Site, _Known] = {}
         self._collected: dict[Site, _Collected] = {}
-        self._trained: dict[str, tuple[float, int]] = {}
+        self._trained = TrainingMeans()
 
     def trained(self, series: str, loss: float) -> None:
         """Take the loss of a training step."""
-        if math.isfinite(loss):
-            total, count = self._trained.get(series, (0.0, 0))
-            self._trained[series] = total + loss, count + 1
+        self._trained.add(series, loss)
 
     def add(self, value: torch.Tensor, inputs: LossInputs, site: Site) -> None:
         """Take a loss that was computed in an evaluation.
@@ -132,19 +131,11 @@ class EvaluatedLosses:
             best_step=known.best_step,
             location=known.location,
             guess=known.guess.loss(),
-            train_losses=self._means_since(known.trained),
+            train_losses=self._trained.since(known.trained),
         )
         known.number += 1
-        known.trained = dict(self._trained)
+        known.trained = self._trained.mark()
         return told
-
-    def _means_since(self, before: dict[str, tuple[float, int]]) -> dict[str, float]:
-        means = {}
-        for series, (total, count) in self._trained.items():
-            old_total, old_count = before.get(series, (0.0, 0))
-            if count > old_count:
-                means[series] = (total - old_total) / (count - old_count)
-        return means
 
 
 def user_site() -> Site:
