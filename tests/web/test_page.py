@@ -12,6 +12,7 @@ from tests.web.conftest import TOKEN, Site, Watched
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 HOSTILE_RUN = "a&b=c%2F#'\""
+MOST_REQUESTS = 20
 VIEWS = ("overview", "findings", "curves", "logs")
 SAID = {
     "healthy": "Nothing wrong was found in 120 steps",
@@ -51,6 +52,14 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
+
+
+def test_the_first_screen_comes_with_few_requests(watched: Watched, site: Site) -> None:
+    asked: list[str] = []
+    watched.page.on("request", lambda request: asked.append(request.url))
+    page = open_view(watched, site, "overview", "nan")
+    page.get_by_role("img", name=re.compile("^Loss")).wait_for()
+    assert len(asked) <= MOST_REQUESTS, asked
 
 
 def test_from_the_verdict_to_the_line_and_the_command_in_three_clicks(

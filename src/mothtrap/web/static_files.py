@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from mothtrap.web.linking import linked
+
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -17,6 +19,9 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 INDEX = "index.html"
+ENTRY = "app.js"
+"""The page's own modules, as one file."""
+VENDORED = "vendor/"
 _IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 
 
@@ -30,9 +35,21 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """Return every file of the page by its path below `static/`."""
+    """Return what the page asks for by its path below `static/`; our modules are one, `ENTRY`."""
+    found = _read()
+    own = [name for name in found if name.endswith(".js") and not name.startswith(VENDORED)]
+    page = linked(ENTRY, {name: found.pop(name).decode() for name in own})
+    return {name: _file(name, data) for name, data in (found | {ENTRY: page.encode()}).items()}
+
+
+def _file(name: str, data: bytes) -> StaticFile:
+    tag = f'"{hashlib.sha256(data).hexdigest()[:20]}"'
+    return StaticFile(data, TYPES[PurePosixPath(name).suffix], tag)
+
+
+def _read() -> dict[str, bytes]:
     root = files("mothtrap.web") / "static"
-    found: dict[str, StaticFile] = {}
+    found: dict[str, bytes] = {}
     waiting = [(root, "")]
     while waiting:
         folder, path = waiting.pop()
@@ -40,9 +57,8 @@ def static_files() -> dict[str, StaticFile]:
             name = f"{path}{entry.name}"
             if entry.is_dir():
                 waiting.append((entry, f"{name}/"))
-            elif (kind := TYPES.get(PurePosixPath(name).suffix)) is not None:
-                data = entry.read_bytes()
-                found[name] = StaticFile(data, kind, f'"{hashlib.sha256(data).hexdigest()[:20]}"')
+            elif PurePosixPath(name).suffix in TYPES:
+                found[name] = entry.read_bytes()
     return found
 
 

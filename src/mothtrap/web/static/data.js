@@ -41,12 +41,39 @@ export function answer(ask, about = () => run.value) {
   return { found, stop };
 }
 
+/** Grows with every tenth step: for what changes little. */
+const slowly = computed(() => Math.floor(ticks.step.value / 10));
+
+/** The facts of the run that is looked at, and its findings. */
+export const runAnswer = answer((signal) => {
+  ticks.finding.value;
+  slowly.value;
+  return run.value ? source.run(run.value, signal).then(
+    (about) => ({ ...about, heard: performance.now() })) : null;
+}).found;
+export const findingsAnswer = answer((signal) => {
+  ticks.finding.value;
+  return run.value ? source.findings(run.value, signal) : null;
+}).found;
+
+/** Whether the first answers are there: events go on from what they say. */
+const ready = computed(() =>
+  !run.value || !(runAnswer.value.loading || findingsAnswer.value.loading));
+
+/** What both answers were read at; "" where they differ, so that an event comes at once. */
+function cursor() {
+  const known = runAnswer.peek().value?.cursor ?? "";
+  return known === findingsAnswer.peek().value?.cursor ? known : "";
+}
+
 let followed = null;
 effect(() => {
   const name = run.value;
   seen.value = null;
   followed?.();
-  followed = source.follow(name, (kind, data) => {
+  followed = null;
+  if (!ready.value) return;
+  followed = source.follow(name, name && cursor(), (kind, data) => {
     if (kind === "open") connection.value = "open";
     else if (kind === "lost") connection.value = "lost";
     else if (kind === "problem") { connection.value = "gone"; seen.value = data; }
@@ -61,17 +88,3 @@ effect(() => {
     }
   });
 });
-
-/** Grows with every tenth step: for what changes little. */
-const slowly = computed(() => Math.floor(ticks.step.value / 10));
-
-/** The facts of the run that is looked at, and its findings. */
-export const runAnswer = answer((signal) => {
-  ticks.finding.value;
-  slowly.value;
-  return run.value ? source.run(run.value, signal) : null;
-}).found;
-export const findingsAnswer = answer((signal) => {
-  ticks.finding.value;
-  return run.value ? source.findings(run.value, signal) : null;
-}).found;

@@ -88,9 +88,11 @@ export class HttpSource {
   }
 
   /** Hear of changes. @param {string} run "" = of the list of runs
-   * @param {(kind: string, data: any) => void} told @returns {() => void} ends it */
-  follow(run, told) {
-    const events = new EventSource(`./api/events${run ? `?run=${encodeURIComponent(run)}` : ""}`);
+   * @param {string} cursor of what is known @param {(kind: string, data: any) => void} told
+   * @returns {() => void} ends it */
+  follow(run, cursor, told) {
+    const query = run ? `?${new URLSearchParams({ run, cursor })}` : "";
+    const events = new EventSource(`./api/events${query}`);
     for (const kind of ["step", "finding", "state", "problem"]) {
       events.addEventListener(kind, (event) => told(kind, JSON.parse(event.data)));
     }
