@@ -93,7 +93,10 @@ def test_nothing_is_counted_when_it_is_not_due(every: int) -> None:
 
 def test_what_counting_costs_is_charged_to_who_asked_for_it() -> None:
     streams = of_collection(
-        "mine", Collection(tensors=("gradients",), statistics=("mean", "exponents"), every=1)
+        "mine",
+        Collection(
+            tensors=("gradients",), statistics=("mean", "exponents"), every=1, overhead=0.02
+        ),
     )
     made = Job(streams, overhead=0.02)
     number = made.gradient()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.capture.recording import Job
 
+from mothtrap.capture.budgets import Budgets
 from mothtrap.capture.plan import Plan, in_force
 from mothtrap.capture.selection import MAX_ANSWERS, Selection, Stream, of_collection, streams
 from mothtrap.core.collections import Collection
@@ -16,7 +17,7 @@ from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.needs import Need
 from mothtrap.core.records import StepRecord
-from mothtrap.core.schedule import Schedule
+from mothtrap.core.schedule import FAR, Schedule
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 
@@ -104,6 +105,12 @@ def test_what_is_asked_of_a_tensor_is_the_union_of_what_is_due() -> None:
     assert plan.wanted(0, Mode.EVAL) == frozenset()
 
 
+def test_steps_of_which_a_collection_wants_something_are_not_rested_through() -> None:
+    plan = Plan(made(every=10, raw=True), 0.02)
+    assert [plan.next_named(step) for step in (0, 1, 11)] == [0, 10, 20]
+    assert Plan(made(raw=True, on=("NUM",)), 0.02).next_named(5) == FAR
+
+
 def test_a_budget_is_never_exceeded_and_its_end_is_told_once() -> None:
     job = Job(made(raw=True, budget_mb=40 / 2**20))  # five numbers of eight bytes
     records = train(job, [job.gradient("a"), job.gradient("b")], range(4))
@@ -120,7 +127,7 @@ def test_a_budget_of_one_does_not_bind_another() -> None:
 
 
 def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
-    job = Job(made(raw=True, statistics=("mean",)), overhead=0.01)
+    job = Job(made(raw=True, statistics=("mean",), overhead=0.01), overhead=0.5)
     number = job.gradient()
     copy = job.arithmetic.copy_bytes
 
@@ -335,25 +342,29 @@ def test_schedules_of_a_request_count_from_its_first_step(
     assert due_steps(plan, range(100, 135)) == due
 
 
-def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode() -> None:
+def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not on streams of another mode, nor on the non-finite checks."""
     means = Need(kinds=("gradient",), statistics=("mean",))
     norms = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
     spreads = Need(kinds=("gradient",), statistics=("std",))
     evaluated = Need(kinds=("gradient",), statistics=("max",), modes=(Mode.EVAL,))
     plan = Plan(streams(Config(), [means, norms, spreads, evaluated]), 0.02)
+    booked: dict[str, float] = {}
+    monkeypatch.setattr(Budgets, "charge", lambda _, stream, s: booked.update({stream.name: s}))
     plan.begin(0)
     plan.charge("gradient", 0.4, Mode.TRAIN)
     plan.charge("gradient", 0.1, Mode.EVAL)
-    assert plan._spent_s == pytest.approx(
+    assert booked == pytest.approx(
         {"mean of gradients": 0.2, "std of gradients": 0.2, "max of gradients in eval": 0.1}
     )
 
 
 def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time() -> None:
     """One decision for a thousand forwards would be a debt of a thousand captures."""
-    hidden = Collection(tensors=("activations",), statistics=("l2",), modes=("eval",))
-    plan = Plan(of_collection("hidden", hidden), 0.02)
+    hidden = Need(kinds=("activation",), statistics=("l2",), modes=(Mode.EVAL,))
+    plan = Plan(streams(Config(), [hidden]), 0.02)
     plan.begin(10)
     made, taken_s = 0, 0.0
     for forward in range(1000):
@@ -374,8 +385,8 @@ def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time
 
 
 def test_what_is_shed_of_evaluations_is_not_told_where_there_are_none() -> None:
-    hidden = Collection(tensors=("activations",), statistics=("l2",), modes=("eval",))
-    plan = Plan(of_collection("hidden", hidden), 0.02)
+    hidden = Need(kinds=("activation",), statistics=("l2",), modes=(Mode.EVAL,))
+    plan = Plan(streams(Config(), [hidden]), 0.02)
     for step in range(100):
         plan.begin(step)
         assert plan.take_told() == []

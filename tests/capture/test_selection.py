@@ -209,7 +209,8 @@ def test_a_collection_asks_for_its_own_kinds_alone() -> None:
 
 
 def test_numbers_of_kinds_of_several_priorities_are_thinned_apart_and_copies_together() -> None:
-    found = of_collection("mine", Collection(tensors=("*",), statistics=("l2",), raw=True))
+    mine = Collection(tensors=("*",), statistics=("l2",), raw=True, overhead=0.01)
+    found = of_collection("mine", mine)
     assert [(stream.name, stream.priority) for stream in found] == [
         (
             "collection mine: weights, biases, updates, optimizer state, buffers, leaves, "
@@ -232,9 +233,19 @@ def test_what_is_never_thinned_is_not_split() -> None:
     assert [stream.name for stream in waiting] == ["collection mine"]
 
 
-def test_what_waits_for_a_finding_is_never_thinned() -> None:
+def test_a_collection_is_thinned_only_where_it_has_an_overhead_of_its_own() -> None:
+    for on in ((), ("NUM",)):
+        (kept,) = of_collection("weights", Collection(raw=True, on=on))
+        assert kept.essential
+        assert kept.is_asked
+        assert not kept.in_light_steps
+        (thinned,) = of_collection("weights", Collection(raw=True, on=on, overhead=0.1))
+        assert not thinned.essential
+        assert thinned.overhead == 0.1
+
+
+def test_what_waits_for_a_finding_is_called_by_its_code() -> None:
     waiting = of_collection("weights", Collection(raw=True, on=("NUM",)))
-    assert [stream.essential for stream in waiting] == [True]
     assert [s.is_called_by(code) for s in waiting for code in ("NUM004", "GRD101")] == [True, False]
 
 

@@ -25,6 +25,12 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             "budget of 2 %, as steps of 3 ms are too short for a fixed cost of 1.2 ms",
         ),
         (
+            Overhead(ratio=0.01, seconds=0.4, asked_ratio=0.2, asked_seconds=8.0, budget=0.02),
+            120,
+            "1.0 % of the training time (0.40 s); captures that you asked for took 20.0 % (8.00 s) "
+            "more",
+        ),
+        (
             Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
             400,
             "3.0 % of the training time (0.30 s: hooks 0.10 s, statistics 0.20 s); above the "

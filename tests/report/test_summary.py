@@ -187,7 +187,16 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
     assert set(data["diagnosis"][0]) == {"root", "effects", "sentence", "severity", "step"}
     assert set(data["rules"][0]) == {"code", "name", "state", "reason"}
     assert set(data["overhead"]) == {
-        *("ratio", "seconds", "capture_seconds", "shed", "budget", "unwatched"),
+        *(
+            "ratio",
+            "seconds",
+            "capture_seconds",
+            "asked_ratio",
+            "asked_seconds",
+            "shed",
+            "budget",
+            "unwatched",
+        ),
     }
 
 

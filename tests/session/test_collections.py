@@ -190,6 +190,36 @@ def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:
     assert [tensor.at(key).tobytes() for key in keys] == [outputs[key.mode_step] for key in keys]
 
 
+def test_what_a_collection_asks_for_is_kept_whatever_it_costs(tmp_path: Path) -> None:
+    collections = {"gradients": Collection(raw=True), "weights": Collection(raw=True, every=2)}
+    run = trained(tmp_path, 5, overhead=1e-9, collections=collections)
+    assert raw_steps(run, "gradient:0.weight") == [0, 1, 2, 3, 4]
+    assert raw_steps(run, "weight:0.weight") == [0, 2, 4]
+    assert not [shed for shed in run.overhead.shed if "collection" in shed]
+    assert run.overhead.asked_seconds > 0
+    assert run.overhead.capture_seconds <= run.overhead.seconds
+
+
+def test_a_collection_is_thinned_to_its_own_overhead_and_the_reader_says_so(
+    tmp_path: Path,
+) -> None:
+    collections = {"gradients": Collection(raw=True, overhead=1e-9)}
+    run = trained(tmp_path, 9, collections=collections)
+    assert raw_steps(run, "gradient:0.weight") == [0, 1]
+    with pytest.raises(StepUnavailableError, match="left out to stay within `overhead`: copies"):
+        run.tensor("gradient:0.weight").at(5)
+
+
+def test_where_the_bytes_of_a_collection_are_used_up_the_reader_says_from_when_on(
+    tmp_path: Path,
+) -> None:
+    collections = {"weights": Collection(raw=True, tensors=("weight:0.*",), budget_mb=300 / 2**20)}
+    run = trained(tmp_path, 9, collections=collections)
+    assert raw_steps(run, "weight:0.weight") == [0, 1]  # of 128 bytes each
+    with pytest.raises(StepUnavailableError, match=r"from step 2 on copies .*its budget of 0.0002"):
+        run.tensor("weight:0.weight").at(7)
+
+
 def test_a_finding_calls_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = threading.Event()
     call = Plan.call

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from mothtrap.capture.budgets import Budgets
 from mothtrap.capture.depths import ALL, Depths
-from mothtrap.capture.governor import Governor
 from mothtrap.capture.raw import Copier, Wanted
 from mothtrap.capture.requested import requested
 from mothtrap.capture.selection import RAW, Groups, Selection, Stream
@@ -53,14 +53,13 @@ class Plan:
         self.kinds: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
         self.evaluated: StepKey | None = None
         self._selection = Selection(tuple(streams))
-        self._governor, self._thinning = Governor(overhead), Thinning()
+        self._budgets, self._thinning = Budgets(overhead), Thinning()
         self._mode_steps = dict.fromkeys(MODES, 0)
         self._admitted: dict[str, bool] = {}
         self._names: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, frozenset())
         self._turns: dict[Mode, Turns] = {}
         self._any_names: frozenset[str] = frozenset()
-        self._spent_s: dict[str, float] = {}
-        self._payers: dict[tuple[str, str, Mode], tuple[str, ...]] = {}
+        self._payers: dict[tuple[str, str, Mode], tuple[Stream, ...]] = {}
         self._thinnable: dict[Mode, list[tuple[Stream, bool]]] = {mode: [] for mode in MODES}
         self._called: deque[str] = deque()
         self._open_until: dict[str, int] = {}
@@ -71,6 +70,11 @@ class Plan:
         self._for_light: tuple[Stream, ...] = ()
         self._for_users: tuple[Stream, ...] = ()
         self._schedule([m for m in MODES if any(m in s.schedules for s in streams)])
+
+    @property
+    def asked_s(self) -> float:
+        """Seconds that captures which users asked for have taken so far."""
+        return self._budgets.asked_s
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -85,6 +89,10 @@ class Plan:
         return {name: (own[name], s.reductions[name]) for s, name in asked}
 
     # Steps
+
+    def open(self) -> None:
+        """Count costs from now on: the first step is closed."""
+        self._budgets.begin()
 
     def begin(self, step: int) -> None:
         """Decide what is captured in the train step that begins."""
@@ -154,13 +162,11 @@ class Plan:
             step_s: since it was last told.
             own_s: the part of it that mothtrap took.
         """
-        for stream, cost_s in self._spent_s.items():
-            self._governor.spent(stream, cost_s)
-        self._spent_s.clear()
-        self._governor.earn(step_s, own_s)
+        self._budgets.earn(step_s, own_s)
 
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
-        """Book a cost, in equal parts, on the streams that asked for it and can be thinned.
+        """Book a cost, in equal parts, on the streams that asked for it, but for needs of rules
+        that are never thinned.
 
         Args:
             kind: of the tensors.
@@ -173,14 +179,15 @@ class Plan:
             payers = self._payers.get(what)
             if payers is None:
                 payers = self._payers[what] = tuple(
-                    stream.name
+                    stream
                     for stream in self.active[asked]
                     if kind in stream.kinds and stream.copies == (part == COPIES)
-                    if not stream.essential and part in ("", COPIES, *stream.statistics)
+                    if stream.is_asked or not stream.essential
+                    if part in ("", COPIES, *stream.statistics)
                 )
             if payers:
-                for name in payers:
-                    self._spent_s[name] = self._spent_s.get(name, 0.0) + cost_s / len(payers)
+                for stream in payers:
+                    self._budgets.charge(stream, cost_s / len(payers))
                 return
 
     # Questions
@@ -285,17 +292,17 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that somebody has asked for by its number, or
-        that is captured because of a finding; `FAR` if there is none."""
+        """Return the first step from `step` on that a user has asked for, that is named, or that
+        is captured because of a finding; `FAR` if there is none."""
         called = any(until > step for until in self._open_until.values())
         if called or self._called:
             return step
-        schedules = [s.schedules[Mode.TRAIN] for s in self.streams if Mode.TRAIN in s.schedules]
-        return min((schedule.next_named(step) for schedule in schedules), default=FAR)
+        training = [stream for stream in self.streams if Mode.TRAIN in stream.schedules]
+        return min((_next_named(stream, step) for stream in training), default=FAR)
 
     def rested(self, step: int) -> None:
         """Go on with `step`: those before were not watched, to pay for those that are."""
-        self._governor.rested()
+        self._budgets.rested()
         self.depths.look_at(step)
         self.begin(step)
 
@@ -363,7 +370,7 @@ class Plan:
                 continue
             admitted = stream.essential or self._admitted.get(stream.name)
             if admitted is None:
-                admitted = self._governor.admits(stream.name, stream.priority)
+                admitted = self._budgets.admits(stream)
                 self._admitted[stream.name] = admitted
             if not stream.essential:
                 thinnable.append((stream, admitted))
@@ -400,6 +407,12 @@ class Plan:
         self._told.append(
             Dropped(step=self.step, what=stream.name, count=count, reason=f"{spent} is used up")
         )
+
+
+def _next_named(stream: Stream, step: int) -> int:
+    schedule = stream.schedules[Mode.TRAIN]
+    due = stream.collection and not stream.on
+    return schedule.next_due(step).start if due else schedule.next_named(step)
 
 
 def in_force(streams: Sequence[Stream]) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ class Recorder(Generic[ArrayT]):
         looks: Looks | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.own_s = self.capture_s = self._step_captures_s = 0.0
+        self.own_s = self.capture_s = self._step_captures_s = self._asked_before_s = 0.0
         self.sinks: list[Sink] = []
         self.unstepped: list[Fact] = []
         self.containment = containment
@@ -102,6 +102,11 @@ class Recorder(Generic[ArrayT]):
         self._forward = ForwardCaptures(self.rows, self._copies, self._exponents)
         self._steps, self._opened, self._left, self._has_raw = 0, False, False, False
         self._plan.begin(0)
+
+    @property
+    def asked_s(self) -> float:
+        """Seconds that captures have taken that users asked for; a part of `capture_s`."""
+        return self._plan.asked_s
 
     @property
     def depths(self) -> Depths:
@@ -312,13 +317,17 @@ class Recorder(Generic[ArrayT]):
             # Reported apart: it is paid once, before the first step is counted.
             opening_s, self.own_s = self.clock() - began, 0.0
             self._times.begin()
+            self._plan.open()
         self._steps += 1
         step_s, own_s = self._times.closed(self.own_s)
         own_before_s = self.own_s
         captures_s, self._step_captures_s = self._step_captures_s, 0.0
         light = self._plan.is_light
-        self.rests.watched(step_s, own_s, light=light)
-        self._plan.depths.watched(step_s, own_s, captures_s, light=light)
+        asked_s, self._asked_before_s = self.asked_s - self._asked_before_s, self.asked_s
+        self.rests.watched(step_s - asked_s, own_s - asked_s, light=light)
+        self._plan.depths.watched(
+            step_s - asked_s, own_s - asked_s, captures_s - asked_s, light=light
+        )
         for scalar in self._scalars:
             if scalar.name == "loss":
                 self._plan.depths.signal(closed.step, scalar.of, scalar.value)

@@ -54,6 +54,8 @@ class Stream:
         statistics: ids, `RAW`, `SHAPE`, and names of what is worked out from copies.
         schedules: by mode; nothing in modes that are not there.
         essential: never thinned.
+        overhead: share of the training time that its collection may take; None = the one of
+            mothtrap's own captures, unless it is essential.
         on: rule codes or families, or `finding`: due only after such a finding ...
         for_steps: ... for so many steps.
         budget_bytes: bound of the copies of a run; None = no bound.
@@ -74,6 +76,7 @@ class Stream:
     budget_bytes: float | None = None
     reductions: Mapping[str, Reduction] = field(default_factory=dict)
     collection: str = ""
+    overhead: float | None = None
     copies: bool = field(init=False)
     priority: Priority = field(init=False)
 
@@ -87,7 +90,13 @@ class Stream:
     def in_light_steps(self) -> bool:
         """Whether it captures in light steps, too: what guards them, and what users hand over."""
         guards = self.kinds == ("gradient",) and self.statistics <= ESSENTIAL
-        return self.essential and (guards or self.kinds == ("metric",)) and not self.on
+        in_each = self.essential and not self.collection
+        return in_each and (guards or self.kinds == ("metric",)) and not self.on
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a user asked for just this: it is no cost of mothtrap's own."""
+        return bool(self.collection) or self.kinds == ("metric",)
 
     @property
     def by_user(self) -> bool:
@@ -252,7 +261,8 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
             statistics=statistics,
             matches=collections.matcher(name, collection),
             schedules=schedules,
-            essential=bool(collection.on),  # a few steps that matter: thinned, they are lost
+            essential=collection.overhead is None,
+            overhead=collection.overhead,
             on=collection.on,
             for_steps=collection.for_steps,
             budget_bytes=None if budget_mb is None else budget_mb * 2**20,

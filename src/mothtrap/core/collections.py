@@ -51,8 +51,10 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     When: the schedule that a collection is by itself, in each of `modes`; `eval` and
     `predict` are schedules of their own for these modes. With `on` (`finding`, rule
-    codes or families) only in the `for_steps` steps after such a finding. `budget_mb`
-    bounds the bytes of copies that one process keeps of the collection in a run.
+    codes or families) only in the `for_steps` steps after such a finding.
+
+    All of it is captured, whatever it costs, within two bounds that may be set: `budget_mb`
+    of copies that one process keeps in a run, and `overhead`, a share of the training time.
     """
 
     tensors: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
     on: tuple[str, ...] = ()
     for_steps: int = 10
     budget_mb: float | None = None
+    overhead: float | None = None
     reductions: dict[str, Any] = {}
 
     def schedule(self, mode: Mode) -> Schedule | None:
@@ -164,6 +167,8 @@ def _complaint_of_content(collection: Collection) -> str | None:
         return f"for_steps must be 1 step or more, not {collection.for_steps}"
     if collection.budget_mb is not None and not collection.budget_mb > 0:
         return f"budget_mb must be more than 0, not {collection.budget_mb:g}"
+    if collection.overhead is not None and not 0 < collection.overhead < 1:
+        return f"overhead must be a share between 0 and 1, not {collection.overhead:g}"
     for name, function in collection.reductions.items():
         if not name:
             return "reductions has a function without a name"

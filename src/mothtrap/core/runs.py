@@ -75,13 +75,16 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
     The governor keeps `ratio` within `budget` (0: no limit) by skipping captures: `shed`
     tells which and how many, the most thinned first. `capture_seconds` is the part of
-    `seconds` that went into captures; the rest is the fixed cost of the hooks. `unwatched`
-    steps went by without being watched at all.
+    `seconds` that went into captures; the rest is the fixed cost of the hooks. Not among them
+    are the `asked_seconds` of captures that a user asked for, `asked_ratio` of the training
+    time, to which the budget does not apply. `unwatched` steps went by without being watched.
     """
 
     ratio: float = 0.0
     seconds: float = 0.0
     capture_seconds: float = 0.0
+    asked_ratio: float = 0.0
+    asked_seconds: float = 0.0
     shed: tuple[str, ...] = ()
     budget: float = 0.0
     unwatched: int = 0

@@ -15,6 +15,7 @@ from mothtrap.core.steps import Mode, StepKey, step_number
 from mothtrap.core.window import Ints
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.kept import Place, belong, rows_of
+from mothtrap.reader.left_out import why_left_out
 from mothtrap.reader.numbers import summaries
 from mothtrap.reader.parts import EVERYTHING, Part, Span
 from mothtrap.reader.steps import StepState, Timeline
@@ -190,9 +191,12 @@ class Located:
                 f"of step {number}; {has}"
             )
         near = min(steps, key=lambda other: abs(other - number))
+        facts = (fact for part, _ in self.parts(worker) for fact in part.view.observations)
+        kind, raw = self.identity.partition(":")[0], wanted == "values"
+        why = why_left_out(facts, kind, number, Mode(mode or Mode.TRAIN), raw=raw)
         raise StepUnavailableError(
             f"no {wanted} of {self.identity} were captured at step {number}{where}; they were at "
-            f"{_listed(steps)}{inside}, the nearest is {near}"
+            f"{_listed(steps)}{inside}, the nearest is {near}" + (f" ({why})" if why else "")
         )
 
     def _steps_with(self, wanted: Wanted, mode: ModeName | None, worker: int | None) -> list[int]:

@@ -181,7 +181,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
-        own_s = capture_s = wall_s = 0.0
+        own_s = capture_s = asked_s = wall_s = 0.0
         rests, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -189,6 +189,7 @@ class RunFacts:
             if len(ends) == len(views):
                 own_s += sum(end.own_s for end in ends)
                 capture_s += sum(end.capture_s for end in ends)
+                asked_s += sum(end.asked_s for end in ends)
                 wall_s += sum(end.wall_s for end in ends)
             else:
                 all_ended = False
@@ -196,12 +197,13 @@ class RunFacts:
                 wall_s += self._sum(rank, "step_s")
         if not all_ended:
             wall_s += sum(rest.seconds for rest in rests)
-        ratio = own_s / wall_s if wall_s > 0 else 0.0
         limit = self.info.config.get("overhead") if self.info else None
         return Overhead(
-            ratio=ratio,
-            seconds=own_s,
-            capture_seconds=capture_s,
+            ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
+            seconds=own_s - asked_s,
+            capture_seconds=capture_s - asked_s,
+            asked_ratio=asked_s / wall_s if wall_s > 0 else 0.0,
+            asked_seconds=asked_s,
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(rest.count for rest in rests),

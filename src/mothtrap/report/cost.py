@@ -27,7 +27,8 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     text = f"{share} ({cost.seconds:.2f} s"
     if cost.capture_seconds:
         text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
-    return readable(f"{text}){_why(cost, steps, workers)}{_unwatched(cost, steps)}{_shed(cost)}")
+    why = f"{_why(cost, steps, workers)}{_unwatched(cost, steps)}{_asked(cost)}{_shed(cost)}"
+    return readable(f"{text}){why}")
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:
@@ -54,6 +55,14 @@ def _unwatched(cost: Overhead, steps: int) -> str:
         f"; {cost.unwatched:,} of {steps:,} steps were not watched, too short for that "
         "(overhead = 0 watches each)"
     )
+
+
+def _asked(cost: Overhead) -> str:
+    """Return what captures cost that a user asked for, to which the budget does not apply."""
+    if not cost.asked_seconds:
+        return ""
+    share = f"{100 * cost.asked_ratio:.1f} % ({cost.asked_seconds:.2f} s)"
+    return f"; captures that you asked for took {share} more"
 
 
 def _shed(cost: Overhead) -> str:

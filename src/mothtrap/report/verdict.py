@@ -131,8 +131,14 @@ def alarms(summary: RunSummary, style: Style) -> list[str]:
 def overhead_in_short(cost: Overhead) -> str:
     """Return the overhead as one figure."""
     share = 100 * cost.ratio
-    text = f"overhead {share:.1f} %" if share < 10 else f"overhead {share:.0f} %"
-    return text + (f" (budget {100 * cost.budget:g} %)" if 0 < cost.budget < cost.ratio else "")
+    text = f"overhead {_percent(share)}"
+    text += f" (budget {100 * cost.budget:g} %)" if 0 < cost.budget < cost.ratio else ""
+    asked = 100 * cost.asked_ratio
+    return text + (f" + {_percent(asked)} for captures you asked for" if asked >= 0.05 else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1f} %" if share < 10 else f"{share:.0f} %"
 
 
 def _problems(summary: RunSummary, roots: Sequence[Story], style: Style) -> list[str]:
@@ -184,7 +190,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
     if summary.blind and summary.run.steps:
         found.append(f"{count_of(len(summary.blind), 'part')} not observed")
     if summary.dropped:
-        found.append(f"{summary.dropped:,} captured values not kept")
+        found.append(f"{count_of(summary.dropped, 'captured value')} not kept")
     if summary.run.steps:
         found.append(overhead_in_short(summary.overhead))
     return found

@@ -256,6 +256,7 @@ class Worker:
             steps=self.recorder.steps,
             own_s=self.recorder.own_s,
             capture_s=self.recorder.capture_s,
+            asked_s=self.recorder.asked_s,
             wall_s=self.recorder.wall_s,
             exception=exception,
             location=location,

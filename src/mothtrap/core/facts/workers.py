@@ -36,13 +36,14 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     `location` the line of the user's own code where it arose.
 
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
-    went into statistics (the rest is the fixed cost of hooks), `wall_s` the time from the first
-    step to the end.
+    went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
+    went into captures that a user asked for, `wall_s` the time from the first step to the end.
     """
 
     steps: int
     own_s: float
     capture_s: float = 0.0
+    asked_s: float = 0.0
     wall_s: float
     exception: str | None = None
     location: str | None = None

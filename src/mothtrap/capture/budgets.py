@@ -1,0 +1,71 @@
+"""Budgets of time: of mothtrap's own captures, and of each collection that sets one."""
+
+from __future__ import annotations
+
+from mothtrap.capture.governor import Governor
+from mothtrap.capture.selection import Stream
+
+
+class Budgets:
+    """Ask the governor of a stream, and keep apart what users' own captures cost.
+
+    What a user asks for is captured whatever it costs, unless its collection sets `overhead`.
+    Its cost is not taken from what mothtrap may spend on captures of its own.
+
+    Args:
+        overhead: share of the training time, see `Governor`.
+
+    Attributes:
+        asked_s: seconds that captures which users asked for have taken so far.
+    """
+
+    def __init__(self, overhead: float) -> None:
+        self._own = Governor(overhead)
+        self._of_collections: dict[tuple[str, float], Governor] = {}
+        self._spent: dict[Governor, dict[str, float]] = {}
+        self.asked_s = self._told_s = 0.0
+
+    def begin(self) -> None:
+        """Count what users' captures cost from now on."""
+        self.asked_s = self._told_s = 0.0
+
+    def admits(self, stream: Stream) -> bool:
+        """Return whether a stream may capture in the step that begins."""
+        return stream.essential or self._governor(stream).admits(stream.name, stream.priority)
+
+    def charge(self, stream: Stream, cost_s: float) -> None:
+        """Book a cost on a stream."""
+        if stream.is_asked:
+            self.asked_s += cost_s
+        if not stream.essential:
+            costs = self._spent.setdefault(self._governor(stream), {})
+            costs[stream.name] = costs.get(stream.name, 0.0) + cost_s
+
+    def earn(self, step_s: float, own_s: float) -> None:
+        """Pay in the share of a step, or of a forward of an evaluation.
+
+        Args:
+            step_s: what it took.
+            own_s: the part of it that mothtrap took, captures and all.
+        """
+        for governor, costs in self._spent.items():
+            for name, cost_s in costs.items():
+                governor.spent(name, cost_s)
+        asked_s, self._told_s = self.asked_s - self._told_s, self.asked_s
+        self._own.earn(step_s, own_s - asked_s)
+        for governor in self._of_collections.values():
+            governor.earn(step_s, sum(self._spent.get(governor, {}).values()))
+        self._spent.clear()
+
+    def rested(self) -> None:
+        """Say that the next step told is a long one because others went by unwatched."""
+        for governor in (self._own, *self._of_collections.values()):
+            governor.rested()
+
+    def _governor(self, stream: Stream) -> Governor:
+        if stream.overhead is None:
+            return self._own
+        key = stream.collection, stream.overhead
+        if key not in self._of_collections:
+            self._of_collections[key] = Governor(stream.overhead)
+        return self._of_collections[key]
