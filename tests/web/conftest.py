@@ -88,6 +88,14 @@ class Site:
         return json.loads(body)
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Leave the user's cache alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOTHTRAP_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all runs."""

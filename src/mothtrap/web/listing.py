@@ -22,32 +22,20 @@ from mothtrap.report.summary import summarize
 from mothtrap.store import layout, places
 from mothtrap.store.objects import is_url
 from mothtrap.web.known_rules import known_causes
+from mothtrap.web.row_cache import Kept, Row, RowCache
 
 PAGE_ROWS = 200
 LOOK_S = 0.5
 """How long a request waits for runs to be read; the others come with later ones. By hand."""
 LIST_EVERY_S = 1.0
 """How often the folder is listed; chosen by hand."""
+UNKNOWN_NS = 0
+SETTLED_S = 2.0
+"""Age at which a folder's time of change tells that nothing came since; chosen by hand."""
 LIVE_S = 2.0
 """How long the row of a running job holds; chosen by hand."""
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in the table. Times are Unix seconds, 0 = unknown; `pending`: not read so far."""
-
-    name: str
-    started_s: float
-    state: str = ""
-    ending: str = ""
-    severity: str = ""
-    verdict: str = ""
-    steps: int = 0
-    active_s: float = 0.0
-    script: str = ""
-    commit: str = ""
-    parameters: dict[str, str] = {}
-    problem: str = ""
-    pending: bool = False
+KEPT_AT_ONCE = 100
+"""Rows that go into the cache together; chosen by hand."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +62,20 @@ class RunsFolder:
         self.where = where if is_url(where) else str(Path(where).absolute())
         if self.single:
             self.where = str(Path(self.where).parent)
-        self._started: dict[str, tuple[float, Path]] = {}
-        self._listed_s = float("-inf")
-        self._rows: dict[str, _Read] = {}
+        self._cache = RowCache(self.where)
+        kept = self._cache.read()
+        self._rows = {
+            name: _Read(found.signature, float("-inf"), found.row)
+            for name, found in kept.items()
+            if not found.row.pending
+        }
+        self._started = {
+            name: (found.row.started_s, Path(self.where) / name)
+            for name, found in kept.items()
+            if not is_url(where)
+        }
+        self._ordered: list[str] = []
+        self._listed_s, self._listed_ns = float("-inf"), UNKNOWN_NS
         self._wanted: queue.LifoQueue[str] = queue.LifoQueue()
         self._waiting: set[str] = set()
         self._changed = threading.Condition()
@@ -89,7 +88,7 @@ class RunsFolder:
             RunNotFoundError: the list has no such run; names the nearest.
         """
         if name not in self._names():
-            self._listed_s = float("-inf")
+            self._listed_s, self._listed_ns = float("-inf"), UNKNOWN_NS
         names = self._names()
         if name not in names:
             raise RunNotFoundError(
@@ -104,13 +103,15 @@ class RunsFolder:
         names = self._names()
         begin, count = max(0, begin), min(count, PAGE_ROWS)
         words = query.lower().split()
-        self._read(names if words else names[begin : begin + count])
         if words:
+            self._read([name for name in names if self._is_unread(name)])
             rows = [self._row(name) for name in names]
             matching = [row for row in rows if _matches(row, words)]
             shown, found = matching[begin : begin + count], len(matching)
+            self._read([row.name for row in shown])
             pending = sum(row.pending for row in rows)
         else:
+            self._read(names[begin : begin + count])
             shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
             pending = sum(row.pending for row in shown)
         return Page(
@@ -129,12 +130,25 @@ class RunsFolder:
         return str(hash((tuple(names), tuple(latest))))
 
     def _names(self) -> list[str]:
-        """Names of the runs, the latest start first."""
+        """Names of the runs, the latest start first; a folder that did not change is not listed."""
         with self._lock:
             if time.monotonic() - self._listed_s > LIST_EVERY_S:
-                self._started = dict(_listed(self.where, self.single, self._started))
+                changed_ns = _changed_ns(self.where)
+                if changed_ns == UNKNOWN_NS or changed_ns != self._listed_ns:
+                    self._list(changed_ns)
                 self._listed_s = time.monotonic()
-            return sorted(self._started, key=lambda name: (self._started[name][0], name))[::-1]
+            return self._ordered
+
+    def _list(self, changed_ns: int) -> None:
+        found = dict(_listed(self.where, self.single, self._started))
+        runs = {name: start for name, start in found.items() if start is not None}
+        new = [name for name in runs if name not in self._started]
+        rows = [Row(name=name, started_s=runs[name][0], pending=True) for name in new]
+        self._cache.write([Kept("", row) for row in rows])
+        self._started = runs
+        self._ordered = sorted(runs, key=lambda name: (runs[name][0], name))[::-1]
+        is_settled = time.time_ns() - changed_ns > SETTLED_S * 1e9 and len(runs) == len(found)
+        self._listed_ns = changed_ns if is_settled else UNKNOWN_NS
 
     def _row(self, name: str) -> Row:
         known = self._rows.get(name)
@@ -155,6 +169,11 @@ class RunsFolder:
                 self._reader.start()
             self._changed.wait_for(lambda: not stale & self._waiting, LOOK_S)
 
+    def _is_unread(self, name: str) -> bool:
+        """Whether a row is unknown or may change at any time."""
+        known = self._rows.get(name)
+        return known is None or known.row.state == "running"
+
     def _is_stale(self, name: str) -> bool:
         known = self._rows.get(name)
         if known is None or known.signature != _signature(self._started[name][1]):
@@ -162,6 +181,7 @@ class RunsFolder:
         return known.row.state == "running" and time.monotonic() - known.at_s > LIVE_S
 
     def _read_on(self) -> None:
+        ended: list[Kept] = []
         while True:
             name = self._wanted.get()
             started_s, path = self._started.get(name, (0.0, Path(name)))
@@ -171,12 +191,17 @@ class RunsFolder:
                 self._rows[name] = _Read(signature, time.monotonic(), row)
                 self._waiting.discard(name)
                 self._changed.notify_all()
+            if row.ended:
+                ended.append(Kept(signature, row))
+            if ended and (self._wanted.empty() or len(ended) >= KEPT_AT_ONCE):
+                self._cache.write(ended)
+                ended.clear()
 
 
 class _Read(NamedTuple):
     """A row, when it was read (monotonic seconds), and how the run's folder looked then."""
 
-    signature: object
+    signature: str
     at_s: float
     row: Row
 
@@ -219,9 +244,18 @@ def last_activity_s(run: Run) -> float:
     return max(ends, default=0.0)
 
 
+def _changed_ns(where: str) -> int:
+    """When a folder's entries last changed; `UNKNOWN_NS` where that cannot be known."""
+    try:
+        return UNKNOWN_NS if is_url(where) else os.stat(where).st_mtime_ns
+    except OSError:
+        return UNKNOWN_NS
+
+
 def _listed(
     where: str, single: str, before: dict[str, tuple[float, Path]]
-) -> Iterator[tuple[str, tuple[float, Path]]]:
+) -> Iterator[tuple[str, tuple[float, Path] | None]]:
+    """Runs with their start and folder; None for a folder that may become one."""
     if is_url(where):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a run that cannot be listed is left out
@@ -237,9 +271,11 @@ def _listed(
             yield name, before[name]
         elif layout.attempts(path):
             yield name, (layout.started(path)[0], path)
+        elif path.is_dir():
+            yield name, None
 
 
-def _signature(path: Path) -> object:
+def _signature(path: Path) -> str:
     """What changes in a folder when its run goes on: its attempts, and how the latest ended."""
     try:
         entries = [entry.name for entry in os.scandir(path) if entry.name.isdecimal()]
@@ -247,8 +283,8 @@ def _signature(path: Path) -> object:
         end = latest / "end.json"
         touched_s = end.stat().st_mtime if end.exists() else latest.stat().st_mtime
     except OSError:
-        return None
-    return len(entries), touched_s
+        return ""
+    return f"{len(entries)} {touched_s!r}"
 
 
 def _matches(row: Row, words: list[str]) -> bool:
@@ -276,6 +312,7 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
         script=script_of(command),
         commit=_commit(run),
         parameters=parameters_of(command),
+        ended=run.end is not None,
     )
 
 

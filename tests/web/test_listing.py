@@ -1,0 +1,110 @@
+"""The list of runs: what has ended is read once for all servers, and ten thousand are a page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from tests.web.made_runs import MadeRun, exploding
+
+from mothtrap.store.remote import cache_folder
+from mothtrap.web import listing
+from mothtrap.web.listing import Page, RunsFolder
+
+MANY = 10_000
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one run that has ended."""
+    monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
+    run = MadeRun(tmp_path / "runs" / "ended")
+    run.train([1.0, 0.5, 0.2])
+    run.find(exploding(1))
+    run.end()
+    return tmp_path / "runs"
+
+
+def read(folder: RunsFolder, query: str = "") -> Page:
+    """A page with nothing left to be read."""
+    until_s = time.monotonic() + 60
+    while (page := folder.page(query=query)).pending:
+        assert time.monotonic() < until_s
+    return page
+
+
+def until_cached(runs: Path) -> None:
+    """Wait until a new server knows all rows at once."""
+    until_s = time.monotonic() + 60
+    while any(row.pending for row in RunsFolder(str(runs)).page().rows):
+        assert time.monotonic() < until_s
+
+
+def test_another_server_needs_no_file_of_a_run_that_has_ended(runs: Path) -> None:
+    (row,) = read(RunsFolder(str(runs))).rows
+    assert (row.severity, row.steps) == ("error", 3)
+    until_cached(runs)
+    shutil.rmtree(runs / "ended" / "1" / "w0")
+    assert RunsFolder(str(runs)).page().rows == [row]
+    os.utime(runs / "ended" / "1" / "end.json", (1, 1))  # another end: it is read again
+    assert read(RunsFolder(str(runs))).rows[0].steps == 0
+
+
+def test_a_run_that_goes_on_is_read_again(runs: Path) -> None:
+    live = MadeRun(runs / "live")
+    live.train([1.0])
+    assert {row.name: row.steps for row in read(RunsFolder(str(runs))).rows}["live"] == 1
+    live.train([1.0])
+    live.close()
+    assert {row.name: row.steps for row in read(RunsFolder(str(runs))).rows}["live"] == 2
+
+
+def test_a_cache_that_is_damaged_or_refused_costs_a_read(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = read(RunsFolder(str(runs))).rows
+    for file in (cache_folder() / "ui").glob("*.rows"):
+        file.write_bytes(b"not a database, but as long as one" * 100)
+    assert read(RunsFolder(str(runs))).rows == first
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "file"))
+    assert read(RunsFolder(str(runs))).rows == first
+
+
+def test_runs_that_come_and_go_are_seen(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "LIST_EVERY_S", -1.0)
+    folder = RunsFolder(str(runs))
+    os.utime(runs, (1, 1))  # nothing has changed for long
+    assert folder.page().total == 1
+    (runs / "next" / "1").mkdir(parents=True)
+    assert folder.page().total == 1
+    shutil.copyfile(runs / "ended" / "1" / "run.json", runs / "next" / "1" / "run.json")
+    os.utime(runs, (1, 1))  # the folder of the run was known, its description was not
+    assert folder.page().total == 2
+    shutil.rmtree(runs / "ended")
+    assert [row.name for row in folder.page().rows] == ["next"]
+
+
+def test_ten_thousand_runs_are_a_page_and_a_filter(runs: Path) -> None:
+    for number in range(MANY - 1):
+        attempt = runs / f"r{number}" / "1"
+        os.makedirs(attempt)
+        for name in ("run.json", "end.json"):
+            os.link(runs / "ended" / "1" / name, attempt / name)
+    folder = RunsFolder(str(runs))
+    page = folder.page()
+    assert (page.total, len(page.rows)) == (MANY, 200)
+    found = folder.page(query="r77")
+    assert found.matching == 111
+    assert found.pending > 0  # says that others are not read so far
+    again_s = time.process_time()
+    folder.page()
+    folder.state()
+    assert time.process_time() - again_s < 1.0
+    fresh_s = time.process_time()
+    assert RunsFolder(str(runs)).page().total == MANY
+    assert time.process_time() - fresh_s < 3.0
+    runs.rename(runs.parent / "gone")  # nothing is left to be read
