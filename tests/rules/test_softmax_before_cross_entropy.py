@@ -67,6 +67,8 @@ def test_two_batches_of_probabilities_prove_it_where_there_is_no_graph() -> None
     assert check(sick[0]) == []
     [finding] = check(*sick)
     assert (finding.severity, finding.step, finding.mode) == (Severity.ERROR, 3, "eval")
+    assert "in evaluation" in finding.message
+    assert finding.fixes[0].startswith("Give the loss of the evaluation the logits")
 
 
 def test_one_batch_of_logits_disproves_it() -> None:

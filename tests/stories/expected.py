@@ -58,4 +58,10 @@ HEADLINES = {
         says=("that of the step before, and the next one is no number",),
         fix="Clip the gradient norm",
     ),
+    "softmax_in_evaluation": Headline(
+        code="STR701",
+        severity="error",
+        says=("probabilities go into cross_entropy in evaluation",),
+        fix="Give the loss of the evaluation the logits",
+    ),
 }

@@ -10,6 +10,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
@@ -39,8 +40,9 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     Fires:
         Error when the graph shows softmax, with nothing but views and casts between,
-        under the loss; or, where there is no graph, when the rows of the prediction
-        are probabilities in `calls` calls from one line. Info for log-softmax twice.
+        under the loss; or, where there is no graph, as in evaluation, when the rows of
+        the prediction are probabilities in `calls` calls from one line. Info for
+        log-softmax twice.
 
     Stays quiet:
         Log-softmax before cross-entropy beyond a note: it changes nothing, a
@@ -52,6 +54,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
           apply softmax only where probabilities are shown.
         - Put `log_softmax` in place of `softmax` before `nll_loss`, or give the logits to
           `cross_entropy`.
+        - Give the loss of the evaluation the logits, as in training, and the probabilities
+          to metrics only.
 
     Example:
         loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice
@@ -122,17 +126,23 @@ class SoftmaxBeforeCrossEntropy(Rule):
             },
             location=first.location,
             mode=first.mode.value,
-            fixes=self.doc().fixes[:: -1 if first.operation == "nll" else 1],
+            fixes=self._fixes(first),
             why=WHY_NLL if first.operation == "nll" and severity is Severity.ERROR else None,
         )
+
+    def _fixes(self, call: LossCall) -> tuple[str, ...]:
+        remove, log, evaluation = self.doc().fixes
+        by_loss = (log, remove) if call.operation == "nll" else (remove, log)
+        return (evaluation, *by_loss) if call.mode is Mode.EVAL else by_loss
 
 
 def _message(what: str, call: LossCall, severity: Severity) -> str:
     if severity is Severity.INFO:
         return f"{what} {call.operation}, which applies it itself; superfluous but harmless"
+    where = " in evaluation" if call.mode is Mode.EVAL else ""
     if call.operation == "nll":
-        return f"{what} nll_loss, which expects log-probabilities (log_softmax)"
-    return f"{what} {call.operation}, which applies softmax itself"
+        return f"{what} nll_loss{where}, which expects log-probabilities (log_softmax)"
+    return f"{what} {call.operation}{where}, which applies softmax itself"
 
 
 def _wiring(call: LossCall) -> str:

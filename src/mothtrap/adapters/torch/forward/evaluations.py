@@ -18,11 +18,13 @@ from torch import nn
 
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.losses import evaluatedlosses
+from mothtrap.adapters.torch.losses.evaluated_predictions import EvaluatedPredictions
 from mothtrap.adapters.torch.losses.evaluatedlosses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.losscalls import LossInputs, inputs_of, mean_of
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
@@ -84,11 +86,12 @@ class EvaluationWatch:
         self._job = job
         self._open: _Open | None = None
         self._counts: ByIdentity[nn.Module, _Counts] = ByIdentity()
-        self._doubted: list[tuple[torch.Tensor, LossInputs, Site]] = []
+        self._doubted: list[tuple[torch.Tensor, LossInputs, Site, LossCall | None]] = []
         self._doubts = 0
         self._latest: weakref.ref[torch.Tensor] | None = None
         self.in_doubt = False
         self.losses = EvaluatedLosses()
+        self._predictions = EvaluatedPredictions()
 
     @property
     def is_open(self) -> bool:
@@ -126,16 +129,18 @@ class EvaluationWatch:
             if is_plain(result) and len(self._doubted) < MAX_DOUBTED:
                 inputs = inputs_of(name, args, kwargs)
                 value, site = mean_of(result, inputs), evaluatedlosses.user_site()
+                call = self._predictions.look(inputs, self._job.grouper.steps_applied)
                 few = len(self._doubted) < evaluatedlosses.GUESSED_CALLS
                 with torch.no_grad():
                     inputs = inputs.lightened(targets=few)  # no graph must live on
-                self._doubted.append((value, inputs, site))
+                self._doubted.append((value, inputs, site, call))
         elif self._open is not None and is_plain(result):
             inputs = inputs_of(name, args, kwargs)
             for ran in self._open.ran.values():
                 ran.labelled += inputs.target is not None
             self.losses.add(mean_of(result, inputs), inputs, evaluatedlosses.user_site())
             self._latest = weakref.ref(result)
+            self._observe(self._predictions.look(inputs, self._open.step))
 
     def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
         """A loss module returned one number without a graph, not by way of a function here."""
@@ -160,13 +165,18 @@ class EvaluationWatch:
         ended, self._open = self._open, None
         doubted, self._doubted = self._doubted, []
         step = ended.step if ended is not None else self._job.grouper.steps_applied
-        for value, inputs, site in doubted:
+        for value, inputs, site, call in doubted:
             self._doubts = 0
             self.losses.add(value, inputs, site)
+            self._observe(call)
         for told in self.losses.told(step):
             self._job.recorder.observe(told)
         for ran in ended.ran.values() if ended is not None else ():
             self._tell(ran, step)
+
+    def _observe(self, call: LossCall | None) -> None:
+        if call is not None:
+            self._job.recorder.observe(call)
 
     def _evaluates(self, module: nn.Module, inputs: Sequence[Any]) -> None:
         if self._open is None:

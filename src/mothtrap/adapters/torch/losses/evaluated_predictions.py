@@ -1,0 +1,71 @@
+"""Predictions that the class losses of evaluations are given, looked at by value."""
+
+from __future__ import annotations
+
+import torch
+
+from mothtrap.adapters.torch.losses.losscalls import LossInputs
+from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
+
+MAX_LOOKS = 4
+"""Calls from one line whose predictions are looked at: what is passed does not change."""
+MAX_ROWS = 256
+TOLERANCE = 1e-3
+"""Rounding of a row's sum; half precision keeps three digits."""
+
+
+class EvaluatedPredictions:
+    """Describes the first class losses that each line of an evaluation computes.
+
+    An evaluation has no graph that shows a softmax under its loss, so the values decide.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[str | None, int] = {}
+
+    def look(self, inputs: LossInputs, step: int) -> LossCall | None:
+        """Return the call of a class loss with hard targets; None where it is not due.
+
+        Args:
+            inputs: what the loss was called with, values included.
+            step: optimizer steps before it.
+        """
+        prediction, target = inputs.prediction, inputs.target
+        if prediction is None or target is None or not inputs.has_hard_targets:
+            return None
+        if prediction.ndim < 2 or not is_readable(prediction):
+            return None
+        location = frames.location(frames.user_frame())
+        looks = self._looks[location] = self._looks.get(location, 0) + 1
+        if looks > MAX_LOOKS:
+            return None
+        return LossCall(
+            step=step,
+            mode=Mode.EVAL,
+            operation=inputs.name.removesuffix("_loss"),
+            prediction_shape=tuple(prediction.shape),
+            target_shape=tuple(target.shape),
+            classes=int(prediction.shape[1]),
+            location=location,
+            reduction=inputs.reduction,
+            rows_are_probabilities=are_probabilities(prediction),
+        )
+
+
+def are_probabilities(prediction: torch.Tensor) -> bool:
+    """Whether rows lie in [0, 1], sum to 1 and differ.
+
+    Args:
+        prediction: shape (rows, classes, ...), of a floating-point type.
+    """
+    with torch.no_grad():
+        by_class = prediction.detach()[:MAX_ROWS].movedim(1, -1)
+        rows = by_class.reshape(-1, by_class.shape[-1])[:MAX_ROWS].float()
+        if len(rows) < 2 or rows.shape[1] < 2:
+            return False
+        within = (rows >= 0).all() & (rows <= 1 + TOLERANCE).all()
+        summed = ((rows.sum(1) - 1).abs() <= TOLERANCE).all()
+        return bool(within & summed & (rows != rows[0]).any())
