@@ -149,6 +149,28 @@ def test_names_of_a_hostile_run_stay_text(watched: Watched, site: Site) -> None:
     page.get_by_text("</script><img", exact=False).first.wait_for()
 
 
+def test_a_rule_is_made_of_a_curve_and_shows_where_it_would_have_fired(
+    watched: Watched, site: Site
+) -> None:
+    page = open_view(watched, site, "curves", "nan", "&name=train/gradient.l2/blocks.1.weight")
+    page.get_by_text("Make a rule of this").click()
+    page.get_by_label("limit").fill("100")
+    page.get_by_label("captured steps in a row").fill("2")
+    page.get_by_role("button", name="Show where it would have fired").click()
+    page.get_by_text("It would have fired once in this run.").wait_for()
+    page.get_by_role("button", name="step 40").click()
+    page.get_by_role("img", name=re.compile("1 firings of the rule marked")).wait_for()
+    command = re.compile(
+        r"mothtrap condition \S+ gradient:blocks.1.weight --statistic l2 --above 100"
+    )
+    page.get_by_text(command).wait_for()
+    page.get_by_text("mothtrap run --rules my_rules.py train.py --lr 0.1").wait_for()
+    page.reload()  # the rule is part of the address
+    page.get_by_text("It would have fired once in this run.").wait_for()
+    page.get_by_role("button", name="No rule").click()
+    page.get_by_text("It would have fired once").wait_for(state="detached")
+
+
 def test_output_is_searched_and_only_rows_in_sight_are_drawn(watched: Watched, site: Site) -> None:
     page = open_view(watched, site, "logs", "healthy")
     page.get_by_text("epoch 299:", exact=False).wait_for()

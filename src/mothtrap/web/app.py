@@ -25,6 +25,7 @@ from mothtrap.web.listing import RunsFolder
 from mothtrap.web.opened import OpenRun, OpenRuns
 from mothtrap.web.source_lines import source_answer
 from mothtrap.web.static_files import INDEX, StaticFile, static_files
+from mothtrap.web.trial import trial
 
 T = TypeVar("T")
 Answer = Callable[[Request], Awaitable[Response]]
@@ -57,6 +58,7 @@ class Application:
             Route("/api/findings", self._caught(self._findings)),
             Route("/api/names", self._caught(self._names)),
             Route("/api/series", self._caught(self._series)),
+            Route("/api/trial", self._caught(self._trial)),
             Route("/api/source", self._caught(self._source)),
             Route("/api/logs", self._caught(self._logs)),
             Route("/api/events", self._events),
@@ -116,6 +118,16 @@ class Application:
                 ),
             ),
             request,
+        )
+
+    async def _trial(self, request: Request) -> Response:
+        query, for_steps = request.query_params, _number(request, "for_steps", 1)
+        curve, side, limit = (query.get(name, "") for name in ("name", "side", "limit"))
+        return _json(
+            await self._of(
+                request,
+                lambda opened: trial(opened, curve, side=side, limit=limit, for_steps=for_steps),
+            )
         )
 
     async def _source(self, request: Request) -> Response:

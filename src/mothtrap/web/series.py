@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.digests import NAMES as DIGESTS
-from mothtrap.core.errors import UnknownNameError, nearest
+from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints
 from mothtrap.reader.commits import ENDLESS
@@ -143,9 +143,42 @@ def narrowed(value_B: Floats) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.clip(value_B, -largest, largest).astype("<f4")
 
 
+def every_row(opened: OpenRun, name: str) -> tuple[Ints, Floats]:
+    """Return steps and values of a curve of the lowest rank, not joined, shape (N,) of both.
+
+    Raises:
+        UnknownNameError: there is no such curve.
+        ConfigError: the run has too many rows of statistics to read each.
+    """
+    run, worker = opened.run, known_worker(opened.run, None)
+    scalars = scalar_names(run)
+    if name in scalars:
+        step_N, value_N, _ = _scalar_rows(run, scalars[name], 0, ENDLESS, worker)
+        return step_N, value_N
+    mode, kind, statistic, tensor = tensor_parts(run, name)
+    identity = f"{kind}:{tensor}"
+    parts = [part for part in run.parts(worker) if part.view.ids(identity)]
+    if (rows := sum(map(_rows_of, parts))) > MOST_EXACT_ROWS:
+        raise ConfigError(
+            f"the run has {rows:,} rows of statistics, more than the {MOST_EXACT_ROWS:,} that the "
+            "page reads at once; `mothtrap condition` reads them all"
+        )
+    rows_N = _exact(opened, parts, identity, [identity], statistic, mode, 0, ENDLESS)
+    return rows_N[0], rows_N[1]
+
+
 def _scalar(
     run: Run, name: str, scalar: ScalarName, begin: int, end: int, most: int, worker: int
 ) -> tuple[Buckets, Curve]:
+    step_N, value_N, location = _scalar_rows(run, scalar, begin, end, worker)
+    buckets = joined(step_N, value_N, bad_bits(value_N), most)
+    return buckets, _curve(name, buckets, rows=len(step_N), location=location)
+
+
+def _scalar_rows(
+    run: Run, scalar: ScalarName, begin: int, end: int, worker: int
+) -> tuple[Ints, Floats, str | None]:
+    """Steps, values, and where in the script the scalar comes from."""
     steps, values = [np.empty(0, np.int64)], [np.empty(0)]
     location = None
     for part in run.parts(worker):
@@ -159,9 +192,7 @@ def _scalar(
         values.append(column.values.view()[keep_N])
         about = part.view.loss_series.get(scalar[1]) if scalar[0] == "loss" else None
         location = about.location if about else location
-    step_N, value_N = np.concatenate(steps), np.concatenate(values)
-    buckets = joined(step_N, value_N, bad_bits(value_N), most)
-    return buckets, _curve(name, buckets, rows=len(step_N), location=location)
+    return np.concatenate(steps), np.concatenate(values), location
 
 
 def _statistic(
@@ -173,7 +204,7 @@ def _statistic(
     most: int,
     worker: int,
 ) -> tuple[Buckets, Curve]:
-    mode, kind, statistic, tensor = _tensor_parts(opened.run, name)
+    mode, kind, statistic, tensor = tensor_parts(opened.run, name)
     identity = f"{kind}:{tensor}"
     parts = [part for part in opened.run.parts(worker) if part.view.ids(identity)]
     location = opened.run.tensor(identity).info.location
@@ -206,7 +237,12 @@ def _curve(
     )
 
 
-def _tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
+def tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
+    """Return mode, kind, statistic and tensor of a curve's name.
+
+    Raises:
+        UnknownNameError: there is no such curve; names the nearest.
+    """
     mode, _, rest = name.partition("/")
     what, _, tensor = rest.partition("/")
     kind, _, statistic = what.rpartition(".")

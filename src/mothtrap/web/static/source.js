@@ -67,6 +67,8 @@ export class HttpSource {
   findings(run, signal) { return this.#json("findings", { run }, signal); }
   names(run, signal) { return this.#json("names", { run }, signal); }
   source(run, finding, signal) { return this.#json("source", { run, finding }, signal); }
+  /** @param {{name: string, side: string, limit: string, for_steps: string}} condition */
+  trial(run, condition, signal) { return this.#json("trial", { run, ...condition }, signal); }
   logs(run, after, signal) { return this.#json("logs", { run, after }, signal); }
 
   /** @param {{name: string[], from?: number, to?: number, px?: number, x?: string}} wish */
@@ -131,6 +133,7 @@ export class FileSource {
   }
 
   compare() { return this.#held("compare"); }
+  trial() { return this.#held("trial"); }
   control() { return Promise.reject(new SourceError("A report can ask nothing of a job.", 409)); }
   follow() { return () => {}; }
 }

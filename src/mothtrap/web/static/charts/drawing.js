@@ -3,7 +3,7 @@ import { color } from "./colors.js";
 import { smoothed, xOfStep } from "./scale.js";
 
 const LANE = 9;
-const GLYPHS = { error: "✖", warning: "▲", info: "●" };
+const GLYPHS = { error: "✖", warning: "▲", info: "●", limit: "◆" };
 
 export class Drawing {
   /** @param {() => any} wanted what is to be drawn now */
@@ -24,6 +24,7 @@ export class Drawing {
       this.#line(plot, curve, wanted.colors[place], scale, wanted);
     });
     for (const curve of wanted.curves) this.#lane(plot, curve, scale);
+    this.#limit(plot, wanted, scale);
     context.restore();
     this.#marks(plot, wanted, scale);
     if (wanted.at !== null && wanted.at !== undefined) this.#cursor(plot, wanted, scale);
@@ -104,6 +105,21 @@ export class Drawing {
       const from = Math.max(left, Math.min(x - cell / 2, left + width - 3 * scale));
       context.fillRect(from, bottom - LANE * scale, cell, LANE * scale);
     }
+  }
+
+  #limit(plot, wanted, scale) {
+    const y = this.#y(plot, wanted.limit ?? NaN, wanted);
+    if (y === null) return;
+    const context = plot.ctx;
+    const { left, width } = plot.bbox;
+    context.strokeStyle = color("--limit");
+    context.setLineDash([6 * scale, 4 * scale]);
+    context.lineWidth = scale;
+    context.beginPath();
+    context.moveTo(left, y);
+    context.lineTo(left + width, y);
+    context.stroke();
+    context.setLineDash([]);
   }
 
   #marks(plot, wanted, scale) {

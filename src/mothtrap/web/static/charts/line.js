@@ -15,7 +15,7 @@ const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
- *   label: string}[], at?: number | null, onAt?: (step: number) => void,
+ *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean}} props */
 export function LineChart(props) {
   const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
@@ -55,7 +55,7 @@ export function LineChart(props) {
   }, [props.scale, axis, height]);
 
   useEffect(() => { chart.current?.setData(dataOf(curves)); },
-    [curves, marks, props.robust, props.smooth, props.colors]);
+    [curves, marks, props.robust, props.smooth, props.colors, props.limit]);
   useEffect(() => { chart.current?.redraw(false, false); }, [props.at]);
 
   const keys = (event) => {
@@ -188,6 +188,8 @@ function sentence(title, curves, marks) {
   const steps = `steps ${number(first.step[0])} to ${number(first.step[first.count - 1])}`;
   const top = Number.isFinite(high) ? `, highest ${number(high)} at step ${number(where)}` : "";
   const lane = bad ? `, not finite in ${bad} of ${first.count} points` : "";
-  const told = marks.length ? `, ${marks.length} findings marked` : "";
+  const fired = marks.filter((mark) => mark.severity === "limit").length;
+  const told = (marks.length > fired ? `, ${marks.length - fired} findings marked` : "") +
+    (fired ? `, ${fired} firings of the rule marked` : "");
   return `${title}, ${steps}${top}${lane}${told}. Arrow keys move the cursor, t shows a table.`;
 }

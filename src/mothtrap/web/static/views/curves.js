@@ -1,6 +1,7 @@
 /** Curves: how a number moved. Up to eight on one canvas, over steps, time, epochs or samples. */
 import { useEffect } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
+import { nearest } from "../charts/scale.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
@@ -10,6 +11,7 @@ import { Empty, Notice } from "../parts/notice.js";
 import { useAnswer } from "../parts/use.js";
 import { change, run, value, values } from "../state.js";
 import { CaptureMore } from "./capture.js";
+import { RuleOfThis, firingMarks, useTrial } from "./limit.js";
 
 const MOST = 8;
 const AXES = { step: "step", time: "time", epoch: "epoch", samples: "samples" };
@@ -26,6 +28,7 @@ export function Curves() {
   const answer = useAnswer((signal) => (chosen.length
     ? source.series(run.value, { name: chosen, from, to, x: axis, px: 1200 }, signal) : null),
   `${run.value} ${JSON.stringify([chosen, from, to, axis])}`, ticks.step.value);
+  const trial = useTrial();
   useZoom(from, to, about?.steps ?? 0);
   const toggle = (name) => change({ name: chosen.includes(name)
     ? chosen.filter((each) => each !== name) : [...chosen, name].slice(-MOST) });
@@ -44,12 +47,21 @@ export function Curves() {
         <${Notice} found=${answer} what="the curves" />
         ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
           scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
-          height=${430} marks=${marks(from, to)} at=${number0(value("at"))}
+          height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${number0(value("at"))}
+          limit=${trial.value && value("limit") !== "" ? Number(value("limit")) : null}
           onAt=${(step) => change({ at: step })}
           onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />
-          <p class="muted">${width(curves)}</p>`}
+          <p class="muted">${width(curves)}</p>
+          <${RuleOfThis} chosen=${chosen} trial=${trial} atValue=${valueAt(curves[0])} />`}
       </div>
     </div>`;
+}
+
+/** The value of a curve at the cursor. */
+function valueAt(curve) {
+  const at = number0(value("at"));
+  const found = at === null || !curve.count ? NaN : curve.last[nearest(curve.step, at)];
+  return Number.isFinite(found) ? found : null;
 }
 
 const number0 = (text) => (text === "" ? null : Math.max(0, Math.round(Number(text)) || 0));
