@@ -54,6 +54,8 @@ FRAMEWORKS = {
     "jax",
     "xgboost",
     "lightgbm",
+    "catboost",
+    "sklearn",
     "mxnet",
     "lightning",
     "transformers",

@@ -183,6 +183,7 @@ class Job(Protocol):
         loss: str | None = None,
         higher_is_better: frozenset[str] = frozenset(),
         rows: int | None = None,
+        guess: float | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps.
 
@@ -192,6 +193,7 @@ class Job(Protocol):
             loss: the metric that is compared with the losses of training, if one is.
             higher_is_better: metrics that grow as the model becomes better.
             rows: of the data, where known.
+            guess: least loss of a prediction that is the same for every row, where known.
         """
 
     def wants(

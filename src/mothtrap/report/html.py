@@ -61,7 +61,8 @@ def _page(document: Document, effects: int, *, evidence: bool) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{_safe(run.id)} – mothtrap</title><style>{STYLE}</style></head><body><main>"
-        f"<header><h1>{_safe(run.id)} · {_safe(run.state)} · {run.steps:,} steps{workers}</h1>"
+        f"<header><h1>{_safe(run.id)} · {_safe(run.state)} · "
+        f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
         f"{_rules(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"

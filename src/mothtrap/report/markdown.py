@@ -36,7 +36,8 @@ def page(document: Document) -> str:
     called = summary.called or summary.run.id
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     counts = ", ".join(count_of(summary.count(s), noun) for s, noun in nouns.items())
-    lines += ["", f"{summary.run.steps:,} steps; {counts}. `mothtrap show {_code(called)}`", ""]
+    made = count_of(summary.run.steps, summary.run.unit)
+    lines += ["", f"{made}; {counts}. `mothtrap show {_code(called)}`", ""]
     return "\n".join(lines)
 
 

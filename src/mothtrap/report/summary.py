@@ -12,6 +12,8 @@ from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, prob
 from mothtrap.core.diagnosis import verdict as worst_root
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.failures import ScriptFailed
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.ending import how_it_ended
@@ -30,7 +32,7 @@ NO_LOSS = "the loss"
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
-class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which run. `state` is `running`, `finished` or `crashed`; `workers` are ranks."""
 
     id: str
@@ -39,6 +41,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     steps: int
     workers: tuple[int, ...]
+    unit: str = "step"
 
 
 class Unseen(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +142,7 @@ def summarize(
             state=run.state,
             steps=run.steps,
             workers=tuple(run.workers),
+            unit=_unit(run),
         ),
         verdict=_verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)),
         diagnosis=diagnosis.stories,
@@ -190,6 +194,13 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
     return text + "."
 
 
+def _unit(run: Run) -> str:
+    """Return what a step of this run is called: that of a job which only boosts is a round."""
+    boosting = {began.library for began in run.observations(BoostingBegan)}
+    others = {name for seen in run.observations(LossSeries) for name in seen.optimizers}
+    return "round" if boosting and others <= boosting else "step"
+
+
 def _was_captured(lost: Dropped) -> bool:
     """Tell whether steps are not stored, rather than not seen by the rules alone."""
     return lost.what == "steps" and not lost.reason.startswith("rules")
@@ -199,7 +210,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     """Return the verdict on a run in which nothing worse than a note was found."""
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
-    steps = count_of(run.steps, "step")
+    steps = count_of(run.steps, _unit(run))
     if judged == 0:
         return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
     if known:

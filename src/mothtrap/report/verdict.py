@@ -181,7 +181,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
     found = []
     if with_counts:
         counts = [count_of(summary.count(s), noun) for s, noun in _NOUNS if summary.count(s)]
-        found.append(f"{', '.join(counts)} in {count_of(summary.run.steps, 'step')}")
+        found.append(f"{', '.join(counts)} in {count_of(summary.run.steps, summary.run.unit)}")
         workers = len(summary.run.workers)
         if workers > 1:
             found[0] += f" of {workers} workers"

@@ -175,13 +175,20 @@ class AdapterJob:
         loss: str | None = None,
         higher_is_better: frozenset[str] = frozenset(),
         rows: int | None = None,
+        guess: float | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
         key = StepKey(
             step=self.grouper.step, mode=Mode.EVAL, mode_step=self._evaluations.next_number()
         )
         facts = self._evaluations.facts(
-            key.step, name, values, loss=loss, higher_is_better=higher_is_better, rows=rows
+            key.step,
+            name,
+            values,
+            loss=loss,
+            higher_is_better=higher_is_better,
+            rows=rows,
+            guess=guess,
         )
         scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
         self.recorder.evaluation(key, scalars, facts)

@@ -75,6 +75,7 @@ class Evaluations:
         loss: str | None,
         higher_is_better: frozenset[str],
         rows: int | None,
+        guess: float | None = None,
     ) -> list[Fact]:
         """Return what is to be recorded of an evaluation.
 
@@ -85,6 +86,7 @@ class Evaluations:
             loss: the metric that is compared with the losses of training, if one is.
             higher_is_better: metrics that grow as the model becomes better.
             rows: of the data; None = unknown.
+            guess: least loss of a prediction that is the same for every row; None = unknown.
         """
         found: list[Fact] = []
         metrics = EvaluationMetrics(
@@ -100,10 +102,12 @@ class Evaluations:
             self._metrics[name] = metrics
             found.append(metrics)
         if loss is not None and loss in values:
-            found.append(self._evaluation(step, name, loss, float(values[loss]), rows or 0))
+            found.append(self._evaluation(step, name, loss, float(values[loss]), rows or 0, guess))
         return found
 
-    def _evaluation(self, step: int, name: str, loss: str, value: float, rows: int) -> Evaluation:
+    def _evaluation(
+        self, step: int, name: str, loss: str, value: float, rows: int, guess: float | None
+    ) -> Evaluation:
         site = self._sites.setdefault(name, _Site())
         if not site.number:
             site.first = value
@@ -121,6 +125,7 @@ class Evaluations:
             first=site.first,
             best=site.best,
             best_step=site.best_step,
+            guess=guess,
             train_losses=self.training.since(site.mark),
         )
         site.number += 1

@@ -32,7 +32,7 @@ class TestXGBoost(AdapterTests):
         return bytes(booster.save_raw("json"))
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train_on_new_tables]
+        return [self.train_on_new_tables, self.train_with_an_own_objective]
 
     def train_on_new_tables(self) -> None:
         rows = np.arange(200.0).reshape(40, 5)
@@ -41,3 +41,14 @@ class TestXGBoost(AdapterTests):
         evals = [(train, "train"), (valid, "valid")]
         xgboost.train(PARAMS, train, 5, evals=evals, verbose_eval=False)
         assert VALID.num_row()
+
+    def train_with_an_own_objective(self) -> None:
+        rows = np.random.default_rng(0).normal(size=(300, 5))
+        train = xgboost.DMatrix(rows[:150], rows[:150, 0])
+        moved = xgboost.DMatrix(rows[150:] + 20.0, rows[150:, 0])
+
+        def squared(predicted: np.ndarray, table: object) -> tuple[np.ndarray, np.ndarray]:
+            return predicted - train.get_label(), np.ones(150)
+
+        evals = [(moved, "valid")]
+        xgboost.train({"nthread": 1}, train, 3, evals=evals, obj=squared, verbose_eval=False)

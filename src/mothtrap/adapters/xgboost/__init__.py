@@ -1,7 +1,7 @@
 """XGBoost: rounds of boosting as steps, with metrics, trees, importance and data.
 
 Classes of the library are patched, never objects of the user's: models pickle and clone as ever,
-and callbacks are the user's own. Nothing is predicted that the library does not predict.
+and callbacks are the user's own. Without data to evaluate nothing is predicted.
 """
 
 from __future__ import annotations
@@ -13,21 +13,14 @@ from typing import Final, Literal
 import xgboost
 
 from mothtrap.adapters.xgboost.patches import XGBoostHandle
-from mothtrap.adapters.xgboost.rounds import OF_EACH_ROUND, OF_EVALS, OF_LOSSES, OF_TREES
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
-from mothtrap.core.reports import Reports
-from mothtrap.core.steps import Mode
+from mothtrap.tracing.boosting.rounds import REPORTS as REPORTS
 
 FRAMEWORK: Final = "xgboost"
 REQUIRES: Final = "xgboost>=2"
 ARRAYS: Final = "numpy"
 STEPS: Final[Literal["own", "base"]] = "own"
-REPORTS: Final = Reports(
-    scalars=frozenset({"loss"}),
-    facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS}),
-    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
-)
 WATCHED: Final = (xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel)
 
 

@@ -1,128 +1,53 @@
-"""Replacements in the classes of XGBoost, and the handle that takes them out again.
-
-A replaced method calls the original outside of every `try` of ours, passes on what it returns
-and raises, and takes its own frame out of the traceback.
-"""
+"""Replacements in the classes of XGBoost."""
 
 from __future__ import annotations
 
 import functools
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from types import FrameType
+from collections.abc import Mapping, Sequence
+from types import FrameType, FunctionType
 from typing import Any
 
+import numpy as np
 import xgboost
 from xgboost.callback import CallbackContainer
 
-from mothtrap.adapters.xgboost.rounds import Rounds
-from mothtrap.adapters.xgboost.tables import Tables
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.adapters.xgboost.model import BoosterModel, stored_values
+from mothtrap.core.adapters import Job
+from mothtrap.tracing.boosting.handle import BoostingHandle, Function, OwnLoop, drop_own_frame
+from mothtrap.tracing.boosting.models import Latest
+from mothtrap.tracing.boosting.samples import Samples
 
-Function = Callable[..., Any]
-After = Callable[..., None]
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
+CALLS = ("fit", "cv", "train")
+"""Functions of the library that make a whole model, the outermost one last on the stack."""
 
 
-class XGBoostHandle:
-    """XGBoost at work.
-
-    Args:
-        job: takes what is seen.
-        targets: whose trainings are watched; none = all of the process.
-
-    Attributes:
-        snapshots: None; a round leaves none.
-    """
+class XGBoostHandle(BoostingHandle):
+    """XGBoost at work; `rounds_of` has the rounds asked for by the container of a training."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job, self._targets = job, tuple(targets)
-        self._tables = Tables()
-        self._rounds = Rounds(job, self._tables)
-        self._here = _Thread()
-        self._stops = False
-        self._undo = ExitStack()
-        try:
-            self._install()
-        except BaseException:
-            self._undo.close()  # all or nothing
-            raise
+        super().__init__(job, targets, Samples(stored_values))
 
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots: nothing."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the round in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: numbers depend on the parameters, which are facts of the run."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """End the library's loop after the round in progress."""
-        self._stops = True
-        return True
-
-    def detach(self) -> None:
-        """Close the last round, restore everything that was replaced."""
-        if self._here.loop is not None:
-            self._job.contain(self._here.loop.close, self._rounds)
-            self._here.loop = None
-        self._job.contain(self._rounds.finish)
-        self._undo.close()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._undo.close()
-
-    def _install(self) -> None:
+    def install(self) -> None:
+        """Replace what makes tables, rounds and evaluations."""
         for kind in TABLES:
-            self._after(kind, "__init__", self._made_table)
-        self._after(CallbackContainer, "after_training", self._after_training)
-        self._replace(CallbackContainer, "before_iteration", self._around_round_begin)
-        self._replace(CallbackContainer, "after_iteration", self._around_round_end)
-        self._replace(xgboost.Booster, "update", self._around_update)
-        self._replace(xgboost.Booster, "boost", self._around_update)
-        self._after(xgboost.Booster, "eval_set", self._evaluated)
-
-    def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
-        original = owner.__dict__[name]
-        setattr(owner, name, functools.wraps(original)(make(original)))
-        self._undo.callback(setattr, owner, name, original)
-
-    def _after(self, owner: Any, name: str, act: After) -> None:
-        contain = self._job.contain
-
-        def make(original: Function) -> Function:
-            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-                try:
-                    result = original(self, *args, **kwargs)
-                except BaseException as err:
-                    _drop_own_frame(err)
-                    raise
-                contain(act, self, result, args, kwargs)
-                return result
-
-            return call
-
-        self._replace(owner, name, make)
+            self.after(kind, "__init__", self._made_table)
+        self.after(CallbackContainer, "after_training", self._after_training)
+        self.replace(CallbackContainer, "before_iteration", self._around_round_begin)
+        self.replace(CallbackContainer, "after_iteration", self._around_round_end)
+        self.replace(xgboost.Booster, "update", self._around_update)
+        self.replace(xgboost.Booster, "boost", self._around_boost)
+        self.after(xgboost.Booster, "eval_set", self._evaluated)
 
     def _around_round_begin(self, original: Function) -> Function:
-        here = self._here
+        here = self.here
 
-        def before_iteration(self: CallbackContainer, *args: Any, **kwargs: Any) -> Any:
+        def before_iteration(container: CallbackContainer, *args: Any, **kwargs: Any) -> Any:
             try:
-                stops = original(self, *args, **kwargs)
+                stops = original(container, *args, **kwargs)
             except BaseException as err:
-                _drop_own_frame(err)
+                drop_own_frame(err)
                 raise
             here.in_library = not stops
             return stops
@@ -130,130 +55,180 @@ class XGBoostHandle:
         return before_iteration
 
     def _around_round_end(self, original: Function) -> Function:
-        handle, here = self, self._here
-
         def after_iteration(
-            self: CallbackContainer, model: Any, epoch: int, dtrain: Any, evals: Any = None
+            container: CallbackContainer, model: Any, epoch: int, dtrain: Any, evals: Any = None
         ) -> Any:
             try:
-                stops = original(self, model, epoch, dtrain, evals)
+                stops = original(container, model, epoch, dtrain, evals)
             except BaseException as err:
-                _drop_own_frame(err)
+                drop_own_frame(err)
                 raise
             finally:
-                here.in_library = False
-            handle._job.contain(handle._round_closed, self, model, epoch, dtrain, evals)
-            asked, handle._stops = handle._stops, False
-            return True if asked else stops
+                self.here.in_library = False
+            self.job.contain(self._round_closed, container, model, epoch, dtrain, evals)
+            return True if self.stops_now() else stops
 
         return after_iteration
 
     def _around_update(self, original: Function) -> Function:
-        handle, here = self, self._here
+        here = self.here
 
-        def update(self: xgboost.Booster, *args: Any, **kwargs: Any) -> Any:
+        def update(booster: xgboost.Booster, *args: Any, **kwargs: Any) -> Any:
             here.depth += 1  # `update` calls `boost` for an objective of the user's
             try:
-                result = original(self, *args, **kwargs)
+                result = original(booster, *args, **kwargs)
             except BaseException as err:
                 here.in_library = False
-                _drop_own_frame(err)
+                drop_own_frame(err)
                 raise
             finally:
                 here.depth -= 1
             if not here.in_library and not here.depth:
                 table = args[0] if args else kwargs.get("dtrain")
-                handle._job.contain(handle._updated, self, table)
+                self.job.contain(self._updated, booster, table)
             return result
 
         return update
 
-    def _made_table(self, table: Any, _: None, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def _around_boost(self, original: Function) -> Function:
+        around = self._around_update(original)
+
+        def boost(
+            booster: xgboost.Booster, dtrain: xgboost.DMatrix, *args: Any, **kwargs: Any
+        ) -> Any:
+            if booster.num_boosted_rounds() == 0:
+                gradient, hessian = (*args[1:3], kwargs.get("grad"), kwargs.get("hess"))[:2]
+                self.job.contain(self._boosting, booster, dtrain, gradient, hessian)
+                if type(kwargs.get("fobj")) is FunctionType:
+                    kwargs = {**kwargs, "fobj": self._seen(kwargs["fobj"], booster, dtrain)}
+            return around(booster, dtrain, *args, **kwargs)
+
+        return boost
+
+    def _seen(
+        self, objective: Function, booster: xgboost.Booster, table: xgboost.DMatrix
+    ) -> Function:
+        """An objective of the user's that shows what it returns."""
+
+        def seen(*args: Any, **kwargs: Any) -> Any:
+            result = objective(*args, **kwargs)
+            if isinstance(result, tuple) and len(result) == 2:
+                self.job.contain(self._boosting, booster, table, *result)
+            return result
+
+        return functools.wraps(objective)(seen)
+
+    def _boosting(
+        self, booster: xgboost.Booster, table: xgboost.DMatrix, gradient: Any, hessian: Any
+    ) -> None:
+        """Look at the gradients of the first round."""
+        if isinstance(gradient, np.ndarray):
+            self.look_at_gradients(booster, gradient, hessian, table.get_label())
+
+    def _made_table(
+        self, table: Any, _: None, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         data = args[0] if args else kwargs.get("data")
-        self._job.contain_part("tables", self._tables.made, table, data)
+        missing = kwargs.get("missing")
+        missing = float(missing) if isinstance(missing, int | float) else float("nan")
+        self.job.contain_part("tables", lambda: self.samples.made(table, data, missing=missing))
 
     def _round_closed(
         self, container: CallbackContainer, model: Any, epoch: int, dtrain: Any, evals: Any
     ) -> None:
-        if not self._is_watched(model, dtrain):
-            return
+        if self._is_watched(model, dtrain):
+            seen = self._model(container, model, dtrain, evals or ())
+            self.rounds.closed(container, seen, epoch, _latest(container.history), _call())
+
+    def _model(
+        self, container: CallbackContainer, model: Any, dtrain: Any = None, evals: Any = ()
+    ) -> BoosterModel:
         booster = model.cvfolds[0].bst if container.is_cv else model
-        history: Any = container.history
-        self._rounds.closed(container, booster, epoch, dtrain, evals or (), history, container)
+        asked = _local("num_boost_round")
+        return BoosterModel(booster, dtrain, evals, container, asked)
 
     def _after_training(self, container: CallbackContainer, model: Any, *_: object) -> None:
-        self._rounds.ended(container, model.cvfolds[0].bst if container.is_cv else model)
+        evals = _local_evals() if not container.is_cv else ()
+        self.rounds.ended(container, self._model(container, model, None, evals))
 
     def _updated(self, booster: xgboost.Booster, table: xgboost.DMatrix | None) -> None:
         """Take a round of a loop of the script's own: its metrics are known at the next one."""
         if not self._is_watched(booster, table):
             return
-        if self._here.loop is not None:
-            self._here.loop.close(self._rounds)
-        self._here.loop = _OwnLoop(booster, table)
+        self.end_loop()
+        self._evals: list[Any] = []
+        seen = BoosterModel(booster, table, self._evals)
+        self.here.loop = OwnLoop(booster, seen, booster.num_boosted_rounds() - 1)
 
     def _evaluated(
-        self, booster: xgboost.Booster, text: str, args: Sequence[Any], kwargs: dict[str, Any]
+        self, booster: xgboost.Booster, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        loop = self._here.loop
-        if not self._here.in_library and loop is not None and loop.booster is booster:
-            loop.evaluated(args[0] if args else kwargs.get("evals", ()), text)
+        """Take what the booster says of its metrics: `[3]<tab>train-rmse:0.2`."""
+        loop = self.here.loop
+        if self.here.in_library or loop is None or loop.owner is not booster:
+            return
+        self._evals += args[0] if args else kwargs.get("evals", ())
+        for entry in text.split("\t")[1:]:
+            name, _, value = entry.rpartition(":")
+            site, _, metric = name.partition("-")
+            loop.evaluated(site, metric, float(value))
 
     def _is_watched(self, model: Any, table: Any) -> bool:
-        targets = self._targets
+        targets = self.targets
         return not targets or any(
             target is model or target is table or _is_fitting(target) for target in targets
         )
 
 
-class _Thread(threading.local):
-    """Where a thread is: trainings of several threads do not know of one another.
-
-    `in_library`: between the beginning and the end of a round of the library's own loop;
-    `depth` counts calls of `update` and `boost` that are not over.
-    """
-
-    in_library = False
-    depth = 0
-    loop: _OwnLoop | None = None
+def _latest(history: Mapping[str, Mapping[str, Sequence[Any]]]) -> Latest:
+    """The latest value of each metric; of cross-validation the mean over its folds."""
+    return {
+        site: {name: _last(values) for name, values in metrics.items()}
+        for site, metrics in history.items()
+    }
 
 
-class _OwnLoop:
-    """The round in progress of a booster that the script updates itself."""
+def _last(values: Sequence[Any]) -> float:
+    latest = values[-1] if values else float("nan")
+    return float(latest[0] if isinstance(latest, tuple) else latest)
 
-    def __init__(self, booster: xgboost.Booster, table: xgboost.DMatrix | None) -> None:
-        self.booster, self._table = booster, table
-        self._evals: list[Any] = []
-        self._history: dict[str, dict[str, list[float]]] = {}
 
-    def evaluated(self, evals: Sequence[Any], text: str) -> None:
-        """Take what the booster says of its metrics: `[3]<tab>train-rmse:0.2`."""
-        self._evals += evals
-        for entry in text.split("\t")[1:]:
-            name, _, value = entry.rpartition(":")
-            site, _, metric = name.partition("-")
-            self._history.setdefault(site, {})[metric] = [float(value)]
+def _library_frames() -> list[FrameType]:
+    """Frames of the library that are running, the innermost first."""
+    found: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == xgboost.__name__:
+            found.append(frame)
+        frame = frame.f_back
+    return found
 
-    def close(self, rounds: Rounds) -> None:
-        """Tell of the round."""
-        made = self.booster.num_boosted_rounds() - 1
-        rounds.closed(
-            self.booster, self.booster, made, self._table, tuple(self._evals), self._history
-        )
+
+def _call() -> str:
+    """The function of the library that trains."""
+    names = [frame.f_code.co_name for frame in _library_frames()]
+    return next((name for name in reversed(names) if name in CALLS), "train")
+
+
+def _local(name: str) -> int:
+    """A whole number that the function which trains was given; 0 where it has none."""
+    for frame in _library_frames():
+        if frame.f_code.co_name in CALLS and name in frame.f_locals:
+            value = frame.f_locals[name]
+            return int(value) if isinstance(value, int) else 0
+    return 0
+
+
+def _local_evals() -> Any:
+    for frame in _library_frames():
+        if frame.f_code.co_name == "train" and "evals" in frame.f_locals:
+            return frame.f_locals["evals"] or ()
+    return ()
 
 
 def _is_fitting(target: object) -> bool:
     """Whether an estimator's `fit` is running."""
-    if not isinstance(target, xgboost.XGBModel):
-        return False
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is target:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _drop_own_frame(err: BaseException) -> None:
-    if err.__traceback__ is not None:
-        err.__traceback__ = err.__traceback__.tb_next
+    return isinstance(target, xgboost.XGBModel) and any(
+        frame.f_code.co_name == "fit" and frame.f_locals.get("self") is target
+        for frame in _library_frames()
+    )

@@ -1,12 +1,12 @@
-"""The trees of a booster: their shape in one round, and what its features have gained."""
+"""Rounds whose trees, importance and predictions are looked at, and the shape of trees."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import xgboost
 
 from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 
@@ -15,8 +15,9 @@ EACH_ROUND: Final = 10
 GROWTH: Final = 1.25
 """Importance is read when so many times the rounds are made as at the last reading, as it takes
 time by the number of trees."""
+SCORED: Final = 2.0
+"""Predictions are compared with labels when so many times the rounds are made."""
 SHOWN: Final = 32
-LINEAR: Final = "gblinear"
 
 
 def is_looked_at(made: int) -> bool:
@@ -24,43 +25,32 @@ def is_looked_at(made: int) -> bool:
     return made < EACH_ROUND or made % EACH_ROUND == 0
 
 
-class Importance:
-    """Rounds at which importance is read."""
+class Schedule:
+    """Rounds that grow by a factor.
 
-    def __init__(self) -> None:
-        self._next = 1
+    Args:
+        growth: of the number of rounds from one to the next.
+    """
+
+    def __init__(self, growth: float) -> None:
+        self._growth, self._next = growth, 1
 
     def is_due(self, rounds: int) -> bool:
-        """Return whether importance is to be read once so many rounds are made."""
+        """Return whether something is due once so many rounds are made."""
         if rounds < self._next:
             return False
-        self._next = max(rounds + 1, int(rounds * GROWTH))
+        self._next = max(rounds + 1, int(rounds * self._growth))
         return True
 
 
-def leaves_of(booster: xgboost.Booster, made: int) -> tuple[list[npt.NDArray[np.float64]], int]:
-    """Return the leaf values of each tree of a round, and the depth of the deepest.
-
-    Args:
-        booster: of trees.
-        made: number of the round in the booster, from 0.
-    """
-    found: list[npt.NDArray[np.float64]] = []
-    deepest = 0
-    for text in booster[made : made + 1].get_dump():
-        values: list[float] = []
-        for line in text.splitlines():
-            _, leaf, value = line.partition("leaf=")
-            if leaf:
-                deepest = max(deepest, len(line) - len(line.lstrip("\t")))
-                # A tree with several outputs has a vector in each leaf.
-                values += [float(part) for part in value.strip("[]").split(",")]
-        found.append(np.array(values))
-    return found, deepest
-
-
 def grown(
-    trees: list[npt.NDArray[np.float64]], depth: int, *, step: int, fit: str, made: int, rows: int
+    trees: Sequence[npt.NDArray[np.float64]],
+    depth: int,
+    *,
+    step: int,
+    fit: str,
+    made: int,
+    rows: int,
 ) -> TreesGrown:
     """Return the shape of the trees of a round."""
     sizes = [len(values) for values in trees]
@@ -77,12 +67,11 @@ def grown(
     )
 
 
-def gains(
-    booster: xgboost.Booster, *, step: int, fit: str, made: int, columns: int
+def shares(
+    gain: Mapping[str, float], *, step: int, fit: str, made: int, columns: int
 ) -> FeatureGains | None:
     """Return the shares of features in the gain of all splits; None while there is none."""
-    scores: dict[str, Any] = booster.get_score(importance_type="total_gain")
-    gain = {name: float(np.sum(value)) for name, value in scores.items()}
+    gain = {name: float(value) for name, value in gain.items() if value > 0}
     total = sum(gain.values())
     if not total > 0:
         return None

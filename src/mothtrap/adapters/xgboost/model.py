@@ -1,0 +1,189 @@
+"""A booster of XGBoost as the neutral rounds see it: settings, tables, trees, predictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+from xgboost.callback import CallbackContainer, EarlyStopping
+
+from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
+from mothtrap.tracing.boosting.samples import MAX_CELLS
+
+LINEAR: Final = "gblinear"
+TASKS: Final = {
+    "binary": "two_classes",
+    "multi": "classes",
+    "rank": "ranking",
+    "count": "counts",
+    "survival": "",
+    "custom": "",
+}
+COUNTS: Final = ("reg:gamma", "reg:tweedie")
+Evals = Sequence[tuple[xgboost.DMatrix, str]]
+
+
+class BoosterModel:
+    """A booster in training.
+
+    Args:
+        booster: of the training; of cross-validation that of its first fold.
+        train: the training data; None = unknown.
+        evals: data that are evaluated, with their names.
+        container: of the callbacks; None in a loop of the script's own.
+        rounds_asked: rounds that the script asks for, 0 = unknown.
+    """
+
+    library = "xgboost"
+
+    def __init__(
+        self,
+        booster: xgboost.Booster,
+        train: xgboost.DMatrix | None,
+        evals: Evals = (),
+        container: CallbackContainer | None = None,
+        rounds_asked: int = 0,
+    ) -> None:
+        self._booster, self._train, self._evals = booster, train, evals
+        self._container, self._rounds_asked = container, rounds_asked
+
+    @property
+    def _is_cv(self) -> bool:
+        return self._container is not None and self._container.is_cv
+
+    def settings(self, latest: Latest) -> Settings:
+        """Return what the booster and its callbacks are set to."""
+        config: dict[str, Any] = json.loads(self._booster.save_config())
+        found: dict[str, str] = {}
+        _collect(config["learner"], found)
+        objective = config["learner"]["objective"]["name"]
+        if self._container is not None and self._container._output_margin:
+            objective = "custom"
+        linear = found.get("booster") == LINEAR
+        stopping, sites = self._stopping(), list(latest)
+        stops_on = ""
+        if stopping is not None and sites:
+            site = stopping.data or sites[-1]
+            stops_on = f"{site}/{stopping.metric_name or list(latest.get(site, {'': 0}))[-1]}"
+        return Settings(
+            objective=objective,
+            task="counts" if objective in COUNTS else _task(objective),
+            classes=int(_number(found, "num_class")),
+            learning_rate=None if linear else _number(found, "learning_rate"),
+            max_depth=int(_number(found, "max_depth")),
+            max_leaves=int(_number(found, "max_leaves")),
+            parameters=found,
+            scaled=found.get("scale_pos_weight", "1") != "1",
+            stops_after=stopping.rounds if stopping is not None else None,
+            stops_on=stops_on,
+            stops_rising=_rises(stopping, stops_on),
+            rounds_asked=self._rounds_asked,
+            has_trees=not linear,
+        )
+
+    def _stopping(self) -> EarlyStopping | None:
+        callbacks = self._container.callbacks if self._container is not None else ()
+        return next((one for one in callbacks if isinstance(one, EarlyStopping)), None)
+
+    def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
+        """Return the training data, and what is evaluated."""
+        train = None if self._train is None else _table(self._train)
+        return train, [(_table(data), name) for data, name in self._evals]
+
+    def train_site(self, latest: Latest) -> str | None:
+        """Return that of cross-validation."""
+        return ("train" if "train" in latest else "") if self._is_cv else None
+
+    def leaves(self, made: int) -> tuple[Sequence[Floats], int]:
+        """Return the leaf values of each tree of a round, and the depth of the deepest."""
+        found: list[Floats] = []
+        deepest = 0
+        for text in self._booster[made : made + 1].get_dump():
+            values: list[float] = []
+            for line in text.splitlines():
+                _, leaf, value = line.partition("leaf=")
+                if leaf:
+                    deepest = max(deepest, len(line) - len(line.lstrip("\t")))
+                    # A tree with several outputs has a vector in each leaf.
+                    values += [float(part) for part in value.strip("[]").split(",")]
+            found.append(np.array(values))
+        return found, deepest
+
+    def gains(self) -> Mapping[str, float]:
+        """Return the total gain of the splits of each feature."""
+        scores: dict[str, Any] = self._booster.get_score(importance_type="total_gain")
+        return {name: float(np.sum(value)) for name, value in scores.items()}
+
+    def predictions(self, site: str) -> npt.NDArray[Any] | None:
+        """Return what the booster has predicted for data that it evaluates: it keeps that."""
+        if self._is_cv:
+            return None
+        data = next((data for data, name in self._evals if name == site), None)
+        return None if data is None else self._booster.predict(data)
+
+    def best_round(self) -> int | None:
+        """Return the round that early stopping has chosen."""
+        best = self._booster.attr("best_iteration")
+        return int(best) if best is not None else None
+
+
+def stored_values(table: xgboost.DMatrix) -> npt.NDArray[Any] | None:
+    """Return the values that a table holds itself; None where it has bins in their place."""
+    rows, columns = table.num_row(), table.num_col()
+    if type(table) is not xgboost.DMatrix or not 0 < rows * columns <= MAX_CELLS:
+        return None
+    stored = table.get_data()
+    values_RC = np.full((rows, columns), np.nan, np.float32)
+    values_RC[np.repeat(np.arange(rows), np.diff(stored.indptr)), stored.indices] = stored.data
+    return values_RC
+
+
+def _table(data: xgboost.DMatrix) -> Table:
+    rows, columns = data.num_row(), data.num_col()
+    return Table(
+        key=data,
+        rows=rows,
+        columns=columns,
+        names=data.feature_names or (),
+        labels=data.get_label,
+        weighted=data.get_weight().size > 0,
+        missing_share=1.0 - data.num_nonmissing() / (rows * columns) if rows * columns else None,
+        categorical=frozenset(n for n, kind in enumerate(data.feature_types or ()) if kind == "c"),
+    )
+
+
+def _collect(node: dict[str, Any], found: dict[str, str]) -> None:
+    for name, value in node.items():
+        if isinstance(value, dict):
+            _collect(value, found)
+        elif isinstance(value, str) and value:
+            found.setdefault(name, value)
+
+
+def _number(parameters: dict[str, str], name: str) -> float:
+    try:
+        return float(parameters.get(name, "0"))
+    except ValueError:
+        return 0.0
+
+
+def _task(objective: str) -> str:
+    family = objective.partition(":")[0]
+    if objective == "reg:logistic":
+        return "two_classes"
+    return TASKS.get(family, "regression")
+
+
+def _rises(stopping: EarlyStopping | None, stops_on: str) -> bool | None:
+    """Whether early stopping looks for the greatest value; as the library decides it."""
+    if stopping is None:
+        return None
+    if stopping.maximize is not None:
+        return bool(stopping.maximize)
+    metric = stops_on.rpartition("/")[2]
+    known = ("auc", "aucpr", "pre", "map", "ndcg", "interval-regression-accuracy")
+    return metric.partition("@")[0] in known

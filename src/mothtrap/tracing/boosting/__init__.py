@@ -1,0 +1,1 @@
+"""Boosting libraries in common: rounds as steps, metrics, tables, trees, importance, scores."""

@@ -1,0 +1,279 @@
+"""Questions about the columns of a table: leaks, identifiers, codes, copies, sentinels, shifts.
+
+Shape suffixes: R = rows, C = columns, L = levels of a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.facts.trees import ColumnsSeen, TablesDiffer
+from mothtrap.tracing.boosting.samples import Sample
+
+Floats = npt.NDArray[np.float64]
+SHOWN: Final = 32
+MAX_COLUMNS: Final = 256
+"""Columns that are asked about one by one, evenly chosen: some 0.3 ms each."""
+MIN_ROWS: Final = 100
+BINS: Final = 32
+LEVELS: Final = (6, 1000)
+ROWS_PER_LEVEL: Final = 5
+CODED: Final = 0.05
+"""Share of the variance of the labels that levels must explain to be called codes; by hand."""
+UNORDERED: Final = 0.6
+"""Von Neumann's ratio of the levels' means: 1 without an order, near 0 if smooth; by hand."""
+SENTINEL_SHARE: Final = 0.01
+SENTINELS: Final = frozenset(
+    sign * value
+    for value in (99, 999, 9999, 99999, 999999, 1e9, 1e10, 2**31 - 1)
+    for sign in (1, -1)
+) | {-1.0, -(2.0**31)}
+MOVED: Final = 3.0
+"""Standard deviations of training by which the mean of a column is called moved."""
+
+
+def seen(
+    sample: Sample,
+    names: Sequence[str],
+    label_R: Floats | None,
+    *,
+    step: int,
+    fit: str,
+    categorical: Collection[int],
+    classes: bool,
+) -> ColumnsSeen:
+    """Return what the columns of the training table are like.
+
+    Args:
+        sample: rows of the table.
+        names: of the columns.
+        label_R: of the rows of the whole table; None = unknown.
+        step: in progress.
+        fit: label of the training.
+        categorical: columns that the library treats as categories.
+        classes: labels are classes.
+    """
+    kept_RC = sample.kept_RC.astype(np.float64)
+    columns = kept_RC.shape[1]
+    looked_at = _chosen(columns)
+    sentinels = {c: found for c in looked_at if (found := _sentinel(kept_RC[:, c])) is not None}
+    telling: dict[int, float] = {}
+    codes: list[int] = []
+    if label_R is not None and len(label_R) > sample.rows_R[-1] and len(kept_RC) >= MIN_ROWS:
+        given_R = label_R[sample.rows_R]
+        known_R = np.isfinite(given_R)
+        if known_R.sum() >= MIN_ROWS and np.ptp(given_R[known_R]) > 0:
+            told_R, rows_RC = given_R[known_R], kept_RC[known_R]
+            telling = {c: _explained(rows_RC[:, c], told_R, classes) for c in looked_at}
+            codes = [
+                c
+                for c in looked_at
+                if c not in categorical
+                and c not in sample.identifiers
+                and _are_codes(rows_RC[:, c], told_R)
+            ]
+    most = sorted(telling, key=lambda c: -telling[c])[:3]
+    with np.errstate(invalid="ignore"):
+        infinite_C = np.isinf(kept_RC).sum(axis=0)
+    empty_C = np.isnan(kept_RC).all(axis=0) & ~sample.spread_C
+    return ColumnsSeen(
+        step=step,
+        fit=fit,
+        looked_at=len(kept_RC),
+        columns=columns,
+        identifiers=_named(names, (c for c in sample.identifiers if c not in categorical)),
+        codes=_named(names, codes),
+        copies=tuple((names[a], names[b]) for a, b in _copies(sample)[:SHOWN]),
+        empty=_named(names, np.flatnonzero(empty_C)),
+        sentinels={names[c]: share for c, (_, share) in [*sentinels.items()][:SHOWN]},
+        sentinel_values={names[c]: value for c, (value, _) in [*sentinels.items()][:SHOWN]},
+        infinite={names[int(c)]: int(infinite_C[c]) for c in np.flatnonzero(infinite_C)[:SHOWN]},
+        telling={names[c]: telling[c] for c in most},
+    )
+
+
+def differences(
+    train: Sample, other: Sample, names: Sequence[str], *, step: int, fit: str, site: str
+) -> TablesDiffer | None:
+    """Return how the columns of an evaluation differ from those of training; None: hardly.
+
+    Columns of identifiers, which are in order of time or of insertion, are left out.
+    """
+    if train.kept_RC.shape[1] != other.kept_RC.shape[1]:
+        return None
+    if min(len(train.kept_RC), len(other.kept_RC)) < MIN_ROWS:
+        return None
+    (mean_C, std_C), (there_C, spread_C) = _moments(train.kept_RC), _moments(other.kept_RC)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        distance_C = np.abs(there_C - mean_C) / std_C
+        stretched_C = np.abs(np.log(spread_C / std_C)) > np.log(10)
+    varies_C = train.spread_C & (std_C > 0)
+    apart_C = np.where(varies_C & np.isfinite(distance_C), distance_C, 0.0)
+    apart_C[list(train.identifiers)] = 0.0
+    moved = np.flatnonzero((apart_C > MOVED) | (stretched_C & varies_C & other.spread_C))
+    order = _order(mean_C, std_C, there_C, spread_C, varies_C, train.identifiers)
+    fixed = np.flatnonzero(train.spread_C & ~other.spread_C & (_minor_share(train) > 0.1))
+    if not len(moved) and not order and not len(fixed):
+        return None
+    largest = [int(c) for c in sorted(moved, key=lambda c: -apart_C[c])][:SHOWN]
+    return TablesDiffer(
+        step=step,
+        fit=fit,
+        site=site,
+        columns=len(mean_C),
+        distance={names[c]: float(apart_C[c]) for c in largest},
+        order=tuple((names[a], names[b]) for a, b in order[:SHOWN]),
+        constant=_named(names, fixed),
+    )
+
+
+def _order(
+    mean_C: Floats,
+    std_C: Floats,
+    there_C: Floats,
+    spread_C: Floats,
+    varies_C: npt.NDArray[np.bool_],
+    identifiers: Collection[int],
+) -> list[tuple[int, int]]:
+    """Pairs of columns, here and in training, of which the first looks like the second instead.
+
+    Only where each of several columns is like exactly one other, and unlike its own.
+    """
+    chosen = [int(c) for c in np.flatnonzero(varies_C) if c not in identifiers]
+    if not 2 <= len(chosen) <= MAX_COLUMNS:
+        return []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scale_C = np.maximum(std_C[chosen], spread_C[chosen])
+        far_CC = np.abs(there_C[chosen][:, None] - mean_C[chosen][None]) / scale_C[None]
+        far_CC = far_CC + np.abs(np.log(spread_C[chosen][:, None] / std_C[chosen][None]))
+    far_CC = np.where(np.isfinite(far_CC), far_CC, np.inf)
+    own_C, nearest_C = np.diagonal(far_CC), far_CC.argmin(axis=1)
+    out_C = (own_C > 1.0) & (far_CC.min(axis=1) < 0.2) & (nearest_C != np.arange(len(chosen)))
+    pairs = [(chosen[int(c)], chosen[int(nearest_C[c])]) for c in np.flatnonzero(out_C)]
+    distinct = len({b for _, b in pairs}) == len(pairs)
+    return pairs if len(pairs) >= 2 and distinct else []
+
+
+def _moments(kept_RC: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
+    values_RC = np.where(np.isfinite(kept_RC), kept_RC, np.nan).astype(np.float64)
+    count_C = np.maximum(np.isfinite(values_RC).sum(axis=0), 1)
+    mean_C = np.nansum(values_RC, axis=0) / count_C
+    std_C = np.sqrt(np.nansum((values_RC - mean_C) ** 2, axis=0) / count_C)
+    std_C[np.isfinite(values_RC).sum(axis=0) == 0] = np.nan
+    return mean_C, std_C
+
+
+def _minor_share(sample: Sample) -> Floats:
+    """The share of rows that do not have the most frequent of two values, by column."""
+    first_C = sample.kept_RC[:1]
+    with np.errstate(invalid="ignore"):
+        equal_C = (sample.kept_RC == first_C).mean(axis=0)
+    share_C: Floats = np.minimum(equal_C, 1 - equal_C)
+    return share_C
+
+
+def _chosen(columns: int) -> list[int]:
+    places = np.linspace(0, columns - 1, min(columns, MAX_COLUMNS))
+    return [int(place) for place in np.unique(places.astype(int))]
+
+
+def _named(names: Sequence[str], columns: Any) -> tuple[str, ...]:
+    return tuple(names[c] for c in [*columns][:SHOWN])
+
+
+def _copies(sample: Sample) -> list[tuple[int, int]]:
+    first: dict[bytes, int] = {}
+    found = []
+    for column in range(sample.kept_RC.shape[1]):
+        if not sample.spread_C[column]:
+            continue
+        held = np.ascontiguousarray(sample.kept_RC[:, column]).tobytes()
+        if held in first:
+            found.append((first[held], column))
+        first.setdefault(held, column)
+    return found
+
+
+def _sentinel(values_R: Floats) -> tuple[float, float] | None:
+    """A value outside of all others that stands for none, and its share of the rows."""
+    finite_R = values_R[np.isfinite(values_R)]
+    if len(finite_R) < MIN_ROWS:
+        return None
+    low, high = finite_R.min(), finite_R.max()
+    for value in (low, high):
+        if float(value) not in SENTINELS:
+            continue
+        others_R = finite_R[finite_R != value]
+        share = 1 - len(others_R) / len(finite_R)
+        if share < SENTINEL_SHARE or len(others_R) < MIN_ROWS // 2:
+            continue
+        span = float(others_R.max() - others_R.min())
+        gap = float(min(np.abs(others_R - value)))
+        alone = gap > span if value != -1 else others_R.min() >= 1 and span > LEVELS[1]
+        if alone and len(np.unique(others_R)) > 2:
+            return float(value), share
+    return None
+
+
+def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
+    """The share of the label that one column explains, in the half of the rows not learned from.
+
+    Of classes it is that of the mistakes of always naming the most frequent one.
+    """
+    learned, judged = slice(0, None, 2), slice(1, None, 2)
+    known = values_R[learned][np.isfinite(values_R[learned])]
+    if len(known) < MIN_ROWS // 2 or np.ptp(known) == 0:
+        return 0.0
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
+    bin_R = np.searchsorted(edges, values_R, side="right")
+    bin_R[~np.isfinite(values_R)] = len(edges) + 1
+    count = len(edges) + 2
+    if classes:
+        levels, class_R = np.unique(label_R, return_inverse=True)
+        votes = np.zeros((count, len(levels)))
+        np.add.at(votes, (bin_R[learned], class_R[learned]), 1)
+        wrong = float((votes.argmax(axis=1)[bin_R[judged]] != class_R[judged]).mean())
+        base = 1 - float(np.bincount(class_R[judged]).max()) / len(class_R[judged])
+        return 1 - wrong / base if base else 0.0
+    total, number = (
+        np.bincount(bin_R[learned], weights=weights, minlength=count)
+        for weights in (label_R[learned], None)
+    )
+    mean = np.where(number > 0, total / np.maximum(number, 1), label_R[learned].mean())
+    left = float(((label_R[judged] - mean[bin_R[judged]]) ** 2).mean())
+    spread = float(label_R[judged].var())
+    return 1 - left / spread if spread else 0.0
+
+
+def _are_codes(values_R: Floats, label_R: Floats) -> bool:
+    """Whether levels of whole numbers explain the label, in no order."""
+    known_R = np.isfinite(values_R)
+    values_R, label_R = values_R[known_R], label_R[known_R]
+    if len(values_R) < MIN_ROWS or (values_R != np.round(values_R)).any():
+        return False
+    levels_L, index_R = np.unique(values_R, return_inverse=True)
+    if not LEVELS[0] <= len(levels_L) <= min(LEVELS[1], len(values_R) // ROWS_PER_LEVEL):
+        return False
+    count_L = np.bincount(index_R)
+    mean_L = np.bincount(index_R, weights=label_R) / count_L
+    spread = float(label_R.var())
+    if not spread:
+        return False
+    rows, between = len(values_R), float((count_L * (mean_L - label_R.mean()) ** 2).sum())
+    within = 1 - between / rows / spread
+    explained = 1 - within * (rows - 1) / (rows - len(levels_L))
+    if explained < CODED:
+        return False
+    return _ratio(mean_L, count_L) > UNORDERED
+
+
+def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:
+    """Von Neumann's ratio of neighboring levels, of those that are not rare, over two."""
+    mean_L = mean_L[count_L >= ROWS_PER_LEVEL]
+    if len(mean_L) < LEVELS[0]:
+        return 0.0
+    return float((np.diff(mean_L) ** 2).mean() / (2 * max(mean_L.var(), 1e-300)))

@@ -1,0 +1,185 @@
+"""The part of a boosting library's handle that all of them share, and its replaced functions.
+
+A replaced function calls the original outside of every `try` of ours, passes on what it returns
+and raises, and takes its own frame out of the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.tracing.boosting.models import Latest, Model
+from mothtrap.tracing.boosting.rounds import Rounds
+from mothtrap.tracing.boosting.samples import Samples
+
+Function = Callable[..., Any]
+After = Callable[..., None]
+AGAINST_ROWS = 10
+
+
+class OwnLoop:
+    """The round in progress of a booster that the script updates itself.
+
+    Args:
+        owner: the booster.
+        model: the same, as rounds see it.
+        made: number of the round, from 0.
+    """
+
+    def __init__(self, owner: object, model: Model, made: int) -> None:
+        self.owner, self._model, self._made = owner, model, made
+        self._latest: dict[str, dict[str, float]] = {}
+
+    def evaluated(self, site: str, metric: str, value: float) -> None:
+        """Take a metric that the script asked for."""
+        self._latest.setdefault(site, {})[metric] = value
+
+    def close(self, rounds: Rounds) -> None:
+        """Tell of the round."""
+        rounds.closed(self.owner, self._model, self._made, self._latest, "update")
+
+
+class Here(threading.local):
+    """Where a thread is: trainings of several threads do not know of one another.
+
+    `in_library`: within the library's own loop; `depth` counts calls that are not over.
+    """
+
+    in_library = False
+    depth = 0
+    loop: OwnLoop | None = None
+
+
+class BoostingHandle:
+    """A boosting library at work; derive from it and replace functions in `install`.
+
+    Args:
+        job: takes what is seen.
+        targets: whose trainings are watched; none = all of the process.
+        samples: rows of tables, looked at when they are made.
+    """
+
+    def __init__(self, job: Job, targets: Sequence[object], samples: Samples) -> None:
+        self.job, self.targets, self.samples = job, tuple(targets), samples
+        self.rounds = Rounds(job, samples)
+        self.here = Here()
+        self.stops = False
+        self._undo = ExitStack()
+        try:
+            self.install()
+        except BaseException:
+            self._undo.close()  # all or nothing
+            raise
+
+    def install(self) -> None:
+        """Replace functions of the library."""
+        raise NotImplementedError
+
+    @property
+    def snapshots(self) -> SnapshotTaker | None:
+        """What takes snapshots: nothing."""
+        return None
+
+    def step(self, given: Given) -> None:
+        """Attach numbers of the user's to the round in progress; never raises."""
+        for name, value in given.numbers.items():
+            self.job.number(name, value)
+        if given.loss is not None:
+            self.job.number("loss", given.loss)
+
+    def surroundings(self) -> Surroundings | None:
+        """Return None: numbers depend on the parameters, which are facts of the run."""
+        return None
+
+    def stop(self, _: str) -> bool:
+        """End the library's loop after the round in progress."""
+        self.stops = True
+        return True
+
+    def detach(self) -> None:
+        """Close the last round, restore everything that was replaced."""
+        self.job.contain(self.end_loop)
+        self.job.contain(self.rounds.finish)
+        self._undo.close()
+
+    def abandon(self) -> None:
+        """See nothing from here on: the job is not live in a forked child."""
+        self._undo.close()
+
+    def end_loop(self) -> None:
+        """Close the round in progress of a loop of the script's own."""
+        loop, self.here.loop = self.here.loop, None
+        if loop is not None:
+            loop.close(self.rounds)
+
+    def stops_now(self) -> bool:
+        """Return, once, whether the library's loop is to end."""
+        asked, self.stops = self.stops, False
+        return asked
+
+    def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """Put a function in the place of one of the library's."""
+        original = vars(owner)[name]
+        setattr(owner, name, functools.wraps(original)(make(original)))
+        self._undo.callback(setattr, owner, name, original)
+
+    def after(self, owner: Any, name: str, act: After) -> None:
+        """Call `act(self, result, args, kwargs)` after a method of the library."""
+        contain = self.job.contain
+
+        def make(original: Function) -> Function:
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                try:
+                    result = original(self, *args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
+                contain(act, self, result, args, kwargs)
+                return result
+
+            return call
+
+        self.replace(owner, name, make)
+
+    def look_at_gradients(self, owner: object, gradient: Any, hessian: Any, label: Any) -> None:
+        """Tell what an objective of the user's returned."""
+        self.job.contain_part(
+            "gradients", self.rounds.gradients, owner, _gradients(gradient, hessian, label)
+        )
+
+
+def drop_own_frame(err: BaseException) -> None:
+    """Take the frame of a replaced function out of a traceback."""
+    if err.__traceback__ is not None:
+        err.__traceback__ = err.__traceback__.tb_next
+
+
+def latest_of(rows: Sequence[tuple[str, str, float]]) -> Latest:
+    """Return metrics by name of the data, of rows `(data, metric, value)`."""
+    found: dict[str, dict[str, float]] = {}
+    for site, metric, value in rows:
+        found.setdefault(site, {})[metric] = float(value)
+    return found
+
+
+def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
+    gradient_R, hessian_R = (np.asarray(a, np.float64) for a in (gradient, hessian))
+    against = None
+    label_R = np.asarray(label, np.float64) if label is not None else None
+    if label_R is not None and gradient_R.shape == label_R.shape and len(label_R) > AGAINST_ROWS:
+        both = np.isfinite(gradient_R) & np.isfinite(label_R)
+        if np.ptp(gradient_R[both]) > 0 and np.ptp(label_R[both]) > 0:
+            against = float(np.corrcoef(gradient_R[both], label_R[both])[0, 1])
+    return {
+        "rows": len(gradient_R),
+        "against": against,
+        "hessians_below": float((hessian_R <= 0).mean()),
+        "nonfinite": int((~np.isfinite(gradient_R)).sum() + (~np.isfinite(hessian_R)).sum()),
+    }

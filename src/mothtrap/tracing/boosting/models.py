@@ -1,0 +1,114 @@
+"""The view of a model in training and of its tables that each boosting library gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core import metrics
+
+Floats = npt.NDArray[np.float64]
+Latest = Mapping[str, Mapping[str, float]]
+"""The latest value of each metric, by name of the data and of the metric."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table that a model is trained or evaluated on.
+
+    Attributes:
+        key: the library's object, whose rows were looked at when it was made.
+        rows: of the table.
+        columns: of the table.
+        names: of the columns.
+        labels: returns those of all rows; None = unknown.
+        weighted: rows have weights.
+        missing_share: of cells without a value; None = unknown.
+        categorical: numbers of the columns that are taken for categories.
+    """
+
+    key: object
+    rows: int
+    columns: int
+    names: Sequence[str] = ()
+    labels: Callable[[], Any] = lambda: None
+    weighted: bool = False
+    missing_share: float | None = None
+    categorical: frozenset[int] = frozenset()
+
+    def label(self) -> Floats | None:
+        """Return the labels of all rows as numbers; None where they are none."""
+        found = self.labels()
+        if found is None:
+            return None
+        label_R = np.asarray(found)
+        if label_R.ndim != 1 or label_R.dtype.kind not in "fiub":
+            return None
+        return label_R.astype(np.float64)
+
+    def column_names(self) -> Sequence[str]:
+        """Return the names of all columns, in order."""
+        return self.names or [f"f{column}" for column in range(self.columns)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Settings:
+    """How a model is trained, in words of no library; see `BoostingBegan` for the fields.
+
+    `rising` are metrics of which the library itself says that they grow; None = judge by name.
+    `scaled`: the objective weighs its classes. `label_order` maps labels to class numbers.
+    """
+
+    objective: str
+    task: str = ""
+    classes: int = 0
+    learning_rate: float | None = None
+    max_depth: int = 0
+    max_leaves: int = 0
+    parameters: dict[str, str] = field(default_factory=dict)
+    scaled: bool = False
+    stops_after: int | None = None
+    stops_on: str = ""
+    stops_rising: bool | None = None
+    rounds_asked: int = 0
+    has_trees: bool = True
+    rising: frozenset[str] | None = None
+
+    def is_rising(self, metric: str) -> bool:
+        """Return whether a metric grows as the model becomes better."""
+        return metrics.is_rising(metric) if self.rising is None else metric in self.rising
+
+
+class Model(Protocol):
+    """A model in training, at the end of a round; asked only within `Job.contain`."""
+
+    library: str
+
+    def settings(self, latest: Latest, /) -> Settings:
+        """Return how it is trained."""
+
+    def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
+        """Return the training table, and each table that is evaluated with its name."""
+
+    def train_site(self, latest: Latest, /) -> str | None:
+        """Return the name of the data that are evaluated and trained on; None: compare tables."""
+
+    def leaves(self, made: int) -> tuple[Sequence[Floats], int] | None:
+        """Return the leaf values of each tree of a round, and the depth of the deepest.
+
+        Args:
+            made: number of the round in the model, from 0.
+        """
+
+    def gains(self) -> Mapping[str, float]:
+        """Return the gain of the splits of each feature so far; empty while there is none."""
+
+    def predictions(self, site: str) -> npt.NDArray[Any] | None:
+        """Return what is predicted for data that are evaluated; None where that takes work."""
+
+    def best_round(self) -> int | None:
+        """Return the best round, from 0, that the library has chosen; None: none."""

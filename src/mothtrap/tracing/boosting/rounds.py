@@ -1,0 +1,376 @@
+"""Rounds of boosting as steps, with the metrics that a library computes in each."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.trees import (
+    BoostingBegan,
+    BoostingEnded,
+    ColumnsSeen,
+    FeatureGains,
+    GradientsGiven,
+    ScoresSeen,
+    TablesDiffer,
+    TableSeen,
+    TreesGrown,
+)
+from mothtrap.core.metrics import loss_among
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
+from mothtrap.tracing.boosting import columns, guesses, tables, trees
+from mothtrap.tracing.boosting.models import Latest, Model, Settings, Table
+from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.boosting.scores import scores
+
+Facts = tuple[type[Fact], ...]
+MAX_FITS: Final = 64
+"""Trainings of a process that are described; of later ones, as in a search, only rounds count."""
+NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
+NO_TRAIN: Final = "the training data are not among the evals, so the library computes no loss of it"
+NO_HELD_OUT: Final = "no evals: no data were evaluated but those that are trained on"
+OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
+OF_TREES: Final[Facts] = (TreesGrown, FeatureGains)
+OF_LOSSES: Final[Facts] = (LossSeries,)
+OF_EVALS: Final[Facts] = (Evaluation, EvaluationMetrics, RowsShared, TablesDiffer, ScoresSeen)
+OF_OBJECTIVES: Final[Facts] = (GradientsGiven,)
+REPORTS: Final = Reports(
+    scalars=frozenset({"loss"}),
+    facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
+    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
+)
+"""All that ever comes from rounds."""
+
+
+@dataclass(slots=True, eq=False)
+class Fit:
+    """One training, from its first round on.
+
+    Attributes:
+        sites: labels of the evaluations by the library's names of the data.
+        labels: of the rows that are evaluated, by name of the data.
+        guesses: loss of guessing by name of the data.
+    """
+
+    label: str
+    call: str
+    location: str
+    series: str = ""
+    rounds: int = 0
+    settings: Settings = field(default_factory=lambda: Settings(objective=""))
+    loss: str | None = None
+    train_site: str = ""
+    rows: int = 0
+    columns: int = 0
+    first: int = 0
+    trees_told: bool = False
+    labels: dict[str, Any] = field(default_factory=dict)
+    guesses: dict[str, float | None] = field(default_factory=dict)
+    importance: trees.Schedule = field(default_factory=lambda: trees.Schedule(trees.GROWTH))
+    scored: trees.Schedule = field(default_factory=lambda: trees.Schedule(trees.SCORED))
+
+    def site(self, name: str) -> str:
+        """Return the label of an evaluation: unique in the run."""
+        number = self.label.partition("#")[2]
+        return f"{name}#{number}" if number else name
+
+
+class Rounds:
+    """Turns rounds into steps, and tells of each training once, at its first round.
+
+    Everything here runs on the thread that trains, within `Job.contain`.
+
+    Args:
+        job: takes what is seen.
+        samples: rows of tables, looked at when they were made.
+    """
+
+    def __init__(self, job: Job, samples: Samples) -> None:
+        self._job, self._samples = job, samples
+        self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
+        self._made = 0
+        self._losses = self._held_out = self._trees = self._gradients = False
+        self._thread: int | None = None
+
+    def closed(self, owner: object, model: Model, made: int, latest: Latest, call: str) -> None:
+        """Take a round that is complete.
+
+        Args:
+            owner: identifies the training while it goes on.
+            model: in training.
+            made: number of the round in the model, from 0.
+            latest: metrics by name of the data.
+            call: function of the library that trains.
+        """
+        if not self._is_ours():
+            return
+        fit = self._fits.get(owner)
+        if fit is None:
+            fit = self._begin(owner, made, call)
+        described = self._made <= MAX_FITS
+        if fit.rounds == 0 and described:
+            self._describe(fit, model, latest)
+        fit.rounds += 1
+        if described:
+            self._look_at_trees(fit, model, made)
+        self._close(fit, latest if described else {})
+
+    def ended(self, owner: object, model: Model | None) -> None:
+        """Take the end of a training: the model is complete."""
+        fit = self._fits.pop(owner, None)
+        if fit is None or model is None or self._made > MAX_FITS:
+            return
+        step = self._job.now.step
+        if fit.settings.has_trees:
+            made = fit.first + fit.rounds
+            for each in range(fit.first, made) if not fit.trees_told else ():
+                if trees.is_looked_at(each):  # of a library that has trees only now
+                    self._job.contain_part("trees", self._tell_trees, fit, model, each)
+            self._job.contain_part("importance", self._tell_gains, fit, model, made - 1)
+        self._job.contain_part("scores", self._tell_scores, fit, model, True)
+        self._job.fact(
+            BoostingEnded(
+                step=step, fit=fit.label, rounds=fit.rounds, best_round=model.best_round()
+            )
+        )
+
+    def gradients(self, owner: object, found: Mapping[str, Any]) -> None:
+        """Take what an objective of the user's returned in the first round of a training."""
+        if owner in self._fits or not self._is_ours() or self._made >= MAX_FITS:
+            return
+        self._gradients = True
+        label = self._label("train", self._made + 1)[0]
+        self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
+
+    def finish(self) -> None:
+        """Say, when no more rounds come, what could not be reported in any of the trainings."""
+        if not self._made:
+            return
+        if not self._held_out:
+            lacking = Reports(facts=frozenset(OF_EVALS), modes=frozenset({Mode.EVAL}))
+            self._job.cannot(NO_HELD_OUT if self._losses else NO_EVALS, lacking)
+        if not self._losses:
+            lacking = Reports(scalars=frozenset({"loss"}), facts=frozenset(OF_LOSSES))
+            self._job.cannot(NO_TRAIN if self._held_out else NO_EVALS, lacking)
+        if not self._trees:
+            self._job.cannot("the boosters have no trees", Reports(facts=frozenset(OF_TREES)))
+        if not self._gradients:
+            lacking = Reports(facts=frozenset(OF_OBJECTIVES))
+            self._job.cannot("the objective is one of the library", lacking)
+
+    def _is_ours(self) -> bool:
+        """Whether this is the thread whose trainings are observed: the first that made a round."""
+        here = threading.get_ident()
+        self._thread = self._thread or here
+        if here != self._thread:
+            self._job.blind("trainings in other threads", "one thread of a process is observed")
+        return here == self._thread
+
+    def _label(self, call: str, number: int) -> tuple[str, str]:
+        place = frames.location(frames.user_frame()) or ""
+        suffix = f"#{number}" if number > 1 else ""
+        return f"{os.path.basename(place) or 'booster'} {call}{suffix}", place
+
+    def _begin(self, owner: object, made: int, call: str) -> Fit:
+        self._made += 1
+        if self._made == MAX_FITS + 1:
+            self._job.blind(
+                f"trainings after the first {MAX_FITS}", "only their rounds are counted"
+            )
+        label, location = self._label(call, self._made)
+        fit = Fit(label=label, call=call, location=location, first=made)
+        self._fits[owner] = fit
+        return fit
+
+    def _describe(self, fit: Fit, model: Model, latest: Latest) -> None:
+        settings = fit.settings = model.settings(latest)
+        train, evals = model.tables()
+        sites, fit.train_site = list(latest), self._train_site(model, train, evals, latest)
+        metrics = tuple(dict.fromkeys(name for of in latest.values() for name in of))
+        fit.loss = loss_among(metrics)
+        fit.series = f"{fit.label} {fit.loss}"
+        self._job.fact(
+            BoostingBegan(
+                step=self._job.now.step,
+                fit=fit.label,
+                call=fit.call,
+                objective=settings.objective,
+                learning_rate=settings.learning_rate,
+                max_depth=settings.max_depth,
+                max_leaves=settings.max_leaves,
+                parameters=settings.parameters,
+                metrics=metrics,
+                higher_is_better=tuple(sorted(filter(settings.is_rising, metrics))),
+                series=fit.series if fit.train_site and fit.loss else "",
+                sites=tuple(fit.site(site) for site in sites),
+                train_site=fit.site(fit.train_site) if fit.train_site else "",
+                stops_after=settings.stops_after,
+                stops_on=settings.stops_on,
+                stops_rising=settings.stops_rising,
+                rounds_before=fit.first,
+                rounds_asked=settings.rounds_asked,
+                library=model.library,
+                task=settings.task,
+                classes=settings.classes,
+                location=fit.location or None,
+            )
+        )
+        if train is not None:
+            self._job.contain_part("tables", self._tell_tables, fit, train, evals)
+        self._tell_what_is_missing(fit, sites)
+
+    def _train_site(
+        self,
+        model: Model,
+        train: Table | None,
+        evals: Sequence[tuple[Table, str]],
+        latest: Latest,
+    ) -> str:
+        told = model.train_site(latest)
+        if told is not None or train is None:
+            return told or ""
+        return next((name for data, name in evals if tables.same(self._samples, train, data)), "")
+
+    def _tell_tables(self, fit: Fit, train: Table, evals: Sequence[tuple[Table, str]]) -> None:
+        job, step, place = self._job, self._job.now.step, fit.location
+        fit.rows, fit.columns = train.rows, train.columns
+        classes = fit.settings.task in ("two_classes", "classes")
+        scaled, ours = fit.settings.scaled, self._samples.of(train.key)
+        about = {"step": step, "fit": fit.label}
+        known = {"classes": classes, "scaled": scaled, "place": place}
+        job.fact(tables.describe(train, ours, site="", **about, **known))  # type: ignore[arg-type]
+        names = train.column_names()
+        whole = ours is not None and ours.kept_RC.shape[1] == train.columns
+        if ours is not None and whole:
+            job.fact(
+                columns.seen(
+                    ours,
+                    names,
+                    train.label(),
+                    step=step,
+                    fit=fit.label,
+                    categorical=train.categorical,
+                    classes=classes,
+                )
+            )
+        for data, name in evals:
+            fit.labels[name] = data.label()
+            if name == fit.train_site:
+                continue
+            site, theirs = fit.site(name), self._samples.of(data.key)
+            job.fact(tables.describe(data, theirs, site=site, **about, **known))  # type: ignore[arg-type]
+            overlap = tables.shared(ours, theirs, step=step, site=site, place=place)
+            if overlap is not None:
+                job.fact(overlap)
+            if ours is not None and theirs is not None and whole:
+                differ = columns.differences(
+                    ours, theirs, names, step=step, fit=fit.label, site=site
+                )
+                if differ is not None:
+                    job.fact(differ)
+
+    def _tell_what_is_missing(self, fit: Fit, sites: Sequence[str]) -> None:
+        if not sites:
+            self._job.blind(f"losses of {fit.label}", NO_EVALS)
+        elif not fit.train_site:
+            self._job.blind(f"training loss of {fit.label}", NO_TRAIN)
+        if not fit.settings.has_trees:
+            self._job.blind(f"trees of {fit.label}", "its boosters have none")
+
+    def _look_at_trees(self, fit: Fit, model: Model, made: int) -> None:
+        if fit.settings.has_trees and trees.is_looked_at(fit.rounds - 1):
+            self._job.contain_part("trees", self._tell_trees, fit, model, made)
+        if fit.settings.has_trees and fit.importance.is_due(fit.rounds):
+            self._job.contain_part("importance", self._tell_gains, fit, model, made)
+        if fit.scored.is_due(fit.rounds):
+            self._job.contain_part("scores", self._tell_scores, fit, model, False)
+
+    def _tell_trees(self, fit: Fit, model: Model, made: int) -> None:
+        found = model.leaves(made)
+        if found is not None:
+            leaves, depth = found
+            fit.trees_told = True
+            step = self._job.now.step
+            self._job.fact(
+                trees.grown(leaves, depth, step=step, fit=fit.label, made=made, rows=fit.rows)
+            )
+
+    def _tell_gains(self, fit: Fit, model: Model, made: int) -> None:
+        step = self._job.now.step
+        found = trees.shares(
+            model.gains(), step=step, fit=fit.label, made=made, columns=fit.columns
+        )
+        if found is not None:
+            self._job.fact(found)
+
+    def _tell_scores(self, fit: Fit, model: Model, last: bool) -> None:
+        for name, label_R in fit.labels.items():
+            predicted = model.predictions(name) if label_R is not None else None
+            if predicted is None:
+                continue
+            found = scores(
+                predicted,
+                label_R,
+                task=fit.settings.task,
+                step=self._job.now.step,
+                fit=fit.label,
+                site=fit.site(name),
+                rounds=fit.rounds,
+                last=last,
+            )
+            if found is not None:
+                self._job.fact(found)
+
+    def _guess(self, fit: Fit, name: str) -> float | None:
+        if name not in fit.guesses:
+            loss = fit.loss
+            fit.guesses[name] = guesses.guess(loss, fit.labels.get(name)) if loss else None
+        return fit.guesses[name]
+
+    def _close(self, fit: Fit, latest: Latest) -> None:
+        """Make the step, then tell of the evaluations after it."""
+        own = latest.get(fit.train_site, {}) if fit.train_site else {}
+        losses = []
+        if fit.loss is not None and fit.loss in own:
+            place = fit.location or None
+            losses.append(Losses(series=fit.series, value=own[fit.loss], location=place))
+        for name, value in own.items():
+            self._job.scalar(f"train.{name}", fit.label, value)
+        self._stand_ready(fit, bool(losses), bool(set(latest) - {fit.train_site}))
+        self._job.step(losses)
+        for site, metrics in latest.items():
+            if site != fit.train_site:
+                label_R = fit.labels.get(site)
+                self._job.evaluation(
+                    fit.site(site),
+                    metrics,
+                    loss=fit.loss if fit.loss in metrics else None,
+                    higher_is_better=frozenset(filter(fit.settings.is_rising, metrics)),
+                    rows=len(label_R) if label_R is not None else None,
+                    guess=self._guess(fit, site),
+                )
+
+    def _stand_ready(self, fit: Fit, losses: bool, held_out: bool) -> None:
+        self._job.stood_ready(OF_EACH_ROUND)
+        if fit.settings.has_trees:
+            self._trees = True
+            self._job.stood_ready(OF_TREES)
+        if losses:
+            self._losses = True
+            self._job.stood_ready(OF_LOSSES)
+        if held_out:
+            self._held_out = True
+            self._job.stood_ready(OF_EVALS)
+        if self._gradients:
+            self._job.stood_ready(OF_OBJECTIVES)

@@ -1,0 +1,114 @@
+"""Facts about the tables of a training: sizes, labels, columns, shared and moved rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.trees import TableSeen
+from mothtrap.tracing.boosting.models import Table
+from mothtrap.tracing.boosting.samples import Sample, Samples
+
+MAX_CLASSES: Final = 1000
+SHOWN: Final = 32
+
+
+def same(samples: Samples, one: Table, other: Table) -> bool:
+    """Return whether two tables are one, or were made of equal rows in the same order."""
+    if one.key is other.key:
+        return True
+    a, b = samples.of(one.key), samples.of(other.key)
+    if a is None or b is None or one.rows != other.rows:
+        return False
+    if not np.array_equal(a.digest_R, b.digest_R):
+        return False
+    ours, theirs = one.label(), other.label()
+    if ours is None or theirs is None:
+        return ours is theirs
+    return np.array_equal(ours, theirs, equal_nan=True)
+
+
+def describe(
+    table: Table,
+    sample: Sample | None,
+    *,
+    step: int,
+    fit: str,
+    site: str,
+    classes: bool,
+    scaled: bool,
+    place: str,
+) -> TableSeen:
+    """Return what is known of a table.
+
+    Args:
+        table: that is trained or evaluated on.
+        sample: rows of it; None where none could be looked at.
+        step: in progress.
+        fit: label of the training.
+        site: name of the evaluation, "" for the training data.
+        classes: labels are numbers of classes.
+        scaled: the objective weighs its classes.
+        place: line of the training, "" = unknown.
+    """
+    constant = None
+    names = table.column_names()
+    if sample is not None and len(sample.spread_C) == table.columns:
+        fixed = np.flatnonzero(~sample.spread_C).tolist()
+        constant = tuple(names[column] for column in fixed[:SHOWN])
+    label_R = table.label()
+    finite_R = label_R[np.isfinite(label_R)] if label_R is not None else np.empty(0)
+    known = len(finite_R) > 0
+    whole = known and bool((finite_R == np.round(finite_R)).all())
+    return TableSeen(
+        step=step,
+        fit=fit,
+        site=site,
+        rows=table.rows,
+        columns=table.columns,
+        missing_share=table.missing_share if table.missing_share is not None else _missing(sample),
+        constant=constant,
+        looked_at=len(sample.digest_R) if sample is not None else 0,
+        label_counts=_counts(finite_R) if classes and whole else None,
+        label_mean=float(finite_R.mean()) if known else None,
+        label_std=float(finite_R.std()) if known else None,
+        label_min=float(finite_R.min()) if known else None,
+        label_max=float(finite_R.max()) if known else None,
+        label_distinct=len(np.unique(finite_R)) if whole else None,
+        weighted=scaled or table.weighted,
+        location=place or None,
+    )
+
+
+def shared(
+    ours: Sample | None, theirs: Sample | None, *, step: int, site: str, place: str
+) -> RowsShared | None:
+    """Return how many rows of an evaluation are trained on; None where that is not known."""
+    if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
+        return None
+    known = np.unique(ours.digest_R)
+    distinct = np.unique(theirs.digest_R)
+    return RowsShared(
+        step=step,
+        module="the booster",
+        argument="the features",
+        source=site,
+        train_rows=len(known),
+        eval_rows=len(distinct),
+        shared=int(np.isin(distinct, known).sum()),
+        expected_share=1.0 - len(known) / len(ours.digest_R),
+        location=place or None,
+    )
+
+
+def _missing(sample: Sample | None) -> float | None:
+    return None if sample is None else float(np.isnan(sample.kept_RC).mean())
+
+
+def _counts(label_R: npt.NDArray[np.float64]) -> tuple[int, ...] | None:
+    if label_R.min() < 0 or label_R.max() >= MAX_CLASSES:
+        return None
+    return tuple(np.bincount(label_R.astype(np.int64)).tolist())
