@@ -56,8 +56,8 @@ class Sink:
     def put(self, taken: SnapshotDraft) -> None:
         self.taken = taken
 
-    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
-        raise SystemExit(f"step {step}: {wish.reason}: {why}")
+    def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
+        raise SystemExit(f"step {step}: {order.reason}: {why}")
 
 
 def milliseconds(act: Callable[[], Any]) -> float:

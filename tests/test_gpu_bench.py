@@ -10,14 +10,14 @@ import pytest
 import torch
 from bench import gpu as bench
 from bench.models import gpt
-from tests.statistics.torch.lane import SlowLane, host_memory
+from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch.accelerator import Accelerator, PendingRows
 
 
 def accelerator() -> Accelerator:
-    return Accelerator("cpu", SlowLane, host_memory, lambda: False, fused=False)
+    return Accelerator("cpu", SlowCopyStream, host_memory, lambda: False, fused=False)
 
 
 def test_without_a_gpu_it_says_so_and_fails(

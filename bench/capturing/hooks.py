@@ -8,16 +8,16 @@ from typing import Any
 
 from torch.optim import optimizer
 
-from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.process_hooks import ProcessHooks
 
 
 @contextmanager
 def hooks_out_and_in() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Note what a witness replaces meanwhile; what is returned takes it all out for a while."""
     replaced: list[tuple[Any, str]] = []
-    replace = ProcessWitness._replace
+    replace = ProcessHooks._replace
 
-    def noting(self: ProcessWitness, owner: Any, name: str, make: Any) -> None:
+    def noting(self: ProcessHooks, owner: Any, name: str, make: Any) -> None:
         replaced.append((owner, name))
         replace(self, owner, name, make)
 
@@ -38,8 +38,8 @@ def hooks_out_and_in() -> Iterator[Callable[[], AbstractContextManager[None]]]:
             for (owner, name), function in zip(replaced, functions, strict=True):
                 setattr(owner, name, function)
 
-    ProcessWitness._replace = noting  # type: ignore[method-assign]
+    ProcessHooks._replace = noting  # type: ignore[method-assign]
     try:
         yield out
     finally:
-        ProcessWitness._replace = replace  # type: ignore[method-assign]
+        ProcessHooks._replace = replace  # type: ignore[method-assign]

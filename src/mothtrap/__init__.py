@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mothtrap.core.window import Window as Window
     from mothtrap.reader.run import Run as Run
     from mothtrap.reader.run import open_run as open_run
-    from mothtrap.session.anywhere import log as log
-    from mothtrap.session.anywhere import log_tensor as log_tensor
     from mothtrap.session.job_stop import on_stop as on_stop
+    from mothtrap.session.module_log import log as log
+    from mothtrap.session.module_log import log_tensor as log_tensor
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
@@ -40,8 +40,8 @@ _HOMES = {
     "StopTraining": "mothtrap.core.stopping",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
-    "log": "mothtrap.session.anywhere",
-    "log_tensor": "mothtrap.session.anywhere",
+    "log": "mothtrap.session.module_log",
+    "log_tensor": "mothtrap.session.module_log",
     "on_stop": "mothtrap.session.job_stop",
     "open_run": "mothtrap.reader.run",
     "rule": "mothtrap.core.own_rules",

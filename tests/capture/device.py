@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.capture.recording import Arithmetic, Values
 
-from mothtrap.capture.rows import Rows
+from mothtrap.capture.statistics_rows import Rows
 
 
 class Answer:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.capture.arena import MIN_BYTES, Arenas
-from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.forward_captures import ForwardCaptures
 from mothtrap.capture.raw import KEEP, StepCopies
+from mothtrap.capture.step_exponents import StepExponents
 from mothtrap.capture.step_rows import StepRows
-from mothtrap.capture.tensors import Tensors
+from mothtrap.capture.tensor_registry import Tensors
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
 from mothtrap.statistics.distribution import EXPONENTS

@@ -11,7 +11,7 @@ from mothtrap.capture.plan import Plan, in_force
 from mothtrap.capture.selection import MAX_ANSWERS, Selection, Stream, of_collection, streams
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
-from mothtrap.core.control import CaptureRequest
+from mothtrap.core.control_requests import CaptureRequest
 from mothtrap.core.facts.captures import Blind, CaptureChanged, Dropped, Thinned
 from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.workers import WorkerEnded

@@ -11,8 +11,8 @@ from tests.exports.stored import store
 
 from mothtrap.cli import main
 from mothtrap.core.collections import Collection
-from mothtrap.core.control import CaptureRequest
-from mothtrap.session.asking import unmatched
+from mothtrap.core.control_requests import CaptureRequest
+from mothtrap.session.control_client import unmatched
 
 
 @pytest.fixture(autouse=True)

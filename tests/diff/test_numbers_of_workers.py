@@ -55,6 +55,6 @@ def test_two_ranks_and_one_with_the_same_batches_are_the_same(runs: Path) -> Non
 
 def test_another_row_is_found_across_numbers_of_ranks(runs: Path) -> None:
     code, found = diff(runs, "two", "other")
-    departure = found["departure"]
-    assert (code, departure["step"], departure["what"]) == (1, 7, "rows of the batch")
+    divergence = found["departure"]
+    assert (code, divergence["step"], divergence["what"]) == (1, 7, "rows of the batch")
     assert found["cause"]["kind"] == "data"

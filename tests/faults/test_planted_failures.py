@@ -67,7 +67,7 @@ STAGES = [
         "mothtrap.adapters.torch.losses.graph:loss_terms",
         ("data", "loss graph"),
     ),
-    Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossWatch.close", ("losses",)),
+    Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossObserver.close", ("losses",)),
     Stage(
         "grouper",
         "mothtrap.capture.grouper:Grouper.feed",

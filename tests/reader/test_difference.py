@@ -9,8 +9,8 @@ from tests.store.records import record
 
 from mothtrap.core.digests import MODULUS
 from mothtrap.core.records import Scalar, StepRecord
-from mothtrap.reader.departure import Departure
 from mothtrap.reader.difference import Comparison, compare
+from mothtrap.reader.first_divergence import FirstDivergence
 from mothtrap.reader.likely_cause import Cause, likely_cause
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.windows import WindowBuilder
@@ -108,7 +108,7 @@ def test_the_first_thing_in_the_order_of_execution_is_told(
 @pytest.mark.parametrize("step", [0, 5])
 def test_a_draw_between_two_micro_batches_is_told_so(tmp_path: Path, step: int) -> None:
     run = stored(tmp_path, "first")
-    parted = Departure(
+    parted = FirstDivergence(
         step=step,
         phase="random numbers",
         what="rng.torch",

@@ -10,7 +10,7 @@ from mothtrap.core.facts.samples import SampleBatch
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
-from mothtrap.reader.samples import BatchOfSamples, Sample, StepSamples
+from mothtrap.reader.sample_index import BatchOfSamples, Sample, StepSamples
 from mothtrap.reader.suspects import at_least, outliers, rank, steps_of
 
 

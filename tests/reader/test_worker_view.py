@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Matrix, Series
-from mothtrap.reader import rows
+from mothtrap.reader import committed_rows
 from mothtrap.reader.run import open_run
 from mothtrap.reader.windows import WindowBuilder
 from mothtrap.statistics.summary import STATISTICS
@@ -138,7 +138,7 @@ def test_pieces_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     few = len(pieces)
     assert few <= 8  # 200 in binary has 8 digits
     assert sum(len(piece.commit_N) for piece in pieces) == 600
-    monkeypatch.setattr(rows, "SMALL_ROWS", 0)
+    monkeypatch.setattr(committed_rows, "SMALL_ROWS", 0)
     log.append([record(200)])
     run.refresh()
     assert len(run.stats("gradient")["l2"]) == 201

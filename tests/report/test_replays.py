@@ -9,7 +9,7 @@ import pytest
 
 from mothtrap.core import jsonable
 from mothtrap.core.replays import Difference, ReplayResult
-from mothtrap.core.snapshots import RecordedStep, Snapshot, Truth
+from mothtrap.core.snapshots import RecordedStep, ReferenceDigests, Snapshot
 from mothtrap.report.replays import (
     all_match,
     as_json,
@@ -121,7 +121,7 @@ def test_an_exception_that_is_not_raised_any_more_is_named() -> None:
     raised = msgspec.structs.replace(
         SNAPSHOT,
         reason="exception",
-        truth=Truth(exception="IndexError: index 9 is out of bounds"),
+        truth=ReferenceDigests(exception="IndexError: index 9 is out of bounds"),
         steps=(RecordedStep(step=4771, events=()),),
     )
     mended = ReplayResult(reached=True, match=False, losses=(0.5,))

@@ -16,7 +16,7 @@ from tests.session.toy import Model, Toy, attached
 
 import mothtrap
 from mothtrap.core.config import Config
-from mothtrap.core.control import SnapshotRequest
+from mothtrap.core.control_requests import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import Resumed, WorkerEnded, WorkerStarted
 from mothtrap.core.findings import RuleState
@@ -24,7 +24,7 @@ from mothtrap.core.replays import PLAN_VARIABLE, ReplayPlan
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
 from mothtrap.session import adapters, launch, startup
 from mothtrap.session.worker import Worker
-from mothtrap.store import control, layout
+from mothtrap.store import control_inbox, layout
 
 Adapters = dict[str, Toy]
 
@@ -227,8 +227,8 @@ class Taker:
         self.active, self.orders = True, list[SnapshotOrder]()
         self.sink: SnapshotSink | None = None
 
-    def wish(self, wish: SnapshotOrder) -> bool:
-        self.orders.append(wish)
+    def order(self, order: SnapshotOrder) -> bool:
+        self.orders.append(order)
         return True
 
     def connect(self, sink: SnapshotSink) -> None:
@@ -242,7 +242,7 @@ def test_snapshots_are_ordered_of_the_handle_that_takes_them(
     worker = make()
     jobs = [attached(worker, Toy("others")), attached(worker, Toy("tests", snapshots=taker))]
     jobs[0].step()
-    control.send(attempt.parent, SnapshotRequest(id="r1", attempt=1))
+    control_inbox.send(attempt.parent, SnapshotRequest(id="r1", attempt=1))
     assert worker._requests is not None
     worker._requests.look()
     jobs[1].scalar("loss", "", math.nan)
@@ -259,7 +259,7 @@ def test_a_request_for_a_snapshot_that_none_can_take_is_answered(
     worker = make()
     job = attached(worker, Toy())
     job.step()
-    control.send(attempt.parent, SnapshotRequest(id="r1", attempt=1))
+    control_inbox.send(attempt.parent, SnapshotRequest(id="r1", attempt=1))
     assert worker._requests is not None
     worker._requests.look()
     job.step()

@@ -21,7 +21,7 @@ from mothtrap.core.errors import ConfigError, StepUnavailableError
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run
-from mothtrap.session.asking import in_force
+from mothtrap.session.control_client import in_force
 from mothtrap.statistics.distribution import quantiles
 from mothtrap.statistics.exponents import count_exponents
 from mothtrap.statistics.numpy import summarize

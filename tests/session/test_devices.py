@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import torch
 from tests.session.test_collections import WRITERS, raw_steps, trained
-from tests.statistics.torch.lane import SlowLane, host_memory
+from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 
 import mothtrap.adapters.torch as adapter
 from mothtrap import Collection
 from mothtrap.reader.run import Run
 from mothtrap.statistics.torch.accelerator import Accelerator
-from mothtrap.statistics.torch.lanes import Load
+from mothtrap.statistics.torch.copy_streams import Load
 
 STEPS = 6
 BEHIND = 3
 """Loads that are on their way at a time."""
 
 
-class LaggingLane(SlowLane):
+class LaggingCopyStream(SlowCopyStream):
     """A device on which work piles up: a load arrives when some more were sent."""
 
     def carry(self, load: Load) -> None:
@@ -31,16 +31,16 @@ class LaggingLane(SlowLane):
 
 
 @pytest.fixture
-def lane(monkeypatch: pytest.MonkeyPatch) -> LaggingLane:
+def copy_stream(monkeypatch: pytest.MonkeyPatch) -> LaggingCopyStream:
     """The CPU taken for a device by whatever is watched in this process."""
-    lane = LaggingLane(torch.device("cpu"))
-    lane.numbers_at_once = True
+    copy_stream = LaggingCopyStream(torch.device("cpu"))
+    copy_stream.numbers_at_once = True
 
     def device() -> Accelerator:
-        return Accelerator("cpu", lambda _: lane, host_memory, lambda: False, fused=False)
+        return Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False, fused=False)
 
     monkeypatch.setattr(adapter, "_accelerator", device)
-    return lane
+    return copy_stream
 
 
 def run_of(folder: Path, writer: str) -> Run:
@@ -61,9 +61,9 @@ def test_nothing_is_missing_and_all_is_as_it_was(
     tmp_path: Path, writer: str, request: pytest.FixtureRequest
 ) -> None:
     known = run_of(tmp_path / "host", writer)
-    lane = request.getfixturevalue("lane")
+    copy_stream = request.getfixturevalue("copy_stream")
     run = run_of(tmp_path / "device", writer)
-    assert lane.sent == STEPS
+    assert copy_stream.sent == STEPS
     assert {t.identity for t in run.tensors()} == {t.identity for t in known.tensors()}
     for tensor in known.tensors():
         own = run.tensor(tensor.identity)

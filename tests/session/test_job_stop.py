@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.harness.running import MOTHTRAP, PYTHON, TORCHRUN, Outcome, environment, run
 
-from mothtrap.core.control import CallRequest, CaptureRequest, StopRequest
+from mothtrap.core.control_requests import CallRequest, CaptureRequest, StopRequest
 from mothtrap.core.facts.guards import TrainingStopped
 from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.reader.run import Run, open_run

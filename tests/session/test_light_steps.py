@@ -84,6 +84,6 @@ def test_a_flipped_bit_in_a_light_step_is_not_told_of_a_later_one(
     first = trained(tmp_path, FLIPPED, "first", "nothing")
     second = trained(tmp_path, FLIPPED, "second", flipped)
     outcome = run([*MOTHTRAP, "diff", first, second, "--format", "json"], cwd=tmp_path)
-    departure = json.loads(outcome.stdout)["departure"]
-    earliest = departure["step"] if departure["since"] is None else departure["since"]
-    assert earliest <= 85 <= departure["step"], departure
+    divergence = json.loads(outcome.stdout)["departure"]
+    earliest = divergence["step"] if divergence["since"] is None else divergence["since"]
+    assert earliest <= 85 <= divergence["step"], divergence

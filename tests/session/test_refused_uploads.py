@@ -19,7 +19,7 @@ from mothtrap.reader.run import open_run
 from mothtrap.session import joining, launch, sending, uploading
 from mothtrap.store import layout, mirror, remote
 from mothtrap.store.objects import open_store
-from mothtrap.store.outbox import CollisionError, Outbox
+from mothtrap.store.upload_queue import CollisionError, UploadQueue
 
 
 def train(url: str, name: str | None = "seen", code: str = "pass") -> int:
@@ -337,14 +337,14 @@ def test_the_place_of_spools_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> N
 def test_trouble_with_the_own_disk_is_no_end(
     s3_url: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    send, failures = Outbox.send, iter([OSError(28, "No space left on device")])
+    send, failures = UploadQueue.send, iter([OSError(28, "No space left on device")])
 
-    def failing(self: Outbox, *, final: bool) -> int:
+    def failing(self: UploadQueue, *, final: bool) -> int:
         for failure in failures:
             raise failure
         return send(self, final=final)
 
-    monkeypatch.setattr(Outbox, "send", failing)
+    monkeypatch.setattr(UploadQueue, "send", failing)
     assert train(s3_url) == 0
     assert "No space left on device; the job goes on" in capfd.readouterr().err
     assert spooled() == []
@@ -354,7 +354,7 @@ def test_a_fault_of_our_own_leaves_the_run_where_it_is(
     s3_url: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(Outbox, "send", lambda *_, **__: 1 / 0)
+        broken.setattr(UploadQueue, "send", lambda *_, **__: 1 / 0)
         assert train(s3_url) == 0
     assert "nothing more is sent to" in capfd.readouterr().err
     assert spooled() == ["seen"]

@@ -13,7 +13,7 @@ from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavaila
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.snapshots import RecordedStep, Snapshot
 from mothtrap.session import replay as replays
-from mothtrap.session.replay import Wish, choose, replay
+from mothtrap.session.replay import ReplayOptions, choose, replay
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot import format as files
 
@@ -98,19 +98,19 @@ def test_a_damaged_snapshot_is_refused_before_anything_is_started(tmp_path: Path
     keep(tmp_path, snapshot(3))
     (files.folder_of(tmp_path, 3, 0) / files.STATE).write_bytes(b"torn")
     with pytest.raises(DamagedSnapshotError, match="cannot be used"):
-        replay(tmp_path, Wish(step=3))
+        replay(tmp_path, ReplayOptions(step=3))
 
 
 def test_a_command_that_cannot_be_started_says_what_to_do(tmp_path: Path) -> None:
     keep(tmp_path, snapshot(3))
     with pytest.raises(ReplayError, match=r"cannot start .*mothtrap replay RUN -- COMMAND"):
-        replay(tmp_path, Wish(step=3))
+        replay(tmp_path, ReplayOptions(step=3))
 
 
 def test_a_program_that_ends_without_the_step_is_told_of(tmp_path: Path) -> None:
     keep(tmp_path, snapshot(3))
     with pytest.raises(ReplayError, match=r"never came to step 3: it ended with exit code 0"):
-        replay(tmp_path, Wish(step=3, command=("true",)))
+        replay(tmp_path, ReplayOptions(step=3, command=("true",)))
 
 
 def test_a_script_that_is_younger_than_the_run_is_told_of(tmp_path: Path) -> None:
@@ -135,4 +135,4 @@ def test_a_step_that_is_not_found_is_told_with_what_was_changed(tmp_path: Path) 
     (tmp_path / "train.py").write_text("pass")
     keep(tmp_path, snapshot(3, cwd=str(tmp_path)))
     with pytest.raises(ReplayError, match=r"never came to step 3(.|\n)*train.py was changed after"):
-        replay(tmp_path, Wish(step=3, command=("true",)))
+        replay(tmp_path, ReplayOptions(step=3, command=("true",)))

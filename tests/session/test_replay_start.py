@@ -14,7 +14,7 @@ from tests.store.test_layout import info
 
 from mothtrap.core.errors import ReplayError
 from mothtrap.core.runs import RunInfo
-from mothtrap.session.replay import Wish, replay
+from mothtrap.session.replay import ReplayOptions, replay
 from mothtrap.session.replay_start import Start, start_of
 from mothtrap.store import layout
 
@@ -73,13 +73,13 @@ def test_a_run_that_goes_on_is_not_started_a_second_time_in_its_folder(tmp_path:
     run, started = begun(tmp_path), list[Start]()
     writes = (sys.executable, "-c", "open('out.txt', 'w')")
     with pytest.raises(ReplayError, match=r"x is still going on: .*--cwd .*--anyway"):
-        replay(run, Wish(step=3, command=writes), starting=started.append)
+        replay(run, ReplayOptions(step=3, command=writes), starting=started.append)
     assert not started
     assert not (tmp_path / "out.txt").exists()
     copied = tmp_path / "copied"
     copied.mkdir()
     with pytest.raises(ReplayError, match="never came to step 3"):
-        replay(run, Wish(step=3, command=writes, cwd=str(copied)), starting=started.append)
+        replay(run, ReplayOptions(step=3, command=writes, cwd=str(copied)), starting=started.append)
     assert (copied / "out.txt").exists()
     assert not (tmp_path / "out.txt").exists()
     assert [start.folder for start in started] == [str(copied)]

@@ -20,7 +20,7 @@ from tests.store.test_layout import info
 from mothtrap.core.config import Config
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, TakenState
+from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, StateCopy
 from mothtrap.core.snapshots import KeptStep
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.session.snapshots import Snapshots, SnapshotWriter, onset_needs
@@ -31,7 +31,7 @@ from mothtrap.store import layout
 
 def taken(step: int, reason: str = "request", **changes: Any) -> SnapshotDraft:
     values: dict[str, Any] = {
-        "wish": SnapshotOrder(reason=reason, request="x"),
+        "order": SnapshotOrder(reason=reason, request="x"),
         "step": step,
         "state_step": step,
         "note": "",
@@ -39,7 +39,7 @@ def taken(step: int, reason: str = "request", **changes: Any) -> SnapshotDraft:
             KeptStep(recorded=samples.recorded(step), arrays={f"{step}/0": samples.array([step])}),
         ),
         "truth": None,
-        "state": TakenState(
+        "state": StateCopy(
             make=lambda: (samples.snapshot().state, ("a thing",)), arrays=samples.STATE
         ),
     }
@@ -154,7 +154,7 @@ def test_a_secret_of_the_command_does_not_go_into_a_snapshot(tmp_path: Path) -> 
 
 def test_memory_is_given_back(writing: Callable[..., Writing]) -> None:
     given: list[int] = []
-    state = TakenState(
+    state = StateCopy(
         make=lambda: (None, ()), arrays=samples.STATE, give_back=lambda: given.append(1)
     )
     own = writing()
@@ -173,7 +173,7 @@ def test_the_thread_holds_the_interpreter_with_the_priority_of_the_training(
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         return None, ()
 
-    writing().put(taken(1, state=TakenState(make=make, arrays={})))
+    writing().put(taken(1, state=StateCopy(make=make, arrays={})))
     assert found == [os.getpriority(os.PRIO_PROCESS, threading.get_native_id())]
 
 
@@ -211,7 +211,7 @@ def test_so_many_are_kept_and_few_are_said(writing: Callable[..., Writing]) -> N
 def test_they_take_so_much_and_no_more(writing: Callable[..., Writing]) -> None:
     own = writing(snapshots=100, snapshot_mb=0.1)
     array = samples.array(np.zeros(30_000, np.uint8))
-    state = TakenState(make=lambda: (None, ()), arrays={"a": array})
+    state = StateCopy(make=lambda: (None, ()), arrays={"a": array})
     own.put(*(taken(step, state=state) for step in range(6)))
     assert own.steps == [3, 4, 5]
 
@@ -239,7 +239,7 @@ def test_a_base_that_was_removed_for_its_size_is_offered_no_more(
 ) -> None:
     own = writing(snapshot_mb=0.15)
     array = samples.array(np.zeros(60_000, np.uint8))
-    state = TakenState(make=lambda: (None, ()), arrays={"a": array})
+    state = StateCopy(make=lambda: (None, ()), arrays={"a": array})
     own.put(*(taken(step, "base", state=state) for step in (0, 4, 8)))
     assert own.steps == [4, 8]
     assert own.writer.base_steps == (4, 8)
@@ -294,7 +294,7 @@ def test_a_full_disk_is_said_once_and_leaves_nothing(
 
     monkeypatch.setattr(files, "sync_file", full)
     own = writing()
-    own.put(*(taken(s, wish=SnapshotOrder(reason="step")) for s in range(3)))
+    own.put(*(taken(s, order=SnapshotOrder(reason="step")) for s in range(3)))
     assert own.said == [
         "mothtrap: no snapshot of step 0 (step): No space left on device; training goes on"
     ]
@@ -308,7 +308,7 @@ def test_a_snapshot_that_nobody_asked_for_is_not_missed_aloud(
 ) -> None:
     monkeypatch.setattr(files, "sync_file", Mock(side_effect=OSError(errno.ENOSPC, "No space")))
     own = writing()
-    own.put(taken(1, wish=SnapshotOrder(reason=reason)))
+    own.put(taken(1, order=SnapshotOrder(reason=reason)))
     assert own.said == []
     assert [told.error for told in own.told] == ["No space; training goes on"]
 
@@ -325,11 +325,11 @@ class Taking:
     active = True
 
     def __init__(self, full: bool = False) -> None:
-        self.wishes: list[SnapshotOrder] = []
+        self.orders: list[SnapshotOrder] = []
         self.full = full
 
-    def wish(self, wish: SnapshotOrder) -> bool:
-        self.wishes.append(wish)
+    def order(self, order: SnapshotOrder) -> bool:
+        self.orders.append(order)
         return not self.full
 
     def connect(self, sink: Any) -> None:
@@ -354,7 +354,7 @@ def test_the_first_finding_of_an_error_is_worth_one() -> None:
         ("GRD103", Severity.INFO),
     ):
         own.found(finding(code, severity))
-    assert [(wish.reason, wish.step) for wish in taking.wishes] == [("finding GRD101", 5)]
+    assert [(order.reason, order.step) for order in taking.orders] == [("finding GRD101", 5)]
     assert told == []
 
 
@@ -373,7 +373,7 @@ def test_gradients_are_looked_at_for_onsets_whatever_rules_are_in_force() -> Non
 
 
 def test_a_request_that_cannot_be_done_is_answered() -> None:
-    from mothtrap.core.control import CaptureRequest, SnapshotRequest
+    from mothtrap.core.control_requests import CaptureRequest, SnapshotRequest
 
     told: list[SnapshotKept] = []
     others: list[CaptureRequest] = []
@@ -393,7 +393,7 @@ def test_a_thread_that_writes_is_no_reason_to_wait(writing: Callable[..., Writin
         assert gate.wait(30)
         return None, ()
 
-    slow = TakenState(make=make, arrays={})
+    slow = StateCopy(make=make, arrays={})
     own.writer.put(taken(1, state=slow))
     own.writer.put(taken(2, state=slow))
     assert not own.writer.has_room()

@@ -13,7 +13,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.session.snapshots import SnapshotWriter
 from mothtrap.snapshot import format as files
-from mothtrap.snapshot.places import line_digests
+from mothtrap.snapshot.code_locations import line_digests
 from mothtrap.store import layout
 
 

@@ -95,10 +95,10 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
         for rank, child in enumerate(children):
             worker(attempt, rank, pid=child.pid, end=rank == 1)
         with Supervision(attempt, Config()) as supervised:
-            wait_until(lambda: len(supervised._deaths._rank_of) == 3)
+            wait_until(lambda: len(supervised._exits._rank_of) == 3)
             for left in (2, 1, 0):
                 children[left].kill()
-                wait_until(lambda left=left: len(supervised._deaths._rank_of) == left)
+                wait_until(lambda left=left: len(supervised._exits._rank_of) == left)
     assert supervised.lost == (2, 0)
     assert supervised.order_seen
 

@@ -10,8 +10,8 @@ from mothtrap.core.snapshots import (
     ForwardCalled,
     LossCalled,
     RecordedStep,
+    ReferenceDigests,
     Snapshot,
-    Truth,
 )
 
 
@@ -50,7 +50,7 @@ def snapshot(step: int = 3, **changes: Any) -> Snapshot:
         "framework": "torch",
         "versions": {"torch": "2"},
         "steps": (recorded(step, float("nan"), 1.5, float("-inf")),),
-        "truth": Truth(
+        "truth": ReferenceDigests(
             losses={"train.py:10": "ab"}, gradients={"w": "cd"}, values=(float("inf"), -1.5)
         ),
         "lines": {"train.py": (7, 0)},

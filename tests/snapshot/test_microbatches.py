@@ -8,7 +8,7 @@ from mothtrap.core.snapshots import (
     LossCalled,
     RecordedEvent,
     RecordedStep,
-    Truth,
+    ReferenceDigests,
 )
 from mothtrap.snapshot.microbatches import MicroBatches
 
@@ -27,7 +27,7 @@ def loss() -> RecordedEvent:
 
 def found(*events: RecordedEvent, backwards: int = 0) -> list[int | None]:
     names = ("t.py:8", *(f"t.py:8#{number}" for number in range(2, backwards + 1)))
-    truth = Truth(losses=dict.fromkeys(names[:backwards], "a")) if backwards else None
+    truth = ReferenceDigests(losses=dict.fromkeys(names[:backwards], "a")) if backwards else None
     micro = MicroBatches(RecordedStep(step=1, events=events), truth)
     return [micro.of(event) for event in events]
 

@@ -13,7 +13,7 @@ from tests.store.test_finding_log import finding
 from mothtrap.core.errors import RunNotFoundError, StoreRefusedError
 from mothtrap.core.records import Scalar
 from mothtrap.reader.run import Run, open_run
-from mothtrap.store import layout, mirror, places
+from mothtrap.store import find_runs, layout, mirror
 from mothtrap.store.backends.local import LocalStore
 from mothtrap.store.finding_log import FindingLog
 from mothtrap.store.objects import Children, ObjectInfo, join, open_store, split
@@ -54,7 +54,7 @@ def test_runs_whose_names_differ_in_any_character_are_different_runs(
         run.refresh()
     assert [run.id for run in opened] == list(ALIKE)
     assert [loss(run) for run in opened] == [[float(n)] for n in range(len(ALIKE))]
-    listed = [open_run(path) for path in places.list_runs(url)]
+    listed = [open_run(path) for path in find_runs.list_runs(url)]
     assert sorted(run.id for run in listed) == sorted(ALIKE)
 
 
@@ -74,8 +74,8 @@ def test_a_run_that_is_removed_while_runs_are_listed_is_not_in_the_list(
 ) -> None:
     stored(tmp_path, "x", 1.0)
     gone = join(url, "gone")
-    monkeypatch.setattr(places, "list_remote", lambda place: [gone, join(place, "x")])
-    assert [path.name for path in places.list_runs(url)] == ["x"]
+    monkeypatch.setattr(find_runs, "list_remote", lambda place: [gone, join(place, "x")])
+    assert [path.name for path in find_runs.list_runs(url)] == ["x"]
     with pytest.raises(RunNotFoundError, match="no run found at"):
         open_run(gone)
 

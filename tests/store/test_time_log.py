@@ -16,8 +16,8 @@ from mothtrap.reader.run import open_run
 from mothtrap.reader.windows import WindowBuilder
 from mothtrap.store import layout
 from mothtrap.store.mirror import open_mirror
-from mothtrap.store.outbox import Outbox
 from mothtrap.store.time_log import TimeLog, TimeReader, timed_tables
+from mothtrap.store.upload_queue import UploadQueue
 from mothtrap.store.worker_reading import read_records
 
 
@@ -115,7 +115,7 @@ def test_it_is_sent_and_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         log.close()
     (tmp_path / "remote").mkdir()
     url = (tmp_path / "remote" / "run").as_uri()
-    Outbox(tmp_path / "run", url).send(final=True)
+    UploadQueue(tmp_path / "run", url).send(final=True)
     mirror = open_mirror(url)
     fetched = layout.worker_folder(layout.attempt_folder(mirror.folder, 1), 0)
     assert timed_tables(fetched) == ("machine", "profile")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from mothtrap.capture.plan import Plan, in_force
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import given
-from mothtrap.core.control import CaptureRequest, objection
+from mothtrap.core.control_requests import CaptureRequest, objection
 from mothtrap.core.facts.captures import CaptureChanged
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.raw import StepCopies
+from mothtrap.capture.step_exponents import StepExponents
 from mothtrap.capture.step_rows import Part, StepRows
 from mothtrap.core.records import RawBlock
 from mothtrap.core.steps import StepKey

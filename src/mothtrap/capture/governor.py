@@ -2,27 +2,27 @@
 
 The law. A step of `t` seconds earns `overhead * t`. From that goes first what mothtrap itself
 took in the step beside captures that can be thinned: hooks, records, the norms that the
-non-finite checks need. The rest is paid into purses, one for each stream (one reason to
-capture). A stream may capture when its purse holds what a capture of it is expected to cost,
+non-finite checks need. The rest is paid into budgets, one for each stream (one reason to
+capture). A stream may capture when its budget holds what a capture of it is expected to cost,
 and then the true cost is taken out, be it more or less. So over any stretch of steps
 
-    own time <= overhead * time + what the purses held at its beginning
+    own time <= overhead * time + what the budgets held at its beginning
 
-and as a purse holds at most one capture and the pay of one step, the right side is the budget
+and as a budget holds at most one capture and the pay of one step, the right side is the overhead
 as soon as the stretch is long against one capture of each stream. Nothing in this knows how
 long a step takes: when steps become ten times shorter, the pay does with the next one.
 
-Who goes short. The purses of one priority are filled before those of the next get anything
+Who goes short. The budgets of one priority are filled before those of the next get anything
 (`Priority`): where the pay does not suffice for all, copies are shed first, then activations,
 then weights, gradients last. Streams of equal priority get the same number of seconds, and what
-a full purse does not take goes to the others: a cheap stream starves no dear one, and one that
+a full budget does not take goes to the others: a cheap stream starves no dear one, and one that
 is due each 50 steps saves for its turn while others are due at every step.
 
 What bounds the law at its ends:
 
 - The first capture of a stream is free, since it pays for imports and first-touched memory. The
   second is on credit, since only then the cost is known; towards it goes a gift of what a step
-  usually pays, so that cheap streams are not thinned while the purses fill for the first time.
+  usually pays, so that cheap streams are not thinned while the budgets fill for the first time.
 - Time without steps buys nothing: a step that earns more than ten usual ones was a pause, and
   pays like a usual one.
 - Where hooks took more than a step earned, later steps owe it: for at most `OWED_STEPS` steps'
@@ -31,8 +31,8 @@ What bounds the law at its ends:
   tenth of what the hooks take. So the budget is exceeded by a tenth of it at most where the
   hooks alone are within it, and short steps do not leave the rules blind.
 
-Where hooks alone take many times the budget, most steps are not watched at all (`rests.py`), and
-the time of those pays for the ones that are.
+Where hooks alone take many times the budget, most steps are not watched at all
+(`step_sampling.py`), and the time of those pays for the ones that are.
 
 What is not counted: threads that write and judge beside the training, which rest for 500 times
 as long as they work, and what the hooks cost outside of what they measure themselves.
@@ -67,7 +67,7 @@ class Priority(IntEnum):
 
 
 @dataclass(slots=True)
-class _Purse:
+class _Budget:
     """What a stream has to spend; less than nothing where a capture cost more than expected."""
 
     priority: Priority
@@ -86,34 +86,34 @@ class Governor:
 
     def __init__(self, overhead: float) -> None:
         self._overhead = overhead
-        self._purses: dict[str, _Purse] = {}
-        self._equals: list[list[_Purse]] = []  # of one priority each, the first paid first
+        self._budgets: dict[str, _Budget] = {}
+        self._equals: list[list[_Budget]] = []  # of one priority each, the first paid first
         self._usual_s = self._fixed_s = self._owed_s = 0.0
         self._steps = 0
         self._rested = False
 
     def admits(self, stream: str, priority: Priority) -> bool:
         """Whether a stream may capture in the step that begins."""
-        purse = self._purses.get(stream)
-        if purse is None:
-            purse = self._purses[stream] = _Purse(priority)
+        budget = self._budgets.get(stream)
+        if budget is None:
+            budget = self._budgets[stream] = _Budget(priority)
             self._equals = self._by_priority()
-        elif purse.priority is not priority:  # other tensors were asked for under its name
-            purse.priority = priority
+        elif budget.priority is not priority:  # other tensors were asked for under its name
+            budget.priority = priority
             self._equals = self._by_priority()
-        return not self._overhead or purse.captures < TRIALS or purse.held_s >= purse.cost_s
+        return not self._overhead or budget.captures < TRIALS or budget.held_s >= budget.cost_s
 
     def spent(self, stream: str, cost_s: float) -> None:
         """Tell what a capture of a stream cost."""
-        purse = self._purses[stream]
-        purse.captures += 1
+        budget = self._budgets[stream]
+        budget.captures += 1
         self._fixed_s -= cost_s
-        if purse.captures <= TRIALS:
-            purse.cost_s = cost_s
+        if budget.captures <= TRIALS:
+            budget.cost_s = cost_s
         else:
-            purse.cost_s += SMOOTHING * (cost_s - purse.cost_s)
-        if purse.captures > 1:
-            purse.held_s -= cost_s
+            budget.cost_s += SMOOTHING * (cost_s - budget.cost_s)
+        if budget.captures > 1:
+            budget.held_s -= cost_s
 
     def earn(self, step_s: float, own_s: float) -> None:
         """Pay in the share of a step.
@@ -142,38 +142,38 @@ class Governor:
         self._usual_s = usual_s
         self._owed_s = min(max(0.0, -left_s), OWED_STEPS * usual_s)
         pay_s = max(left_s, min(share_s, HOOKS_PART * fixed_s))
-        for purse in self._purses.values():
-            if purse.is_new and purse.captures:
-                purse.is_new, purse.held_s = False, purse.held_s + usual_s
-        for purses in self._equals:
-            pay_s = _fill(purses, pay_s, usual_s)
+        for budget in self._budgets.values():
+            if budget.is_new and budget.captures:
+                budget.is_new, budget.held_s = False, budget.held_s + usual_s
+        for budgets in self._equals:
+            pay_s = _fill(budgets, pay_s, usual_s)
 
     def rested(self) -> None:
         """The next step told is a long one because others went by unwatched: that was no pause."""
         self._rested = True
 
-    def _by_priority(self) -> list[list[_Purse]]:
-        every = self._purses.values()
+    def _by_priority(self) -> list[list[_Budget]]:
+        every = self._budgets.values()
         equals = ([p for p in every if p.priority is priority] for priority in Priority)
-        return [purses for purses in equals if purses]
+        return [budgets for budgets in equals if budgets]
 
 
-def _fill(purses: Iterable[_Purse], pay_s: float, spare_s: float) -> float:
-    """Pay equal parts into purses; return what is left when all are full.
+def _fill(budgets: Iterable[_Budget], pay_s: float, spare_s: float) -> float:
+    """Pay equal parts into budgets; return what is left when all are full.
 
     Args:
-        purses: hold what a capture costs, and `spare_s` beside it, at most.
+        budgets: hold what a capture costs, and `spare_s` beside it, at most.
         pay_s: for all of them.
         spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
     """
     rooms = []
-    for place, purse in enumerate(purses):  # the place decides where two have the same room
-        rooms.append((purse.cost_s + spare_s - purse.held_s, place, purse))
+    for place, budget in enumerate(budgets):  # the place decides where two have the same room
+        rooms.append((budget.cost_s + spare_s - budget.held_s, place, budget))
     rooms.sort()
     waiting = len(rooms)
-    for room_s, _, purse in rooms:
+    for room_s, _, budget in rooms:
         part_s = min(pay_s / waiting, max(0.0, room_s))
-        purse.held_s = min(purse.held_s, purse.cost_s + spare_s) + part_s
+        budget.held_s = min(budget.held_s, budget.cost_s + spare_s) + part_s
         pay_s -= part_s
         waiting -= 1
     return pay_s

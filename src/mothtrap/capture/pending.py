@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.rows import Rows, join, with_fields
+from mothtrap.capture.statistics_rows import Rows, join, with_fields
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.records import Scalar, StepRecord
 

@@ -14,7 +14,7 @@ from mothtrap.capture.selection import RAW, Groups, Selection, Stream
 from mothtrap.capture.thinning import Thinning
 from mothtrap.capture.turns import Turns
 from mothtrap.core.collections import Reduction
-from mothtrap.core.control import CaptureRequest
+from mothtrap.core.control_requests import CaptureRequest
 from mothtrap.core.facts.captures import Blind, CaptureChanged, Dropped, FullSteps, Thinned
 from mothtrap.core.schedule import FAR
 from mothtrap.core.steps import Mode, StepKey

@@ -10,21 +10,21 @@ from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.depths import Depths
-from mothtrap.capture.exponents import StepExponents
 from mothtrap.capture.forward_captures import ForwardCaptures, Purpose
 from mothtrap.capture.forward_count import ForwardCount
-from mothtrap.capture.gradientlook import GradientLooks
+from mothtrap.capture.gradient_look import GradientLooks
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.looks import Looks
 from mothtrap.capture.plan import COPIES, Plan
 from mothtrap.capture.raw import StepCopies
-from mothtrap.capture.rests import Rests
-from mothtrap.capture.rows import Reducer
 from mothtrap.capture.selection import SHAPE, Stream
 from mothtrap.capture.sinks import Sink, put_into
+from mothtrap.capture.statistics_rows import Reducer
+from mothtrap.capture.step_exponents import StepExponents
 from mothtrap.capture.step_rows import Collected, StepRows
+from mothtrap.capture.step_sampling import StepSampler
 from mothtrap.capture.step_times import StepTimes
-from mothtrap.capture.tensors import Tensors
+from mothtrap.capture.tensor_registry import Tensors
 from mothtrap.core import kinds
 from mothtrap.core.collections import Reduction
 from mothtrap.core.fact import Fact
@@ -89,7 +89,7 @@ class Recorder(Generic[ArrayT]):
         self._on_first_step = on_first_step
         self.tensors, self.looks = Tensors(), looks or Looks()
         self.gradients = GradientLooks()
-        self._plan, self.rests = Plan(streams, overhead), Rests(overhead)
+        self._plan, self.sampler = Plan(streams, overhead), StepSampler(overhead)
         self.logs: Callable[[], int] = lambda: self.step
         self.boundary: Callable[[int], None] = lambda _: None
         self.changes = Changes(self._plan, self._announce)
@@ -324,7 +324,7 @@ class Recorder(Generic[ArrayT]):
         captures_s, self._step_captures_s = self._step_captures_s, 0.0
         light = self._plan.is_light
         asked_s, self._asked_before_s = self.asked_s - self._asked_before_s, self.asked_s
-        self.rests.watched(step_s - asked_s, own_s - asked_s, light=light)
+        self.sampler.watched(step_s - asked_s, own_s - asked_s, light=light)
         self._plan.depths.watched(
             step_s - asked_s, own_s - asked_s, captures_s - asked_s, light=light
         )
@@ -356,13 +356,13 @@ class Recorder(Generic[ArrayT]):
 
     def next_watched(self, step: int) -> int:
         """Return the next step that is to be watched, once `step` is over."""
-        following, after = self.rests.next_after(step), step + 1
+        following, after = self.sampler.next_after(step), step + 1
         return following if following == after else min(following, self._plan.next_named(after))
 
     def rested(self, first: int, step: int) -> None:
         """Go on with `step`: nobody has watched those from `first` on."""
         seconds, own_s = self._times.closed(self.own_s)
-        self.rests.rested(own_s)
+        self.sampler.rested(own_s)
         self._steps += step - first
         self.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
         self._plan.rested(step)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.selection import RAW
-from mothtrap.capture.tensors import Tensors
+from mothtrap.capture.tensor_registry import Tensors
 from mothtrap.core.collections import Reduction
 from mothtrap.core.fact import Fact
 from mothtrap.core.records import RawBlock, Scalar, StepRecord

@@ -11,7 +11,7 @@ import numpy as np
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.pending import Device, Ids, PendingNumber, PendingRows, PendingStep
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.rows import Reducer, Rows, join, summarize, with_fields
+from mothtrap.capture.statistics_rows import Reducer, Rows, join, summarize, with_fields
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)

@@ -145,8 +145,8 @@ def _send(config: Config, run: str | None) -> int:
     """Send what a run's journal holds unconfirmed; return how many are left."""
     from mothtrap.monitor.deliveries import Deliveries
     from mothtrap.monitor.reactions import load_reactions
+    from mothtrap.store.find_runs import find_run
     from mothtrap.store.journal import Journal
-    from mothtrap.store.places import find_run
 
     path = find_run(run, config.runs_dir)
     journal = Journal(path)

@@ -12,7 +12,7 @@ from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
 
 if TYPE_CHECKING:
-    from mothtrap.core.control import CaptureRequest
+    from mothtrap.core.control_requests import CaptureRequest
 
 
 @click.command(name="capture")
@@ -53,8 +53,15 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config
-    from mothtrap.session.asking import ask, check_running, common_step, in_force, unmatched, when
-    from mothtrap.store.places import find_run
+    from mothtrap.session.control_client import (
+        ask,
+        check_running,
+        common_step,
+        in_force,
+        unmatched,
+        when,
+    )
+    from mothtrap.store.find_runs import find_run
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     path = find_run(run, config.runs_dir)
@@ -81,9 +88,9 @@ def command(
 
 def _request(path: Path, asked: dict[str, Any], from_step: int) -> CaptureRequest:
     from mothtrap.core.collections import Collection, complaint
-    from mothtrap.core.control import CaptureRequest
+    from mothtrap.core.control_requests import CaptureRequest
     from mothtrap.core.values import to_struct
-    from mothtrap.store.control import new_id
+    from mothtrap.store.control_inbox import new_id
     from mothtrap.store.layout import attempts
 
     add = {}

@@ -19,7 +19,7 @@ from mothtrap.cli._options import format_option, runs_dir_option
 
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
-    from mothtrap.report.hindrances import Hindrance
+    from mothtrap.report.reproducibility_blockers import Blocker
 
 # Chosen by hand: an hour of training with everything captured stays well below it.
 LOW_DISK_BYTES = 1e9
@@ -47,8 +47,8 @@ def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None
     when it will not.
     """
     if run is not None:
-        found, name = _hindrances(run, runs_dir)
-        _show_hindrances(found, name, form)
+        found, name = _blockers(run, runs_dir)
+        _show_blockers(found, name, form)
         ctx.exit(1 if any(each.state == "will" for each in found) else 0)
     checks = list(_checks(runs_dir))
     if form == "json":
@@ -59,25 +59,25 @@ def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None
     ctx.exit(1 if any(check.state == "problem" for check in checks) else 0)
 
 
-def _hindrances(argument: str, runs_dir: str | None) -> tuple[list[Hindrance], str]:
+def _blockers(argument: str, runs_dir: str | None) -> tuple[list[Blocker], str]:
     from mothtrap.core.config import load_config
     from mothtrap.core.errors import DamagedDataError
     from mothtrap.core.facts.data import LoaderBegan
     from mothtrap.reader.run import open_run
-    from mothtrap.report import hindrances as report
+    from mothtrap.report import reproducibility_blockers as report
     from mothtrap.session import surroundings
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     run = open_run(argument, config.runs_dir)
     loaders, data = run.observations(LoaderBegan), run.samples.data()
-    found: dict[tuple[str, str], Hindrance] = {}
+    found: dict[tuple[str, str], Blocker] = {}
     for worker in run.workers or (0,):
         try:
             ledger, source = run.ledger(worker), run.source
         except DamagedDataError as err:
             click.echo(f"warning: {err}", err=True)
             ledger = source = None
-        told = [*report.hindrances(ledger, source, loaders, data)]
+        told = [*report.blockers(ledger, source, loaders, data)]
         if ledger is not None:
             here = surroundings.installed_versions(ledger.facts.get("versions", {}))
             told += report.differences_here(ledger, here, surroundings.hardware())
@@ -88,9 +88,9 @@ def _hindrances(argument: str, runs_dir: str | None) -> tuple[list[Hindrance], s
     return list(found.values()), run.id
 
 
-def _show_hindrances(found: list[Hindrance], name: str, form: str) -> None:
+def _show_blockers(found: list[Blocker], name: str, form: str) -> None:
     from mothtrap.core import jsonable
-    from mothtrap.report import hindrances as report
+    from mothtrap.report import reproducibility_blockers as report
     from mothtrap.report.style import Style
 
     if form == "json":

@@ -68,7 +68,7 @@ def _listed(runs_dir: str) -> list[_Listed]:
     from mothtrap.reader.run import open_run
     from mothtrap.report.ending import ending_word
     from mothtrap.report.summary import summarize
-    from mothtrap.store.places import list_runs
+    from mothtrap.store.find_runs import list_runs
 
     found = []
     with warnings.catch_warnings(record=True) as told:

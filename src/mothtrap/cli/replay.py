@@ -85,7 +85,7 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.report.replays import as_json, as_text, why_untested
     from mothtrap.report.style import Style
-    from mothtrap.session.replay import Wish, replay
+    from mothtrap.session.replay import ReplayOptions, replay
     from mothtrap.store.layout import find_run
     from mothtrap.store.objects import is_url
 
@@ -102,7 +102,7 @@ def command(
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
     path = find_run(run, config.runs_dir)
-    wish = Wish(
+    wish = ReplayOptions(
         narrow=not no_narrow,
         timeout_s=timeout,
         command=ctx.meta.get("mothtrap.command", ()),

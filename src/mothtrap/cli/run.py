@@ -91,7 +91,7 @@ def command(
         overrides[several] = overrides[several] or None  # none given: as configured
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if config.reference:
-        from mothtrap.store.places import find_run
+        from mothtrap.store.find_runs import find_run
 
         find_run(config.reference, config.runs_dir)  # where there is none, nothing is started
     ctx.exit(

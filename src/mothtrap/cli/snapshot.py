@@ -49,9 +49,9 @@ def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: s
 
 def _take(path: Path, timeout_s: float) -> set[str]:
     """Have a snapshot taken; return the folders, below the run's."""
-    from mothtrap.core.control import SnapshotRequest
-    from mothtrap.session.asking import ask_for_snapshot
-    from mothtrap.store.control import new_id
+    from mothtrap.core.control_requests import SnapshotRequest
+    from mothtrap.session.control_client import ask_for_snapshot
+    from mothtrap.store.control_inbox import new_id
     from mothtrap.store.layout import attempts
 
     request = SnapshotRequest(id=new_id(), attempt=attempts(path)[-1])

@@ -27,11 +27,11 @@ def command(run: str | None, runs_dir: str | None, reason: str, timeout: float |
     exit code 3, or what stop_exit_code says.
     """
     from mothtrap.core.config import load_config
-    from mothtrap.core.control import StopRequest
-    from mothtrap.session.asking import ask_to_stop
-    from mothtrap.store.control import new_id
+    from mothtrap.core.control_requests import StopRequest
+    from mothtrap.session.control_client import ask_to_stop
+    from mothtrap.store.control_inbox import new_id
+    from mothtrap.store.find_runs import find_run
     from mothtrap.store.layout import attempts
-    from mothtrap.store.places import find_run
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     path = find_run(run, config.runs_dir)

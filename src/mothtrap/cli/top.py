@@ -102,8 +102,8 @@ class _View:
         return True
 
     def _stop(self) -> str:
-        from mothtrap.core.control import StopRequest
-        from mothtrap.store.control import new_id, send
+        from mothtrap.core.control_requests import StopRequest
+        from mothtrap.store.control_inbox import new_id, send
         from mothtrap.store.layout import attempts
 
         if self.run.state != "running":

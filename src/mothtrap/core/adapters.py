@@ -90,7 +90,7 @@ class SnapshotTaker(Protocol):
 
     active: bool
 
-    def wish(self, wish: SnapshotOrder) -> bool:
+    def order(self, order: SnapshotOrder) -> bool:
         """Have one taken as soon as that can be done; False where too many wait already."""
 
     def connect(self, sink: SnapshotSink) -> None:

@@ -105,7 +105,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-def with_narrowing(result: ReplayResult, found: ReplayResult) -> ReplayResult:
+def with_localization(result: ReplayResult, found: ReplayResult) -> ReplayResult:
     """Return a result with what another doing of the same step has narrowed down."""
     return msgspec.structs.replace(
         result,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mothtrap.core.snapshots import Array, KeptStep, Tree, Truth
+from mothtrap.core.snapshots import Array, KeptStep, ReferenceDigests, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,7 +25,7 @@ class SnapshotOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TakenState:
+class StateCopy:
     """A state in memory.
 
     Attributes:
@@ -57,13 +57,13 @@ class SnapshotDraft:
             when this one's turn comes.
     """
 
-    wish: SnapshotOrder
+    order: SnapshotOrder
     step: int
     state_step: int
     note: str
     steps: tuple[KeptStep, ...]
-    truth: Truth | None
-    state: TakenState | None
+    truth: ReferenceDigests | None
+    state: StateCopy | None
 
 
 class SnapshotSink(Protocol):
@@ -79,5 +79,5 @@ class SnapshotSink(Protocol):
     def put(self, taken: SnapshotDraft) -> None:
         """Take one in; returns at once."""
 
-    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
+    def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
         """Something that was wished for could not be taken."""

@@ -155,7 +155,7 @@ class KeptStep:
     arrays: Mapping[str, Array]
 
 
-class Truth(msgspec.Struct, frozen=True, kw_only=True):
+class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
     """What the step came to, as hex digests (`statistics.digest`).
 
     `losses` goes by the site (`file:line`) of the backward, from its second call on with
@@ -195,6 +195,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     framework: str
     versions: dict[str, str]
     steps: tuple[RecordedStep, ...]
-    truth: Truth | None = None
+    truth: ReferenceDigests | None = None
     lines: dict[str, LineDigests] = {}
     state: Tree

@@ -57,7 +57,7 @@ class Deliveries:
         entries = read_journal(job.path)
         self._known = {entry.id for entry in entries}
         self._left = list(unconfirmed(entries))
-        self._lanes: dict[tuple[str, str, str], _Lane] = {}
+        self._queues: dict[tuple[str, str, str], _TargetQueue] = {}
 
     def resend(self, senders: Sequence[tuple[str, str, Action]]) -> int:
         """Send again what an earlier process noted and did not confirm; return how many.
@@ -98,15 +98,15 @@ class Deliveries:
         What is left stays noted, and is sent again by the next process that holds the journal.
         """
         until_s = self._clock() + timeout_s
-        for lane in self._lanes.values():
-            lane.close(until_s)
-        return sum(lane.left for lane in self._lanes.values())
+        for queue in self._queues.values():
+            queue.close(until_s)
+        return sum(queue.left for queue in self._queues.values())
 
     def _put(self, item: Outgoing) -> None:
         key = (item.reaction, item.action, item.sender.target)
-        if key not in self._lanes:
-            self._lanes[key] = _Lane(self._deliver, self._clock, item.sender.label)
-        self._lanes[key].put(item)
+        if key not in self._queues:
+            self._queues[key] = _TargetQueue(self._deliver, self._clock, item.sender.label)
+        self._queues[key].put(item)
 
     def _deliver(self, item: Outgoing) -> bool:
         """Try once; return whether the message needs no further attempt."""
@@ -143,7 +143,7 @@ class Deliveries:
             return  # a message is worth more than the note of it
 
 
-class _Lane:
+class _TargetQueue:
     """Messages to one target, in order; one that cannot be delivered yet waits."""
 
     def __init__(

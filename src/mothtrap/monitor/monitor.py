@@ -22,8 +22,8 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.runs import RuleStatus
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
-from mothtrap.monitor.casebook import Casebook
 from mothtrap.monitor.coverage import Coverage
+from mothtrap.monitor.finding_history import FindingHistory
 from mothtrap.reader.windows import WindowBuilder
 from mothtrap.statistics.summary import COLUMN
 
@@ -104,7 +104,7 @@ class Monitor:
         self._quiet = quiet or Quiet()
         self._every, self._reference = every, reference
         self._records = 0
-        self._cases, self._coverage = Casebook(), Coverage()
+        self._cases, self._coverage = FindingHistory(), Coverage()
         self._outcomes: dict[str, tuple[RuleState, str]] = {
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
         }
@@ -157,7 +157,7 @@ class Monitor:
     def grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
         """Return findings that have lasted longer since they were last returned, or passed.
 
-        See `Casebook.take_grown`.
+        See `FindingHistory.take_grown`.
         """
         return self._cases.take_grown(counts, all_changed=all_changed)
 

@@ -13,9 +13,9 @@ from mothtrap.core import kinds as known_kinds
 from mothtrap.core.collections import REGEX, Collection, Matcher, fits, matcher
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.reader.captured_tensors import Tensor
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.parts import Span
-from mothtrap.reader.tensors import Tensor
 
 _KIND = re.compile(r"[\w*?\[\]!-]*")
 """What can stand for kinds before a colon; names may hold colons, too."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from mothtrap.core.errors import StepNotYetError, StepUnavailableError
 from mothtrap.core.steps import StepKey
 from mothtrap.reader.commits import ModeName
-from mothtrap.reader.exponents import Exponents, total
+from mothtrap.reader.exponent_counts import Exponents, total
 from mothtrap.reader.kept import counts_of, load, summary_of
 from mothtrap.reader.located import Located
 from mothtrap.reader.merged import workers_of_whole

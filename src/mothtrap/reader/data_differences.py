@@ -11,7 +11,7 @@ from mothtrap.core.digests import MODULUS
 from mothtrap.core.steps import Mode
 from mothtrap.reader.comparable import rows_of_steps
 from mothtrap.reader.run import Run
-from mothtrap.reader.samples import Sample
+from mothtrap.reader.sample_index import Sample
 
 Digests = npt.NDArray[np.float64]
 

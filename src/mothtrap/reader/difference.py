@@ -16,7 +16,7 @@ from mothtrap.reader.comparable import (
     rows_of_steps,
     tables,
 )
-from mothtrap.reader.departure import BY_DIGEST, Departure, Pair, Tolerance, first_of
+from mothtrap.reader.first_divergence import BY_DIGEST, FirstDivergence, Pair, Tolerance, first_of
 from mothtrap.reader.merged import MERGED
 from mothtrap.reader.run import Run
 
@@ -43,7 +43,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `exact`: bit by bit; else within `rtol` and `atol`.
     """
 
-    first: Departure | None
+    first: FirstDivergence | None
     compared: tuple[Compared, ...]
     steps: int
     exact: bool

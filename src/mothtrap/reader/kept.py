@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.steps import StepKey
+from mothtrap.reader.committed_rows import Piece, piece_of
 from mothtrap.reader.matrices import captured
 from mothtrap.reader.parts import Part
-from mothtrap.reader.rows import Piece, piece_of
 from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.exponents import Counts, count_exponents
 from mothtrap.statistics.numpy import summarize

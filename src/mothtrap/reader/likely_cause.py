@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.reader.comparable import Phase
 from mothtrap.reader.conditions import ConditionDiffers
 from mothtrap.reader.data_differences import agree_again, other_parts, same_rows, same_samples
-from mothtrap.reader.departure import Departure
+from mothtrap.reader.first_divergence import FirstDivergence
 from mothtrap.reader.run import Run
 
 CauseKind = Literal[
@@ -46,12 +46,12 @@ class _Case:
 
     first: Run
     second: Run
-    departure: Departure
+    divergence: FirstDivergence
     conditions: Sequence[ConditionDiffers]
 
 
 def likely_cause(
-    first: Run, second: Run, departure: Departure, conditions: Sequence[ConditionDiffers]
+    first: Run, second: Run, divergence: FirstDivergence, conditions: Sequence[ConditionDiffers]
 ) -> Cause:
     """Say what class of cause explains the first departure.
 
@@ -67,8 +67,8 @@ def likely_cause(
         Phase.TARGET.words: _of_targets,
         Phase.RANDOM.words: _of_random,
         Phase.SETTINGS.words: _of_settings,
-    }.get(departure.phase, _of_results)
-    cause = asked(_Case(first, second, departure, conditions))
+    }.get(divergence.phase, _of_results)
+    cause = asked(_Case(first, second, divergence, conditions))
     known = _relevant(conditions, cause.kind)
     told = [f"{c.what}: {c.first or '-'} and {c.second or '-'}" for c in known]
     evidence = (*cause.evidence, *(text for text in told if text not in cause.evidence))
@@ -95,10 +95,10 @@ def _relevant(conditions: Sequence[ConditionDiffers], kind: CauseKind) -> list[C
 
 
 def _of_state(case: _Case) -> Cause:
-    what, step = case.departure.what, case.departure.step
-    before = step - 1 if case.departure.since is None else case.departure.since
-    if case.departure.missing:
-        which = "second" if case.departure.first == "nothing" else "first"
+    what, step = case.divergence.what, case.divergence.step
+    before = step - 1 if case.divergence.since is None else case.divergence.since
+    if case.divergence.missing:
+        which = "second" if case.divergence.first == "nothing" else "first"
         return Cause(
             kind="code",
             sentence=f"only the {which} run has {what}: the model is built differently",
@@ -111,7 +111,7 @@ def _of_state(case: _Case) -> Cause:
             f"{types[0].second} in the second",
         )
     begins = [_first_step(case.first), _first_step(case.second)]
-    count, of = case.departure.count, case.departure.of
+    count, of = case.divergence.count, case.divergence.of
     share = f"{count} of {of} weights and buffers differ before step {step}"
     if step <= max(begins):
         return Cause(
@@ -143,7 +143,7 @@ def _is_of_optimizer(run: Run, condition: ConditionDiffers) -> bool:
 
 
 def _of_batch(case: _Case) -> Cause:
-    step = case.departure.step
+    step = case.divergence.step
     order = same_rows(case.first, case.second, step)
     if order:
         return Cause(
@@ -188,23 +188,23 @@ def _of_targets(case: _Case) -> Cause:
     return Cause(
         kind="data",
         sentence="the model is given the same, and the loss is given other targets",
-        evidence=(f"first in step {case.departure.step}",),
+        evidence=(f"first in step {case.divergence.step}",),
     )
 
 
 def _of_random(case: _Case) -> Cause:
-    names = [case.departure.what, *case.departure.also]
+    names = [case.divergence.what, *case.divergence.also]
     evidence = ["weights and batches agree up to there", f"differing: {', '.join(names)}"]
     evidence += _follows(case.first, case.second)
     begins = _first_step(case.first)
-    if case.departure.step <= begins and not case.departure.micro_batch:
+    if case.divergence.step <= begins and not case.divergence.micro_batch:
         return Cause(
             kind="random numbers",
             sentence="another seed, or random numbers drawn before the first step",
             evidence=tuple(evidence),
         )
-    step, micro_batch = case.departure.step, case.departure.micro_batch
-    before = step - 1 if case.departure.since is None else case.departure.since
+    step, micro_batch = case.divergence.step, case.divergence.micro_batch
+    before = step - 1 if case.divergence.since is None else case.divergence.since
     where = f"after the forward of step {before} and before that of step {step}"
     if micro_batch:
         between = f"{micro_batch - 1} and {micro_batch} of step {step}"
@@ -229,7 +229,7 @@ def _follows(first: Run, second: Run) -> list[str]:
 
 
 def _of_settings(case: _Case) -> Cause:
-    told = case.departure
+    told = case.divergence
     name = _SETTINGS.get(told.what.partition(":")[0], told.what)
     sentence = f"{name} is {told.first} in the first run and {told.second} in the second"
     return Cause(kind="configuration", sentence=sentence, evidence=("all before it agrees",))
@@ -243,14 +243,14 @@ _SETTINGS = {
 
 
 def _of_results(case: _Case) -> Cause:
-    what, relative = case.departure.what, case.departure.apart
+    what, relative = case.divergence.what, case.divergence.apart
     if relative is None:
         relative = _apart(case)
     types = [c for c in case.conditions if c.what.startswith("element types")]
     agrees = [f"all that was compared before {what} agrees"]
     if not _compares_weights(case):
         agrees.append(
-            f"the weights before step {case.departure.step} were not compared bit by bit: "
+            f"the weights before step {case.divergence.step} were not compared bit by bit: "
             "`digests = true` in the configuration of both runs does that"
         )
     if types:
@@ -283,13 +283,13 @@ def _apart(case: _Case) -> float | None:
 
     None where they are not known.
     """
-    kind, _, name = case.departure.what.partition(":")
+    kind, _, name = case.divergence.what.partition(":")
     if kind not in kinds():
         return None
     norms, largest = [], 0.0
     for run in (case.first, case.second):
-        found = run.range(case.departure.step, case.departure.step + 1).stats(
-            kind, worker=case.departure.worker
+        found = run.range(case.divergence.step, case.divergence.step + 1).stats(
+            kind, worker=case.divergence.worker
         )["l2"]
         columns = [place for place, tensor in enumerate(found.tensors) if tensor.name == name]
         if not columns or not len(found):
@@ -302,7 +302,7 @@ def _apart(case: _Case) -> float | None:
 
 def _compares_weights(case: _Case) -> bool:
     """Whether both runs have digests of weights at the step of the departure."""
-    step = case.departure.step
+    step = case.divergence.step
     found = (
         run.range(step, step + 1).scalars("digest*:weight:*") for run in (case.first, case.second)
     )

@@ -16,9 +16,9 @@ from mothtrap.core.window import Ints
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.kept import Place, belong, rows_of
 from mothtrap.reader.left_out import why_left_out
-from mothtrap.reader.numbers import summaries
 from mothtrap.reader.parts import EVERYTHING, Part, Span
 from mothtrap.reader.steps import StepState, Timeline
+from mothtrap.reader.worker_series import summaries
 from mothtrap.statistics.summary import WIDTH
 
 Wanted = Literal["values", "statistics"]

@@ -30,8 +30,8 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Floats, Ints, Matrix, Series
 from mothtrap.reader.commits import ModeName
 from mothtrap.reader.matrices import captured
-from mothtrap.reader.numbers import SummaryRows, scalar_series, summary_rows
 from mothtrap.reader.parts import Part, Span
+from mothtrap.reader.worker_series import SummaryRows, scalar_series, summary_rows
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import WIDTH, derive, merge_segments
 

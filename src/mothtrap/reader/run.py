@@ -15,20 +15,20 @@ from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, step_number
 from mothtrap.core.window import Ints, Matrix, Series
 from mothtrap.reader import choosing, notebook, sql, tables
+from mothtrap.reader.captured_tensors import Tensor
 from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
 from mothtrap.reader.completion import POLL_S, follow_steps, wait_for
 from mothtrap.reader.files import RunFiles
 from mothtrap.reader.merged import MERGED, Merged, merged_matrices, merged_scalars
-from mothtrap.reader.numbers import scalar_series, statistic_matrices
 from mothtrap.reader.parts import Part, Span
 from mothtrap.reader.run_facts import RunFacts
-from mothtrap.reader.samples import Samples
+from mothtrap.reader.sample_index import Samples
 from mothtrap.reader.steps import StepStatus, Timeline
-from mothtrap.reader.tensors import Tensor
 from mothtrap.reader.timed import timed_rows
+from mothtrap.reader.worker_series import scalar_series, statistic_matrices
 from mothtrap.reader.worker_view import ScalarName
 from mothtrap.statistics.summary import columns_for
-from mothtrap.store import places
+from mothtrap.store import find_runs
 from mothtrap.store.worker_reading import ReadState
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") 
     Raises:
         RunNotFoundError: there is no such run; names the nearest.
     """
-    files = RunFiles(places.find_run(argument, runs_dir))
+    files = RunFiles(find_runs.find_run(argument, runs_dir))
     return Run(files, Span(files.attempts))
 
 

@@ -29,8 +29,8 @@ from mothtrap.reader.attempts import State
 from mothtrap.reader.choosing import collection_of
 from mothtrap.reader.files import RunFiles
 from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses, merge_thinned
-from mothtrap.reader.numbers import scalar_series
 from mothtrap.reader.parts import EVERYTHING, Span
+from mothtrap.reader.worker_series import scalar_series
 from mothtrap.store.layout import read_ledger, read_source
 
 FactT = TypeVar("FactT", bound=Fact)

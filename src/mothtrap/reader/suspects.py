@@ -14,7 +14,7 @@ import numpy as np
 
 from mothtrap.core.findings import Finding
 from mothtrap.core.window import Bools, Floats, Series
-from mothtrap.reader.samples import Sample, StepSamples
+from mothtrap.reader.sample_index import Sample, StepSamples
 
 SPAN = 101
 """Steps around a loss that it is compared with; chosen by hand."""

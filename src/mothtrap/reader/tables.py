@@ -20,9 +20,9 @@ from mothtrap.core.window import Ints, Matrix
 from mothtrap.reader.choosing import all_tensors
 from mothtrap.reader.commits import MODES
 from mothtrap.reader.matrices import captured
-from mothtrap.reader.numbers import summary_rows
 from mothtrap.reader.parts import Part, Span
 from mothtrap.reader.run_facts import RunFacts
+from mothtrap.reader.worker_series import summary_rows
 from mothtrap.statistics.summary import STATISTICS, derive
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Ints
 from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
-from mothtrap.reader.rows import CommittedRows, Piece, append
+from mothtrap.reader.committed_rows import CommittedRows, Piece, append
 from mothtrap.store.layout import segments
 from mothtrap.store.progress import nobody, progress, size_of
 from mothtrap.store.unpacking import numbers

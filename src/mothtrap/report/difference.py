@@ -8,8 +8,8 @@ import msgspec
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.reader.conditions import ConditionDiffers, differing_conditions
-from mothtrap.reader.departure import Departure
 from mothtrap.reader.difference import Compared, compare
+from mothtrap.reader.first_divergence import FirstDivergence
 from mothtrap.reader.likely_cause import Cause, likely_cause
 from mothtrap.reader.run import Run
 from mothtrap.report.style import Style, count_of
@@ -31,7 +31,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What `mothtrap diff --format json` prints.
 
     `same`: there is no difference in the `steps` that both runs have. `conditions` are what
-    they were started with that differs, `departure` is the first difference in the order of
+    they were started with that differs, `divergence` is the first difference in the order of
     execution, `cause` its likely cause. `exact`: compared bit by bit, else within `rtol` and
     `atol`. `compared` says what could be compared, and how.
     """
@@ -44,7 +44,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     rtol: float
     atol: float
     conditions: tuple[ConditionDiffers, ...]
-    departure: Departure | None
+    divergence: FirstDivergence | None = msgspec.field(name="departure")
     cause: Cause | None
     compared: tuple[Compared, ...]
     notes: tuple[str, ...]
@@ -61,9 +61,9 @@ def difference(
     """Compare two runs; arguments as for `reader.difference.compare`."""
     found = compare(first, second, rtol=rtol, atol=atol, ignore=ignore)
     conditions = differing_conditions(first, second)
-    departure = found.first
+    divergence = found.first
     return RunDifference(
-        same=departure is None,
+        same=divergence is None,
         first=_side(first),
         second=_side(second),
         steps=found.steps,
@@ -71,8 +71,8 @@ def difference(
         rtol=found.rtol,
         atol=found.atol,
         conditions=conditions,
-        departure=departure,
-        cause=likely_cause(first, second, departure, conditions) if departure else None,
+        divergence=divergence,
+        cause=likely_cause(first, second, divergence, conditions) if divergence else None,
         compared=found.compared,
         notes=(*found.notes, *_damage("A", first), *_damage("B", second)),
     )
@@ -123,30 +123,32 @@ def text(found: RunDifference, style: Style) -> str:
 
 
 def _answer(found: RunDifference, style: Style) -> list[str]:
-    departure, cause = found.departure, found.cause
-    if departure is None or cause is None:
+    divergence, cause = found.divergence, found.cause
+    if divergence is None or cause is None:
         if not found.compared:
             return ["The runs have nothing in common that could be compared"]
         words = "No difference" if found.exact else "No difference beyond the tolerance"
         return [f"{words} in {count_of(found.steps, 'step')}"]
     safe = style.safe
-    at = f"step {departure.step}"
-    if departure.since is not None:
-        at = f"between steps {departure.since} and {departure.step}"
-    if departure.micro_batch:
-        at += f", micro-batch {departure.micro_batch}"
-    if departure.worker and found.first.workers > 1:
-        at += f", worker {departure.worker}"
-    lines = [style.paint(f"First difference: {at}, {safe(departure.what)}", "bold")]
-    lines.append(f"  A {safe(departure.first)}  B {safe(departure.second)}  ({departure.method})")
-    if departure.relative is not None:
-        lines.append(f"  {departure.relative:.2g} apart, of the larger one")
-    if departure.location:
-        lines.append(f"  {safe(departure.location)}")
-    if departure.also:
-        rest = departure.count - 1 - len(departure.also)
+    at = f"step {divergence.step}"
+    if divergence.since is not None:
+        at = f"between steps {divergence.since} and {divergence.step}"
+    if divergence.micro_batch:
+        at += f", micro-batch {divergence.micro_batch}"
+    if divergence.worker and found.first.workers > 1:
+        at += f", worker {divergence.worker}"
+    lines = [style.paint(f"First difference: {at}, {safe(divergence.what)}", "bold")]
+    lines.append(
+        f"  A {safe(divergence.first)}  B {safe(divergence.second)}  ({divergence.method})"
+    )
+    if divergence.relative is not None:
+        lines.append(f"  {divergence.relative:.2g} apart, of the larger one")
+    if divergence.location:
+        lines.append(f"  {safe(divergence.location)}")
+    if divergence.also:
+        rest = divergence.count - 1 - len(divergence.also)
         more = f" and {rest} more" if rest > 0 else ""
-        lines.append(f"  also: {safe(', '.join(departure.also))}{more}")
+        lines.append(f"  also: {safe(', '.join(divergence.also))}{more}")
     lines.append(style.paint(f"Likely cause: {cause.kind}", "bold"))
     lines.append(f"  {safe(cause.sentence)}")
     lines += [f"  - {safe(text)}" for text in cause.evidence]

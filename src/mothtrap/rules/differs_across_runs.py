@@ -17,7 +17,7 @@ from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series, Window
 
 
 @dataclass(frozen=True, slots=True)
-class _Departure:
+class _Divergence:
     """Something that differs: since when, on which line, and its first two values."""
 
     step: int
@@ -80,22 +80,22 @@ class DiffersAcrossRuns(Rule):
         if window.reference is None:
             raise NotApplicable("no reference run was named")
         found = [*self._losses(window, window.reference), *self._norms(window, window.reference)]
-        compared = [departure for departure in found if departure is not None]
+        compared = [divergence for divergence in found if divergence is not None]
         if not found:
             raise NotEnoughData("the two runs have no step and loss or tensor in common")
         if not compared:
             return []
-        onset = min(departure.step for departure in compared)
-        first = [departure for departure in compared if departure.step == onset]
+        onset = min(divergence.step for divergence in compared)
+        first = [divergence for divergence in compared if divergence.step == onset]
         told = first[0]
-        names = tuple(departure.what for departure in first if departure.what != "loss")
+        names = tuple(divergence.what for divergence in first if divergence.what != "loss")
         return [
             self.finding(
                 window,
                 severity=Severity.WARNING,
                 step=onset,
-                last_step=max(departure.last_step for departure in compared),
-                count=max(departure.count for departure in compared),
+                last_step=max(divergence.last_step for divergence in compared),
+                count=max(divergence.count for divergence in compared),
                 layers=names,
                 message=(
                     f"{_words(told.what)} is {told.value:.6g}, and {told.wanted:.6g} in the "
@@ -110,7 +110,7 @@ class DiffersAcrossRuns(Rule):
             )
         ]
 
-    def _losses(self, window: Window, reference: Window) -> Iterator[_Departure | None]:
+    def _losses(self, window: Window, reference: Window) -> Iterator[_Divergence | None]:
         others = reference.scalars("loss")
         for series in window.scalars("loss"):
             same = [other for other in others if other.of == series.of]
@@ -119,7 +119,7 @@ class DiffersAcrossRuns(Rule):
             for other in same[:1]:
                 yield from self._series(series, other)
 
-    def _series(self, series: Series, other: Series) -> Iterator[_Departure | None]:
+    def _series(self, series: Series, other: Series) -> Iterator[_Divergence | None]:
         steps_S, mine, theirs = np.intersect1d(
             series.steps_S, other.steps_S, assume_unique=False, return_indices=True
         )
@@ -128,7 +128,7 @@ class DiffersAcrossRuns(Rule):
                 steps_S, series.values_S[mine], other.values_S[theirs], "loss", series.location
             )
 
-    def _norms(self, window: Window, reference: Window) -> Iterator[_Departure | None]:
+    def _norms(self, window: Window, reference: Window) -> Iterator[_Divergence | None]:
         norms, others = window.matrix("gradient", "l2"), reference.matrix("gradient", "l2")
         if norms is None or others is None:
             return
@@ -150,12 +150,12 @@ class DiffersAcrossRuns(Rule):
 
     def _first(
         self, steps_S: Ints, value_S: Floats, wanted_S: Floats, what: str, location: str | None
-    ) -> _Departure | None:
+    ) -> _Divergence | None:
         differs = np.flatnonzero(self._differs(value_S, wanted_S))
         if not len(differs):
             return None
         at = int(differs[0])
-        return _Departure(
+        return _Divergence(
             step=int(steps_S[at]),
             what=what,
             value=float(value_S[at]),

@@ -18,7 +18,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.actions import in_job
 from mothtrap.core.adapters import Environment, JobStore
 from mothtrap.core.config import Config
-from mothtrap.core.control import CallRequest, Request, StopRequest
+from mothtrap.core.control_requests import CallRequest, Request, StopRequest
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.guards import TrainingStopped

@@ -11,8 +11,8 @@ from mothtrap.core.errors import ObjectNotFoundError, RunNotFoundError
 from mothtrap.session.uploading import folder_for
 from mothtrap.store import layout
 from mothtrap.store.objects import Store, is_url, join, open_store
-from mothtrap.store.outbox import Outbox
 from mothtrap.store.remote import Remote, write_remote
+from mothtrap.store.upload_queue import UploadQueue
 
 WAIT_S = 60.0
 """How long the run may take to appear; chosen by hand: machines of a job seldom start
@@ -64,7 +64,7 @@ def _share(runs_url: str, name: str) -> Path | None:
     attempt = layout.attempt_folder(run, number)
     attempt.mkdir(parents=True)
     (attempt / "run.json").write_bytes(description)
-    Outbox(run, url).has_all()
+    UploadQueue(run, url).has_all()
     write_remote(run, Remote(url=url, role="spool"))
     return attempt
 

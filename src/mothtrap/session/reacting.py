@@ -13,7 +13,7 @@ from typing import Literal
 from mothtrap.capture.containment import Containment
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
-from mothtrap.core.control import CallRequest, CaptureRequest, SnapshotRequest, StopRequest
+from mothtrap.core.control_requests import CallRequest, CaptureRequest, SnapshotRequest, StopRequest
 from mothtrap.core.errors import ActionError
 from mothtrap.core.events import Event
 from mothtrap.core.facts.guards import TrainingStopped
@@ -22,8 +22,8 @@ from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.monitor.deliveries import Deliveries
 from mothtrap.monitor.reactions import Reactions
 from mothtrap.reader.run import Run, open_run
-from mothtrap.session.asking import common_step
-from mothtrap.store import control, layout
+from mothtrap.session.control_client import common_step
+from mothtrap.store import control_inbox, layout
 from mothtrap.store.journal import Journal
 
 LOOK_EVERY_S = 0.5
@@ -60,19 +60,21 @@ class RunningJob:
         if not prunes:
             self.stop_asked_s = time.monotonic()
         self._ask(
-            StopRequest(id=control.new_id(), attempt=self._attempt, reason=reason, prunes=prunes)
+            StopRequest(
+                id=control_inbox.new_id(), attempt=self._attempt, reason=reason, prunes=prunes
+            )
         )
         return True
 
     def snapshot(self) -> None:
         """Have a snapshot taken of the next step."""
-        self._ask(SnapshotRequest(id=control.new_id(), attempt=self._attempt))
+        self._ask(SnapshotRequest(id=control_inbox.new_id(), attempt=self._attempt))
 
     def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
         """Have more captured from the next step on."""
         self._ask(
             CaptureRequest(
-                id=control.new_id(),
+                id=control_inbox.new_id(),
                 attempt=self._attempt,
                 add=dict(add),
                 for_steps=for_steps,
@@ -83,7 +85,9 @@ class RunningJob:
     def call(self, function: str, event: Event) -> None:
         """Have a function of the configuration called in the job, at a step boundary."""
         self._ask(
-            CallRequest(id=control.new_id(), attempt=self._attempt, function=function, event=event)
+            CallRequest(
+                id=control_inbox.new_id(), attempt=self._attempt, function=function, event=event
+            )
         )
 
     @property
@@ -92,7 +96,7 @@ class RunningJob:
 
     def _ask(self, request: CaptureRequest | SnapshotRequest | StopRequest | CallRequest) -> None:
         try:
-            control.send(self.path, request)
+            control_inbox.send(self.path, request)
         except OSError as err:
             raise ActionError(f"the request cannot be written ({err.strerror or err})") from err
 

@@ -31,14 +31,14 @@ from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
 from mothtrap.report.unkept import why_unkept
 from mothtrap.session.blamed import with_samples
+from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
-from mothtrap.session.narrowing import narrowed
 from mothtrap.session.replay_start import Start, folder_of, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot.choosing import Rank, rank
+from mothtrap.snapshot.code_locations import CodeLocations, Moved, moved_since
 from mothtrap.snapshot.format import Stored, load, stored
-from mothtrap.snapshot.places import Moved, Places, moved_since
 from mothtrap.store.naming import name_here
 
 SHOWN_LINES = 20
@@ -46,7 +46,7 @@ SHOWN_LINES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ReplayOptions:
     """How the step is to be done.
 
     Attributes:
@@ -95,11 +95,11 @@ class Replayed:
     results: tuple[ReplayResult, ...]
     warnings: tuple[str, ...] = ()
     output: str = ""
-    wish: Wish = field(default_factory=Wish)
+    options: ReplayOptions = field(default_factory=ReplayOptions)
 
 
 def replay(
-    run: Path, wish: Wish, *, starting: Callable[[Start], None] = lambda _: None
+    run: Path, options: ReplayOptions, *, starting: Callable[[Start], None] = lambda _: None
 ) -> Replayed:
     """Do a recorded step of a run again; nothing is written to the run.
 
@@ -114,50 +114,54 @@ def replay(
         ReplayError: the script could not be started, or never came to the step; or the run
             goes on in the folder in which it would be started.
     """
-    chosen = choose(run, wish.step)
+    chosen = choose(run, options.step)
     loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
     snapshot = loaded[min(loaded)].snapshot
-    if wish.build:
-        wish = dataclasses.replace(wish, cwd=folder_of(snapshot, wish.cwd))
+    if options.build:
+        options = dataclasses.replace(options, cwd=folder_of(snapshot, options.cwd))
     else:
-        wish = _allowed(run, snapshot, wish, starting)
-    warnings = _warnings(run, snapshot, wish)
-    moved = _moved(run, [one.snapshot for one in loaded.values()], wish)
+        options = _allowed(run, snapshot, options, starting)
+    warnings = _warnings(run, snapshot, options)
+    moved = _moved(run, [one.snapshot for one in loaded.values()], options)
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         plan = ReplayPlan(
             step=snapshot.step,
             workers={one.worker: str(one.folder.absolute()) for one in chosen},
             scratch=scratch,
-            device=wish.device,
-            dtype=wish.dtype,
-            narrow=wish.narrow and not wish.debug,
-            debug=wish.debug,
-            through=wish.through,
-            build=wish.build,
-            test_file=str(Path(wish.test_file).absolute()) if wish.test_file else None,
+            device=options.device,
+            dtype=options.dtype,
+            narrow=options.narrow and not options.debug,
+            debug=options.debug,
+            through=options.through,
+            build=options.build,
+            test_file=str(Path(options.test_file).absolute()) if options.test_file else None,
             moved=moved,
         )
-        if wish.debug and not snapshot.reason.startswith("exception"):
-            place = _place_to_stop(plan, snapshot, wish)
+        if options.debug and not snapshot.reason.startswith("exception"):
+            place = _place_to_stop(plan, snapshot, options)
             plan = msgspec.structs.replace(plan, stop_at=place)
-        results, output = _play(plan, snapshot, wish, warnings)
+        results, output = _play(plan, snapshot, options, warnings)
         results = compared_alone(plan, results)
-        results = narrowed(plan, results, lambda other: _play_again(other, snapshot, wish))
+        results = narrowed(plan, results, lambda other: _play_again(other, snapshot, options))
         results = with_samples(run, snapshot, results)
-    return Replayed(snapshot=snapshot, results=results, warnings=warnings, output=output, wish=wish)
+    return Replayed(
+        snapshot=snapshot, results=results, warnings=warnings, output=output, options=options
+    )
 
 
-def _allowed(run: Path, snapshot: Snapshot, wish: Wish, starting: Callable[[Start], None]) -> Wish:
+def _allowed(
+    run: Path, snapshot: Snapshot, options: ReplayOptions, starting: Callable[[Start], None]
+) -> ReplayOptions:
     """The wish with what is going to be executed."""
-    start = start_of(run, snapshot, wish.command, wish.cwd)
-    if start.running and not wish.anyway:
+    start = start_of(run, snapshot, options.command, options.cwd)
+    if start.running and not options.anyway:
         raise ReplayError(
             f"{run.name} is still going on: a second start of its script in {start.folder} may "
             "write over what the job writes. Wait for its end, give --cwd with a copy of the "
             "folder, or --anyway"
         )
     starting(start)
-    return dataclasses.replace(wish, command=start.command, cwd=start.folder)
+    return dataclasses.replace(options, command=start.command, cwd=start.folder)
 
 
 def choose(run: Path, step: int | None) -> list[Stored]:
@@ -217,49 +221,51 @@ def _root(run: Path) -> Finding | None:
     return next((one for one in found.findings if one.fingerprint == fingerprint), None)
 
 
-def _play_again(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> Sequence[ReplayResult]:
+def _play_again(
+    plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions
+) -> Sequence[ReplayResult]:
     """The same step by another plan, in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         try:
-            return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, wish)[0]
+            return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, options)[0]
         except ReplayError:
             return ()
 
 
-def _warnings(run: Path, snapshot: Snapshot, wish: Wish) -> tuple[str, ...]:
+def _warnings(run: Path, snapshot: Snapshot, options: ReplayOptions) -> tuple[str, ...]:
     """What may keep the step from being the same here."""
-    found = list(differences_here(run, snapshot, _folder(wish, snapshot)))
+    found = list(differences_here(run, snapshot, _folder(options, snapshot)))
     if snapshot.note:
         found.append(snapshot.note)
-    converted = [name for name in (wish.device, wish.dtype) if name]
+    converted = [name for name in (options.device, options.dtype) if name]
     if converted:
         found.append(f"converted to {' and '.join(converted)}: no match to the bit is expected")
     return tuple(found)
 
 
-def _folder(wish: Wish, snapshot: Snapshot) -> str | None:
+def _folder(options: ReplayOptions, snapshot: Snapshot) -> str | None:
     """The folder with the sources that are executed, where that is not the one of the run."""
-    here = wish.cwd
+    here = options.cwd
     return here if here and Path(here).resolve() != Path(snapshot.cwd).resolve() else None
 
 
-def _moved(run: Path, snapshots: Sequence[Snapshot], wish: Wish) -> Moved:
+def _moved(run: Path, snapshots: Sequence[Snapshot], options: ReplayOptions) -> Moved:
     """Where the places of the snapshots lie in the script as it is."""
     found = Moved()
     for one in snapshots:
-        folder = _folder(wish, one)
+        folder = _folder(options, one)
         changed = changed_sources(run, one, folder)
         found |= moved_since(one, Path(folder or one.cwd), changed)
     return found
 
 
-def _place_to_stop(plan: ReplayPlan, snapshot: Snapshot, wish: Wish) -> str | None:
+def _place_to_stop(plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions) -> str | None:
     """Where the debugger is to open: before the first bad operation, else where the step begins."""
-    first = msgspec.structs.replace(plan, narrow=wish.narrow, debug=False)
-    results, _ = _play(first, snapshot, dataclasses.replace(wish, debug=False))
+    first = msgspec.structs.replace(plan, narrow=options.narrow, debug=False)
+    results, _ = _play(first, snapshot, dataclasses.replace(options, debug=False))
     _clear(Path(plan.scratch))
     sites = [event.site for event in snapshot.steps[-1].events]
-    begins = Places(plan.moved).now(sites[0]) if sites else None
+    begins = CodeLocations(plan.moved).now(sites[0]) if sites else None
     return next((r.location for r in results if r.location), begins)
 
 
@@ -269,7 +275,7 @@ def _clear(scratch: Path) -> None:
 
 
 def _play(
-    plan: ReplayPlan, snapshot: Snapshot, wish: Wish, warnings: Sequence[str] = ()
+    plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions, warnings: Sequence[str] = ()
 ) -> tuple[tuple[ReplayResult, ...], str]:
     """Start the script, wait for it, read what its processes say; `warnings` go with an error."""
     scratch = Path(plan.scratch)
@@ -277,26 +283,29 @@ def _play(
     log = scratch / "output"
     with log.open("wb") as output:
         ended = _run(
-            _command(snapshot, wish), _environment(scratch, snapshot.framework, wish), wish, output
+            _command(snapshot, options),
+            _environment(scratch, snapshot.framework, options),
+            options,
+            output,
         )
     text = log.read_text(encoding="utf-8", errors="replace")
     results = [_read(path) for path in sorted(scratch.glob(f"*-{RESULT_FILE}"))]
     results = [result for result in results if result.reached]
     if not results:
         unreached = [_read(p) for p in sorted(scratch.glob("*.json")) if p.name != PLAN_FILE]
-        raise _never_reached(snapshot, wish, unreached, ended, text, warnings)
+        raise _never_reached(snapshot, options, unreached, ended, text, warnings)
     return tuple(sorted(results, key=lambda result: result.rank)), text
 
 
-def _command(snapshot: Snapshot, wish: Wish) -> list[str]:
-    if wish.build:
+def _command(snapshot: Snapshot, options: ReplayOptions) -> list[str]:
+    if options.build:
         return [sys.executable, "-m", "mothtrap.session.rebuilding", snapshot.framework]
-    return list(wish.command)
+    return list(options.command)
 
 
-def _environment(scratch: Path, framework: str, wish: Wish) -> dict[str, str]:
+def _environment(scratch: Path, framework: str, options: ReplayOptions) -> dict[str, str]:
     # What is built begins the replay by itself: without the start-up hook.
-    paths = ["" if wish.build else str(SITE), os.environ.get("PYTHONPATH", "")]
+    paths = ["" if options.build else str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -305,9 +314,9 @@ def _environment(scratch: Path, framework: str, wish: Wish) -> dict[str, str]:
     }
     environment.pop("MOTHTRAP_RUN_DIR", None)
     environment.pop("MOTHTRAP_DISABLE", None)
-    if wish.eager:
+    if options.eager:
         environment |= {"TORCHDYNAMO_DISABLE": "1", "PYTORCH_JIT": "0"}
-    if wish.device == "cpu":
+    if options.device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     return environment
 
@@ -315,18 +324,18 @@ def _environment(scratch: Path, framework: str, wish: Wish) -> dict[str, str]:
 def _run(
     command: Sequence[str],
     environment: dict[str, str],
-    wish: Wish,
+    options: ReplayOptions,
     output: object,
 ) -> str:
     """Run the script to its end; how it ended, in words."""
-    streams = {} if wish.debug else {"stdin": subprocess.DEVNULL, "stdout": output}
+    streams = {} if options.debug else {"stdin": subprocess.DEVNULL, "stdout": output}
     try:
         child = subprocess.Popen(
             command,
-            cwd=wish.cwd,
+            cwd=options.cwd,
             env=environment,
-            start_new_session=not wish.debug,
-            stderr=None if wish.debug else subprocess.STDOUT,
+            start_new_session=not options.debug,
+            stderr=None if options.debug else subprocess.STDOUT,
             **streams,  # type: ignore[call-overload]
         )
     except OSError as err:
@@ -335,11 +344,13 @@ def _run(
             "with `mothtrap replay RUN -- COMMAND`"
         ) from err
     try:
-        code = child.wait(wish.timeout_s or None) if not wish.debug else _wait_debugging(child)
+        code = (
+            child.wait(options.timeout_s or None) if not options.debug else _wait_debugging(child)
+        )
     except subprocess.TimeoutExpired:
-        return f"it was ended after {wish.timeout_s:g} s; --timeout gives it longer"
+        return f"it was ended after {options.timeout_s:g} s; --timeout gives it longer"
     finally:
-        _end(child, whole_group=not wish.debug)
+        _end(child, whole_group=not options.debug)
     return f"it ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"
 
 
@@ -371,13 +382,13 @@ def _read(path: Path) -> ReplayResult:
 
 def _never_reached(
     snapshot: Snapshot,
-    wish: Wish,
+    options: ReplayOptions,
     unreached: Sequence[ReplayResult],
     ended: str,
     output: str,
     warnings: Sequence[str],
 ) -> ReplayError:
-    what = wish.build or " ".join(wish.command)
+    what = options.build or " ".join(options.command)
     lines = [f"`{what}` never came to step {snapshot.step}: {ended}"]
     lines += [note for result in unreached for note in result.notes]
     events = [event for event in snapshot.steps[0].events if event.site] if snapshot.steps else []

@@ -11,8 +11,8 @@ from mothtrap.reader.run import open_run
 from mothtrap.session.uploading import RunBusyError, hold
 from mothtrap.store import layout
 from mothtrap.store.objects import join, split
-from mothtrap.store.outbox import Outbox
 from mothtrap.store.remote import cache_folder, read_remote
+from mothtrap.store.upload_queue import UploadQueue
 
 
 def spooled() -> list[Path]:
@@ -52,7 +52,7 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
     held = hold(run)
     try:
         _refuse_written(run)
-        Outbox(run, url, keep_raw=remote is None).send(final=True)
+        UploadQueue(run, url, keep_raw=remote is None).send(final=True)
     finally:
         os.close(held)
     if remote is not None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mothtrap.core.adapters import SnapshotTaker
 from mothtrap.core.config import Config
-from mothtrap.core.control import CaptureRequest, Request
+from mothtrap.core.control_requests import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
@@ -29,7 +29,7 @@ from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, T
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.choosing import is_offered
-from mothtrap.snapshot.places import files_of, line_digests, sites_of
+from mothtrap.snapshot.code_locations import files_of, line_digests, sites_of
 from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.store.layout import read_info
 
@@ -82,21 +82,21 @@ class Snapshots:
         """A finding is new or became worse: the first one of an error is worth a snapshot."""
         if finding.severity is Severity.ERROR and finding.code not in self._codes:
             self._codes.add(finding.code)
-            self._wish(SnapshotOrder(reason=f"finding {finding.code}", step=finding.step))
+            self._order(SnapshotOrder(reason=f"finding {finding.code}", step=finding.step))
 
     def ask(self, request: Request, otherwise: Callable[[CaptureRequest], None]) -> None:
         """Somebody asks for one; `otherwise` gets what is another request."""
         if isinstance(request, CaptureRequest):
             otherwise(request)
-        elif not self._wish(SnapshotOrder(reason="request", request=request.id)):
+        elif not self._order(SnapshotOrder(reason="request", request=request.id)):
             why = (
                 "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off), or "
                 "too many are wished for already"
             )
             self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
 
-    def _wish(self, wish: SnapshotOrder) -> bool:
-        return self.taking is not None and self.taking.wish(wish)
+    def _order(self, order: SnapshotOrder) -> bool:
+        return self.taking is not None and self.taking.order(order)
 
     def open(self, attempt: Path, rank: int, found: Taker | None) -> None:
         """There is a folder to which they can go, and an adapter that takes them, if one does."""
@@ -177,15 +177,15 @@ class SnapshotWriter:
             self._pending += 1
         self._queue.put(taken)
 
-    def refused(self, wish: SnapshotOrder, step: int, why: str) -> None:
+    def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
         """Note that one could not be taken; say so, once, where the settings ask for it."""
-        self._tell(SnapshotKept(step=step, reason=wish.reason, request=wish.request, error=why))
-        asked = wish.reason.startswith("step") or (
-            wish.reason == BASE and self._config.snapshot_every
+        self._tell(SnapshotKept(step=step, reason=order.reason, request=order.request, error=why))
+        asked = order.reason.startswith("step") or (
+            order.reason == BASE and self._config.snapshot_every
         )
-        if asked and not wish.request and not self._complained:
+        if asked and not order.request and not self._complained:
             self._complained = True
-            self._speak(f"no snapshot of step {step} ({wish.reason}): {why}")
+            self._speak(f"no snapshot of step {step} ({order.reason}): {why}")
 
     def close(self) -> bool:
         """Write what is still waiting; whether all of it was."""
@@ -212,7 +212,7 @@ class SnapshotWriter:
 
     def _failed(self, taken: SnapshotDraft, err: OSError) -> None:
         why = f"{err.strerror or err}; training goes on"
-        self.refused(taken.wish, taken.step, why)
+        self.refused(taken.order, taken.step, why)
 
     def _write(self, taken: SnapshotDraft) -> None:
         folder = files.folder_of(self._run, taken.step, self._worker)
@@ -230,7 +230,7 @@ class SnapshotWriter:
         else:
             size += taken.state.size_bytes
         coming = Kept(
-            name=str(folder), reason=taken.wish.reason, size_bytes=size, created_s=time.time()
+            name=str(folder), reason=taken.order.reason, size_bytes=size, created_s=time.time()
         )
         replaced = self._make_room(coming, base)
         snapshot = self._snapshot(taken, base)
@@ -239,20 +239,20 @@ class SnapshotWriter:
         self._lying()[folder] = coming
         for path in replaced:
             files.remove(path)
-        added = (taken.step,) if taken.wish.reason == BASE else ()
+        added = (taken.step,) if taken.order.reason == BASE else ()
         self._bases = tuple(step for step in (*self._bases, *added) if self._lies_there(step))
         self._tell(
             SnapshotKept(
                 step=taken.step,
                 state_step=taken.state_step,
-                reason=taken.wish.reason,
+                reason=taken.order.reason,
                 note=snapshot.note,
                 folder=str(folder.relative_to(self._run)),
                 size_bytes=size,
-                request=taken.wish.request,
+                request=taken.order.request,
             )
         )
-        offered = is_offered(taken.wish.reason, exact=taken.state_step <= taken.step)
+        offered = is_offered(taken.order.reason, exact=taken.state_step <= taken.step)
         if offered and self._said < SAID and taken.step != self._said_of:
             self._said, self._said_of = self._said + 1, taken.step
             command = f"mothtrap replay {self._name} --step {taken.step}"
@@ -279,7 +279,7 @@ class SnapshotWriter:
             worker=self._worker,
             step=taken.step,
             state_step=taken.state_step,
-            reason=taken.wish.reason,
+            reason=taken.order.reason,
             note="; ".join(filter(None, notes)),
             created_s=time.time(),
             command=without_secrets(info.command if info else (sys.executable, *sys.argv)),

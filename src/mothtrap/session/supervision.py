@@ -17,8 +17,8 @@ from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.joined import JoinedWindows
 from mothtrap.monitor.monitor import Monitor
-from mothtrap.session.deaths import Deaths
-from mothtrap.session.judge import Judge
+from mothtrap.session.exit_order import ExitOrder
+from mothtrap.session.live_monitor import LiveMonitor
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout
 from mothtrap.store.worker_reading import EventReader, StepEvents
@@ -48,7 +48,7 @@ class Supervision:
         self._run, self._first = attempt.parent, int(attempt.name)
         self._config = config
         self._attempts: dict[int, _Attempt] = {}
-        self._deaths = Deaths()
+        self._exits = ExitOrder()
         self._stopped = threading.Event()
         self._containment = Containment(say_on_stderr)
         self._thread = threading.Thread(target=self._watch, name="mothtrap supervision")
@@ -67,7 +67,7 @@ class Supervision:
         self._stopped.set()
         self._thread.join()
         self._contained(last=True)
-        self._deaths.close()
+        self._exits.close()
 
     @property
     def latest(self) -> Path:
@@ -86,14 +86,14 @@ class Supervision:
             return ()
         stopped_s = attempt.last_stored_s
         open_ones = attempt.unclosed()
-        first = self._deaths.first_of(open_ones)
+        first = self._exits.first_of(open_ones)
         return tuple(sorted(open_ones, key=lambda r: (r != first, stopped_s[r], r)))
 
     @property
     def order_seen(self) -> bool:
         """Whether it was seen that the first of `lost` died before the others."""
         lost = self.lost
-        return len(lost) < 2 or self._deaths.first_of(lost) is not None
+        return len(lost) < 2 or self._exits.first_of(lost) is not None
 
     def _numbers(self) -> list[int]:
         return [number for number in layout.attempts(self._run) if number >= self._first]
@@ -121,10 +121,10 @@ class Supervision:
             if number not in self._attempts:
                 if len(layout.workers(folder)) < 2:
                     continue
-                self._deaths.forget()  # ranks of the attempt before
+                self._exits.forget()  # ranks of the attempt before
                 self._attempts[number] = _Attempt(folder, self._config)
             for started in self._attempts[number].look(last=last):
-                self._deaths.expect(started)
+                self._exits.expect(started)
 
 
 class _Attempt:
@@ -146,10 +146,10 @@ class _Attempt:
         self._monitor = Monitor(rules, builder=self._windows, quiet=Quiet.of(config))
 
     @functools.cached_property
-    def _judge(self) -> Judge:
-        judge = Judge(self._monitor, say_on_stderr, self._unsaved)
-        judge.keep_in(self._folder, MONITOR, self._config.durability, self._config.roll_s)
-        return judge
+    def _judge(self) -> LiveMonitor:
+        monitor = LiveMonitor(self._monitor, say_on_stderr, self._unsaved)
+        monitor.keep_in(self._folder, MONITOR, self._config.durability, self._config.roll_s)
+        return monitor
 
     def look(self, *, last: bool) -> list[WorkerStarted]:
         """Read what is new and judge it; returns the workers that have begun."""

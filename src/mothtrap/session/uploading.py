@@ -22,11 +22,11 @@ from mothtrap.core.errors import (
     StoreError,
     StoreRefusedError,
 )
-from mothtrap.store import control, layout
+from mothtrap.store import control_inbox, layout
 from mothtrap.store.mirror import open_mirror
 from mothtrap.store.objects import Store, is_slip, is_url, join, open_store, split
-from mothtrap.store.outbox import CollisionError, Outbox
 from mothtrap.store.remote import Remote, read_remote, spool_folder, write_remote
+from mothtrap.store.upload_queue import CollisionError, UploadQueue
 
 MAX_PAUSE_S = 30.0
 """Longest pause between two attempts while the store does not answer; chosen by hand."""
@@ -88,7 +88,7 @@ def bring_back(runs_dir: str, name: str) -> Path:
         return run
     draft = run.with_name(f".draft-{os.getpid()}-{name}")
     shutil.copytree(mirror.folder, draft, ignore=shutil.ignore_patterns(".*", "alive.json"))
-    Outbox(draft, url).has_all()
+    UploadQueue(draft, url).has_all()
     write_remote(draft, Remote(url=url, role="spool"))
     os.rename(draft, run)
     return run
@@ -199,7 +199,7 @@ class Uploader:
         name = split(self.url)[1]
         for number in range(2, NUMBERS):
             try:
-                self._outbox.send_description(layout.attempt_folder(self.run, self._first()))
+                self._queue.send_description(layout.attempt_folder(self.run, self._first()))
             except CollisionError as err:
                 if not self._numbered:
                     raise RunExistsError(
@@ -209,7 +209,7 @@ class Uploader:
                 self._rename(f"{name}-{number}")
             else:
                 latest = max(layout.attempts(self.run))
-                self._outbox.send_description(layout.attempt_folder(self.run, latest))
+                self._queue.send_description(layout.attempt_folder(self.run, latest))
                 self._claimed = True
                 return
         raise RunExistsError(f"cannot make the run {name!r}: {self.url} is taken, too")
@@ -223,7 +223,7 @@ class Uploader:
         """
         if not self._claimed:
             self.claim()
-        if self._outbox.send(final=final):
+        if self._queue.send(final=final):
             self._sent_s = time.monotonic()
         elif not final:
             self._show_alive()
@@ -267,14 +267,14 @@ class Uploader:
         if self._done:
             shutil.rmtree(self.run, ignore_errors=True)
         else:
-            self._say(_kept(self._outbox.left(), self.run, self.url, self._trouble))
+            self._say(_kept(self._queue.left(), self.run, self.url, self._trouble))
         return self._done
 
     def leave(self) -> None:
         """Leave the rest on this machine: others still write to the run."""
         self._left = True
         self.let_go()
-        self._say(_kept(self._outbox.left(), self.run, self.url, StoreError("it is still written")))
+        self._say(_kept(self._queue.left(), self.run, self.url, StoreError("it is still written")))
 
     def let_go(self) -> None:
         """Let others send the run."""
@@ -282,7 +282,7 @@ class Uploader:
 
     def _open(self) -> None:
         self._store: Store = open_store(self.url)
-        self._outbox = Outbox(self.run, self.url)
+        self._queue = UploadQueue(self.run, self.url)
         write_remote(self.run, Remote(url=self.url, role="spool"))
 
     def _first(self) -> int:
@@ -335,7 +335,7 @@ class Uploader:
             return
         self._looked_s = now_s
         try:
-            control.fetch(self._store, self.run)
+            control_inbox.fetch(self._store, self.run)
         except StoreRefusedError as err:  # who may only write can still send
             self._looked_s = float("inf")
             self._say(f"mothtrap: nobody can ask this job for anything by its URL: {err}")

@@ -34,12 +34,12 @@ from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.attached import STATISTICS, AttachedAdapters
-from mothtrap.session.control import RequestWatch
 from mothtrap.session.ending import told
 from mothtrap.session.job_stop import JobStop
-from mothtrap.session.judge import Judge
 from mothtrap.session.ledger import LedgerKeeper
+from mothtrap.session.live_monitor import LiveMonitor
 from mothtrap.session.repository import SourceKeeper, script_folder
+from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
 from mothtrap.session.unobserved import store_facts, store_reasons
 from mothtrap.store.processes import start_ticks
@@ -109,7 +109,7 @@ class Worker:
         self.job = ProcessJob(self.recorder, config)
         self.adapters = AttachedAdapters(self.job)
         self.logged = Logged(self.recorder, say)
-        self._requests: RequestWatch | None = None
+        self._requests: RequestPoller | None = None
         self._snapshots = Snapshots(
             config,
             self.recorder.observe,
@@ -285,7 +285,7 @@ class Worker:
                 lambda: self._snapshots.open(attempt, self._rank, self.adapters.taker()),
             )
             self._requests = self._contained(
-                "requests", lambda: RequestWatch(attempt, ask, changes.refuse)
+                "requests", lambda: RequestPoller(attempt, ask, changes.refuse)
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
@@ -355,7 +355,7 @@ class Worker:
         reference = None
         if self.config.reference:
             reference = self._contained("reference run", lambda: self._open_reference(rules))
-        judge = Judge(
+        monitor = LiveMonitor(
             Monitor(rules, self._rank, quiet=Quiet.of(self.config), reference=reference),
             self._say if self._rank == 0 else None,
             self._findings_lost,
@@ -364,11 +364,11 @@ class Worker:
         )
         if attempt is not None:
             how = self.config.durability, self.config.roll_s
-            self._contained("findings", lambda: judge.keep_in(attempt, self._rank, *how))
+            self._contained("findings", lambda: monitor.keep_in(attempt, self._rank, *how))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
         lost = self.recorder.observe
         self._add_part(
-            "rules", judge.consume, judge.close, on_dropped=lost, raw=False, idle=judge.tend
+            "rules", monitor.consume, monitor.close, on_dropped=lost, raw=False, idle=monitor.tend
         )
         for fault in left_out():
             self.recorder.blind(0, f"rule {fault.what}", fault.reason)

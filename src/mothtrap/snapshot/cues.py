@@ -18,7 +18,7 @@ from mothtrap.core.snapshots import (
     RecordedStep,
     Tree,
 )
-from mothtrap.snapshot.places import Places
+from mothtrap.snapshot.code_locations import CodeLocations
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
@@ -37,10 +37,10 @@ class Cues:
         reached: what the script did before that had no counterpart, the first few.
     """
 
-    def __init__(self, steps: Sequence[RecordedStep], places: Places | None = None) -> None:
+    def __init__(self, steps: Sequence[RecordedStep], places: CodeLocations | None = None) -> None:
         if not steps:
             raise ValueError("a replay needs at least one recorded step; the snapshot has none")
-        self._steps, self._places = tuple(steps), places or Places()
+        self._steps, self._places = tuple(steps), places or CodeLocations()
         self._at = 0
         self._next = 0
         self._matched = 0

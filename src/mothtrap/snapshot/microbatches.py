@@ -15,7 +15,7 @@ from mothtrap.core.snapshots import (
     ForwardCalled,
     RecordedEvent,
     RecordedStep,
-    Truth,
+    ReferenceDigests,
 )
 
 
@@ -30,7 +30,7 @@ class MicroBatches:
         count: how many there are.
     """
 
-    def __init__(self, step: RecordedStep, truth: Truth | None) -> None:
+    def __init__(self, step: RecordedStep, truth: ReferenceDigests | None) -> None:
         places = [_place(event) for event in step.events]
         times = Counter(place for place in places if place is not None)
         # Where an earlier step is played, too, its rows go on into this one.
@@ -57,7 +57,7 @@ def _place(event: RecordedEvent) -> Hashable:
     return "loss", event.site, event.function
 
 
-def _count(times: Counter[Hashable], truth: Truth | None) -> int:
+def _count(times: Counter[Hashable], truth: ReferenceDigests | None) -> int:
     batches = [n for place, n in times.items() if isinstance(place, tuple) and place[0] == "batch"]
     forwards = [
         n for place, n in times.items() if isinstance(place, tuple) and place[0] == "forward"

@@ -24,7 +24,7 @@ from mothtrap.core.errors import (
     StoreRefusedError,
     nearest,
 )
-from mothtrap.store import control, fetching, layout
+from mothtrap.store import control_inbox, fetching, layout
 from mothtrap.store.layout import TABLES_OF_STEPS, TIMED
 from mothtrap.store.mirror_cache import Use
 from mothtrap.store.objects import ObjectInfo, Store, is_url, join, open_store, split
@@ -119,9 +119,9 @@ class Mirror:
         self._use.mark()
         self._lists = 1
         folders = self._store.children("").folders
-        if control.FOLDER in folders:
+        if control_inbox.FOLDER in folders:
             self._lists += 1
-            control.fetch(self._store, self.folder)
+            control_inbox.fetch(self._store, self.folder)
         attempts = sorted(filter(_ATTEMPT.fullmatch, folders), key=int)
         now_s = time.monotonic()
         for attempt in attempts:

@@ -17,7 +17,7 @@ from mothtrap.core.replays import (
     UNREACHED_FILE,
     ReplayPlan,
     ReplayResult,
-    with_narrowing,
+    with_localization,
 )
 from mothtrap.store.replacing import replace
 
@@ -77,4 +77,4 @@ class Outcome:
         if found is None:
             return whole
         notes = tuple(dict.fromkeys((*notes, *found.notes)))
-        return msgspec.structs.replace(with_narrowing(whole, found), notes=notes)
+        return msgspec.structs.replace(with_localization(whole, found), notes=notes)

@@ -14,7 +14,7 @@ from mothtrap.core.marks import Mark
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import Overhead, RuleStatus
 from mothtrap.core.steps import Mode
-from mothtrap.reader.rows import CommittedRows
+from mothtrap.reader.committed_rows import CommittedRows
 from mothtrap.reader.run import Run
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.ending import ending_word

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from mothtrap.core import jsonable
 from mothtrap.core.errors import ConfigError, ControlError, MothtrapError
 from mothtrap.reader.commits import ENDLESS
-from mothtrap.web import answers, comparison, control, events, output, series
+from mothtrap.web import answers, comparison, control_api, events, output, series
 from mothtrap.web.listing import RunsFolder
 from mothtrap.web.opened import OpenRun, OpenRuns
 from mothtrap.web.source_lines import source_answer
@@ -89,7 +89,7 @@ class Application:
         return _json(
             await self._of(
                 request,
-                lambda opened: answers.run_answer(opened, name, time.time(), control.controls),
+                lambda opened: answers.run_answer(opened, name, time.time(), control_api.controls),
             )
         )
 
@@ -154,8 +154,8 @@ class Application:
         body, run = await _body(request), request.query_params.get("run", "")
         name = request.path_params["name"]
 
-        def carry_out() -> control.Done:
-            return control.carry_out(name, self._runs.path(run), body)
+        def carry_out() -> control_api.Done:
+            return control_api.carry_out(name, self._runs.path(run), body)
 
         return _json(await asyncio.to_thread(carry_out))
 
@@ -203,7 +203,7 @@ async def _body(request: Request) -> bytes:
     body = b""
     async for chunk in request.stream():
         body += chunk
-        if len(body) > control.MAX_BYTES:
+        if len(body) > control_api.MAX_BYTES:
             break
     return body
 

@@ -19,7 +19,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.ending import ending_word
 from mothtrap.report.summary import summarize
-from mothtrap.store import layout, places
+from mothtrap.store import find_runs, layout
 from mothtrap.store.objects import is_url
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.row_cache import Kept, Row, RowCache
@@ -96,7 +96,9 @@ class RunsFolder:
                 "renamed or never there"
             )
         path = self._started[name][1]
-        return places.find_run(f"{self.where}/{name}", self.where) if is_url(self.where) else path
+        return (
+            find_runs.find_run(f"{self.where}/{name}", self.where) if is_url(self.where) else path
+        )
 
     def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "") -> Page:
         """Return rows from `begin` on; a query filters by name, verdict, state and script."""
@@ -259,7 +261,7 @@ def _listed(
     if is_url(where):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a run that cannot be listed is left out
-            for path in places.list_runs(where):
+            for path in find_runs.list_runs(where):
                 yield path.name, (layout.started(path)[0], path)
         return
     folder = Path(where)

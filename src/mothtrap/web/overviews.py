@@ -15,8 +15,8 @@ import numpy.typing as npt
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints
 from mothtrap.reader.commits import mode_code
+from mothtrap.reader.committed_rows import CommittedRows, Piece
 from mothtrap.reader.matrices import captured
-from mothtrap.reader.rows import CommittedRows, Piece
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.statistics.summary import COLUMN, WIDTH, derive
 from mothtrap.store.unpacking import vectors

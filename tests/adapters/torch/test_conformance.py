@@ -34,8 +34,8 @@ class TestTorch(AdapterTests):
 
     elsewhere = {
         "ScriptFailed": "tests/adapters/torch/reproduce/explaining/test_failures.py",
-        "FailedLoss": "tests/adapters/torch/losses/test_failedloss.py",
-        "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guardedsteps.py",
+        "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
+        "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
         "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",
         "ReplicaDigests": "tests/adapters/torch/test_distributed.py",

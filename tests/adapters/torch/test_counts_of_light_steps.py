@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import DEFAULT, Seen, batch, sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.adapters.torch.layers import narrow
+from mothtrap.adapters.torch.layers import half_precision
 from mothtrap.adapters.torch.optimization import rounding
 from mothtrap.capture import depths
 from mothtrap.core.facts.data import InputDistribution
@@ -100,7 +100,7 @@ def test_half_precision_is_looked_at_by_steps_not_by_full_steps() -> None:
     with watched(capture=DEFAULT, overhead=0.02) as seen:
         model = nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 3)).to(torch.float16)
         steps_of(model, torch.optim.SGD(model.parameters(), lr=1e-4))
-    looked_at = {fact.step // narrow.LOOKS_EVERY for fact in seen.observed(HalfPrecision)}
+    looked_at = {fact.step // half_precision.LOOKS_EVERY for fact in seen.observed(HalfPrecision)}
     assert looked_at >= {0, 1, 2, 3}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.adapters.torch.watched import EVERYTHING, Seen, classifier, watched, whole
-from tests.statistics.torch.lane import SlowLane, host_memory
+from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 from torch import nn
 
 from mothtrap.capture.pending import completed
@@ -41,28 +41,30 @@ def train(
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
 
-def put_on_device(seen: Seen, lane: SlowLane) -> None:
+def put_on_device(seen: Seen, copy_stream: SlowCopyStream) -> None:
     """Take the tensors of the CPU for those of a device."""
-    device = Accelerator("cpu", lambda _: lane, host_memory, lambda: False, fused=False)
+    device = Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False, fused=False)
     seen.tracer.recorder.rows.device = device
 
 
 @pytest.fixture
-def lane() -> SlowLane:
-    lane = SlowLane(torch.device("cpu"))
-    lane.numbers_at_once = True
-    return lane
+def copy_stream() -> SlowCopyStream:
+    copy_stream = SlowCopyStream(torch.device("cpu"))
+    copy_stream.numbers_at_once = True
+    return copy_stream
 
 
-def test_a_training_goes_on_while_nothing_arrives_and_the_same_is_seen(lane: SlowLane) -> None:
+def test_a_training_goes_on_while_nothing_arrives_and_the_same_is_seen(
+    copy_stream: SlowCopyStream,
+) -> None:
     with watched(capture=EVERYTHING, config=NOTHING_KEPT) as known:
         weights = train()
     with watched(capture=EVERYTHING, config=NOTHING_KEPT) as seen:
-        put_on_device(seen, lane)
+        put_on_device(seen, copy_stream)
         again = train()
-        assert lane.waiting
+        assert copy_stream.waiting
         assert all(record.pending is not None for record in seen.steps())
-    lane.let_go()
+    copy_stream.let_go()
     seen.records = [completed(record) for record in seen.records]
     assert torch.equal(weights, again)
     assert [r.tensor_T.tolist() for r in seen.records] == [
@@ -79,23 +81,23 @@ def test_a_training_goes_on_while_nothing_arrives_and_the_same_is_seen(lane: Slo
         assert len(seen.scalars(name)) == 4
 
 
-def test_a_step_is_sent_once_beside_its_loss_and_norm(lane: SlowLane) -> None:
+def test_a_step_is_sent_once_beside_its_loss_and_norm(copy_stream: SlowCopyStream) -> None:
     sent: list[int] = []
     with watched(capture=EVERYTHING, config=NOTHING_KEPT) as seen:
-        put_on_device(seen, lane)
-        train(between=lambda: sent.append(lane.sent))
-    lane.let_go()
+        put_on_device(seen, copy_stream)
+        train(between=lambda: sent.append(copy_stream.sent))
+    copy_stream.let_go()
     assert set(np.diff(sent)) == {3}
 
 
-def test_copies_are_of_the_values_before_the_step(lane: SlowLane) -> None:
+def test_copies_are_of_the_values_before_the_step(copy_stream: SlowCopyStream) -> None:
     capture = whole("weight", "gradient", "optimizer_state")
     with watched(capture=capture, config=NOTHING_KEPT) as known:
         train()
     with watched(capture=capture, config=NOTHING_KEPT) as seen:
-        put_on_device(seen, lane)
+        put_on_device(seen, copy_stream)
         train()
-    lane.let_go()
+    copy_stream.let_go()
     seen.records = [completed(record) for record in seen.records]
     assert seen.kept() == known.kept()
     for identity in known.kept():
@@ -107,30 +109,30 @@ def test_copies_are_of_the_values_before_the_step(lane: SlowLane) -> None:
 
 
 def test_where_the_state_before_a_bad_step_is_to_be_kept_it_is_known_before(
-    lane: SlowLane,
+    copy_stream: SlowCopyStream,
 ) -> None:
-    lane.at_once = True
+    copy_stream.at_once = True
     with watched(config=Config()) as seen:
-        put_on_device(seen, lane)
+        put_on_device(seen, copy_stream)
         train(spoil=2)
     assert [o.step for o in seen.observed(NonfiniteModule)] == [2]
 
 
-def test_without_snapshots_nobody_waits_and_the_rows_tell(lane: SlowLane) -> None:
+def test_without_snapshots_nobody_waits_and_the_rows_tell(copy_stream: SlowCopyStream) -> None:
     with watched(config=NOTHING_KEPT) as seen:
-        put_on_device(seen, lane)
+        put_on_device(seen, copy_stream)
         train(spoil=2)
-    lane.let_go()
+    copy_stream.let_go()
     seen.records = [completed(replace(record)) for record in seen.records]
     assert max(seen.rows("gradient:0.weight", "nan").values()) > 0
 
 
-def test_a_device_that_fails_does_not_stop_the_training(lane: SlowLane) -> None:
+def test_a_device_that_fails_does_not_stop_the_training(copy_stream: SlowCopyStream) -> None:
     def fail() -> None:
-        lane.failing = "device-side assert triggered"
+        copy_stream.failing = "device-side assert triggered"
 
     with watched(capture=EVERYTHING, config=NOTHING_KEPT, may_fail=True) as seen:
-        put_on_device(seen, lane)
+        put_on_device(seen, copy_stream)
         weights = train(between=fail)
         seen.tracer.recorder.hand_on_facts()
     assert torch.equal(weights, train())

@@ -13,7 +13,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 
 from mothtrap.adapters.torch import attach, attach_process
-from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.process_hooks import ProcessHooks
 
 
 class _Refusing(torch.optim.SGD):
@@ -40,13 +40,13 @@ def test_steps_after_one_that_raised_are_counted() -> None:
 def test_an_attachment_that_fails_half_way_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(self: ProcessWitness) -> None:
+    def fail(self: ProcessHooks) -> None:
         raise RuntimeError("planted")
 
     before = _replaceable()
     with watched() as seen:
         job = seen.tracer.job
-    monkeypatch.setattr(ProcessWitness, "_hook_clipping", fail)
+    monkeypatch.setattr(ProcessHooks, "_hook_clipping", fail)
     with pytest.raises(RuntimeError, match="planted"):
         attach_process(job)
     assert _replaceable() == before

@@ -6,7 +6,7 @@ from tests.adapters.torch.watched import DEFAULT, batch, classifier, sgd, train,
 from torch import nn
 
 from mothtrap.adapters.torch import onset
-from mothtrap.adapters.torch.losses import lossvalues
+from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.captures import Blind, ToolError
 
 
@@ -56,7 +56,7 @@ def test_gradients_can_fail_alone(
 def test_the_graph_of_the_loss_can_fail_alone(
     expected: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lossvalues, "label_counts", plant)
+    monkeypatch.setattr(loss_values, "label_counts", plant)
     with watched(may_fail=True) as seen:
         assert training() == expected
     assert seen.failed() == ["loss graph"]

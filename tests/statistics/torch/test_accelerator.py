@@ -9,22 +9,26 @@ import numpy as np
 import pytest
 import torch
 from tests.statistics.oracle import VALUE_STATISTICS, assert_close, expected
-from tests.statistics.torch.lane import SlowLane, host_memory
+from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.statistics.summary import COLUMN, EMPTY
 from mothtrap.statistics.torch import pieces, summarize
 from mothtrap.statistics.torch.accelerator import Accelerator
-from mothtrap.statistics.torch.lanes import DeviceFailed
+from mothtrap.statistics.torch.copy_streams import DeviceFailed
 
 
 class Device:
     """An accelerator over the CPU, and its lane."""
 
     def __init__(self, *, fused: bool = False) -> None:
-        self.lane = SlowLane(torch.device("cpu"))
+        self.copy_stream = SlowCopyStream(torch.device("cpu"))
         self.accelerator = Accelerator(
-            "cpu", lambda _: self.lane, host_memory, lambda: self.lane.capturing, fused=fused
+            "cpu",
+            lambda _: self.copy_stream,
+            host_memory,
+            lambda: self.copy_stream.capturing,
+            fused=fused,
         )
 
 
@@ -59,7 +63,7 @@ def test_rows_are_those_of_summarize(device: Device, statistics: tuple[str, ...]
     tensors = all_kinds()
     pending = device.accelerator.reduce(tensors, statistics)
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     wanted = summarize(tensors, statistics)
     for row, want in zip(pending.rows(), wanted, strict=True):
         asked = ~np.isnan(row)
@@ -79,7 +83,7 @@ def test_a_tensor_in_several_blocks_is_one_row(
     values[150] = torch.nan
     pending = device.accelerator.reduce([values, torch.ones(3)], VALUE_STATISTICS)
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert_close(pending.rows()[0], expected(values.numpy()))
     assert_close(pending.rows()[1], expected(np.ones(3)))
 
@@ -91,7 +95,7 @@ def test_values_are_those_at_the_moment_of_asking(device: Device) -> None:
     device.accelerator.copy_bytes(weight, copy)
     weight.zero_()  # an optimizer's step
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert pending.rows()[0, COLUMN["l2"]] == 5.0
     assert copy.view(np.float32).tolist() == [3.0, 4.0]
 
@@ -99,13 +103,13 @@ def test_values_are_those_at_the_moment_of_asking(device: Device) -> None:
 def test_all_of_a_step_is_one_load(device: Device) -> None:
     asked = [device.accelerator.reduce([torch.full((2,), float(i))], ("max",)) for i in range(9)]
     device.accelerator.copy_bytes(torch.ones(3), host_memory(12).numpy())
-    assert device.lane.sent == 0
+    assert device.copy_stream.sent == 0
     device.accelerator.send()
-    assert device.lane.sent == 1
-    device.lane.let_go()
+    assert device.copy_stream.sent == 1
+    device.copy_stream.let_go()
     assert [p.rows()[0, COLUMN["max"]] for p in asked] == list(range(9))
     device.accelerator.send()  # nothing was asked since
-    assert device.lane.sent == 1
+    assert device.copy_stream.sent == 1
 
 
 def test_nothing_waits_until_somebody_wants_the_rows(device: Device) -> None:
@@ -117,7 +121,7 @@ def test_nothing_waits_until_somebody_wants_the_rows(device: Device) -> None:
     reader = threading.Thread(target=lambda: found.append(pending.rows()[0, COLUMN["max"]]))
     reader.start()
     assert not found
-    device.lane.let_go()
+    device.copy_stream.let_go()
     reader.join()
     assert found == [1.0]
     assert pending.has_arrived()
@@ -126,16 +130,16 @@ def test_nothing_waits_until_somebody_wants_the_rows(device: Device) -> None:
 
 
 def test_whoever_cannot_wait_for_the_end_of_the_step_has_it_sent(device: Device) -> None:
-    device.lane.at_once = True
+    device.copy_stream.at_once = True
     pending = device.accelerator.reduce([torch.full((2,), torch.nan)], ("nan",))
     assert pending.rows()[0, COLUMN["nan"]] == 2.0
-    assert device.lane.sent == 1
+    assert device.copy_stream.sent == 1
 
 
 def test_a_number_comes_before_what_was_asked_for_earlier(device: Device) -> None:
     pending = device.accelerator.reduce([torch.ones(2)], ("max",))
     loss = device.accelerator.bring(torch.tensor([[0.25]], requires_grad=True))
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert float(loss) == 0.25
     assert not pending.has_arrived()
 
@@ -152,10 +156,10 @@ def test_what_has_arrived_holds_nothing_on_the_device(device: Device) -> None:
     device.accelerator.reduce([torch.ones(2)], ("max",))
     device.accelerator.copy_bytes(torch.ones(3), host_memory(12).numpy())
     device.accelerator.send()
-    [(load, _)] = device.lane.waiting
+    [(load, _)] = device.copy_stream.waiting
     device.accelerator.send()
     assert load.copies  # on its way
-    device.lane.let_go()
+    device.copy_stream.let_go()
     device.accelerator.send()
     assert not load.copies
     assert not load.numbers
@@ -164,11 +168,11 @@ def test_what_has_arrived_holds_nothing_on_the_device(device: Device) -> None:
 def test_a_device_that_fails_lets_everybody_go(device: Device) -> None:
     early = device.accelerator.reduce([torch.ones(2)], ("max",))
     device.accelerator.send()
-    device.lane.failing = "device-side assert triggered"
+    device.copy_stream.failing = "device-side assert triggered"
     late = device.accelerator.reduce([torch.ones(2)], ("max",))
     flight = device.accelerator.send()
     assert not flight.has_arrived()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     with pytest.raises(DeviceFailed, match="device-side assert"):
         late.rows()
     with pytest.raises(DeviceFailed, match="device-side assert"):
@@ -179,7 +183,7 @@ def test_a_device_that_fails_lets_everybody_go(device: Device) -> None:
 def test_what_is_on_its_way_when_the_device_fails_never_comes(device: Device) -> None:
     pending = device.accelerator.reduce([torch.ones(2)], ("max",))
     flight = device.accelerator.send()
-    device.lane.failing = "device-side assert triggered"
+    device.copy_stream.failing = "device-side assert triggered"
     device.accelerator.settle()
     with pytest.raises(DeviceFailed, match="device-side assert"):
         pending.rows()
@@ -195,32 +199,32 @@ def test_at_the_end_everything_is_waited_for(device: Device) -> None:
 
 def test_while_a_graph_is_captured_nothing_is_sent(device: Device) -> None:
     pending = device.accelerator.reduce([torch.ones(2)], ("max",))
-    device.lane.capturing = True
+    device.copy_stream.capturing = True
     assert device.accelerator.is_capturing()
     device.accelerator.send()
-    assert device.lane.sent == 0
-    device.lane.capturing = False
+    assert device.copy_stream.sent == 0
+    device.copy_stream.capturing = False
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert pending.rows()[0, COLUMN["max"]] == 1.0
 
 
 def test_what_a_capture_holds_back_has_not_arrived(device: Device) -> None:
     copy = host_memory(8).numpy()
     device.accelerator.copy_bytes(torch.tensor([3.0, 4.0]), copy)
-    device.lane.capturing = True
+    device.copy_stream.capturing = True
     flight = device.accelerator.send()
     assert not flight.has_arrived()
-    device.lane.capturing = False
+    device.copy_stream.capturing = False
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert flight.has_arrived()
     assert copy.view(np.float32).tolist() == [3.0, 4.0]
 
 
 def test_what_a_capture_holds_back_to_the_end_never_comes(device: Device) -> None:
     device.accelerator.reduce([torch.ones(2)], ("max",))
-    device.lane.capturing = True
+    device.copy_stream.capturing = True
     flight = device.accelerator.send()
     device.accelerator.settle()
     with pytest.raises(DeviceFailed, match="capturing"):
@@ -228,9 +232,9 @@ def test_what_a_capture_holds_back_to_the_end_never_comes(device: Device) -> Non
 
 
 def test_a_number_asked_for_in_a_capture_never_comes(device: Device) -> None:
-    device.lane.capturing = True
+    device.copy_stream.capturing = True
     norm = device.accelerator.bring(torch.ones(()))
-    assert device.lane.sent == 0
+    assert device.copy_stream.sent == 0
     with pytest.raises(DeviceFailed, match="capturing a graph"):
         float(norm)
 
@@ -242,22 +246,22 @@ def test_what_is_read_in_inference_mode_arrives_outside_of_it(device: Device) ->
         pending = device.accelerator.reduce([output], ("max",))
         device.accelerator.copy_bytes(output, copy)
         device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert pending.rows()[0, COLUMN["max"]] == 2.0
     assert copy.view(np.float32).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_every_stream_that_was_used_is_waited_for(device: Device) -> None:
     device.accelerator.reduce([torch.ones(2)], ("max",))
-    device.lane.current = "another"
+    device.copy_stream.current = "another"
     device.accelerator.reduce([torch.ones(2)], ("max",))
     device.accelerator.send()
-    [(load, _)] = device.lane.waiting
+    [(load, _)] = device.copy_stream.waiting
     assert list(load.streams) == ["main", "another"]
 
 
 def test_tensors_of_other_kinds_are_reduced_at_once() -> None:
-    device = Accelerator("cuda", SlowLane, host_memory, lambda: False, fused=False)
+    device = Accelerator("cuda", SlowCopyStream, host_memory, lambda: False, fused=False)
     pending = device.reduce([torch.ones(4), torch.empty(3, device="meta")], ("l2",))
     assert pending.has_arrived()
     assert pending.rows()[0, COLUMN["l2"]] == 2.0
@@ -273,7 +277,7 @@ def test_without_a_kernel_operations_do_it_and_it_is_said(monkeypatch: pytest.Mo
     pending = device.accelerator.reduce([torch.ones(2)], ("max",))
     assert "triton" in device.accelerator.slow_because
     device.accelerator.send()
-    device.lane.let_go()
+    device.copy_stream.let_go()
     assert pending.rows()[0, COLUMN["max"]] == 1.0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tests.statistics.oracle import assert_close, expected
-from tests.statistics.torch.lane import SlowLane, host_memory
+from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 
 from mothtrap.statistics.summary import Floats
 from mothtrap.statistics.torch.accelerator import Accelerator
@@ -30,9 +30,9 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def rows_of(tensors: list[torch.Tensor]) -> Floats:
-    lane = SlowLane(torch.device("cpu"))
-    lane.at_once = True
-    device = Accelerator("cpu", lambda _: lane, host_memory, lambda: False)
+    copy_stream = SlowCopyStream(torch.device("cpu"))
+    copy_stream.at_once = True
+    device = Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False)
     pending = device.reduce(tensors, ("zero", "min", "max", "std", "abs_mean", "l2"))
     assert not device.slow_because
     return pending.rows()

@@ -24,7 +24,7 @@ from mothtrap.core.errors import (
     StoreRefusedError,
 )
 from mothtrap.reader.run import open_run
-from mothtrap.store import layout, places
+from mothtrap.store import find_runs, layout
 from mothtrap.store.backends import s3
 from mothtrap.store.mirror import LeftOutWarning
 from mothtrap.store.objects import Store, open_store
@@ -179,7 +179,7 @@ def test_a_run_with_a_key_that_nobody_can_ask_for_is_left_out_of_the_list(
     s3_server.put(f"{s3_url}/odd/1/../key", b"")
     s3_server.put(f"{s3_url}/odd2/1/w0/../key", b"")
     with pytest.warns(LeftOutWarning, match=r"/odd is left out.*'team/runs/odd/1/../'.*remove it"):
-        listed = places.list_runs(s3_url)
+        listed = find_runs.list_runs(s3_url)
     assert {open_run(path).steps for path in listed} == {1}
     assert len(listed) == 2
     with pytest.raises(OddKeyError, match="remove it"):
@@ -190,4 +190,4 @@ def test_a_run_with_a_key_that_nobody_can_ask_for_is_left_out_of_the_list(
     assert "odd is left out" in printed.stderr
     s3_server.put(f"{s3_url}/../key", b"")
     with pytest.raises(OddKeyError, match=r"'team/runs/../' lies there"):
-        places.list_runs(s3_url)
+        find_runs.list_runs(s3_url)

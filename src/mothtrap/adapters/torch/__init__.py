@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job_store import job_store
-from mothtrap.adapters.torch.objects import ObjectWitness
-from mothtrap.adapters.torch.process import ProcessWitness
+from mothtrap.adapters.torch.object_hooks import ObjectHooks
+from mothtrap.adapters.torch.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.adapters import Environment, Job
@@ -35,7 +35,7 @@ def accepts(target: object) -> bool:
     return isinstance(target, nn.Module)
 
 
-def attach(job: Job, targets: Sequence[object]) -> ObjectWitness:
+def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
     """Watch models and their optimizers, the models first; touches nothing else.
 
     Raises:
@@ -48,14 +48,14 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectWitness:
         models.append(target)
     if not models:
         raise TypeError(f"cannot watch a {type(targets[0]).__qualname__} as a model")
-    return ObjectWitness(_tracer(job), models, targets[len(models) :])
+    return ObjectHooks(_tracer(job), models, targets[len(models) :])
 
 
-def attach_process(job: Job) -> ProcessWitness:
+def attach_process(job: Job) -> ProcessHooks:
     """Watch every model and optimizer of this process, from before they are made."""
     tracer = _tracer(job)
     tracer.random_start.early = True
-    return ProcessWitness(tracer)
+    return ProcessHooks(tracer)
 
 
 def _tracer(job: Job) -> Tracer:

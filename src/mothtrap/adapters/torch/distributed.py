@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from mothtrap.adapters.torch.replica_batches import ReplicaBatchWatch
+from mothtrap.adapters.torch.replica_batches import ReplicaBatchObserver
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic
@@ -89,7 +89,7 @@ class HeldParameters(Protocol):
         """Return its qualified name and the path of its module."""
 
 
-class DistributedWatch:
+class DistributedObserver:
     """Knows the wrappers that keep replicas equal, and whether they are used."""
 
     def __init__(self, job: Job, optimizers: HeldParameters) -> None:
@@ -99,7 +99,7 @@ class DistributedWatch:
         self._averaged = False
         self._around: tuple[Root, str, str | None] | None = None
         self._bypassed = self._closed = 0
-        self._batches = ReplicaBatchWatch(job)
+        self._batches = ReplicaBatchObserver(job)
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
         """Whether a wrapper keeps a parameter the same on every worker."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mothtrap.adapters.torch.losses.failedloss import failed_loss, told
+from mothtrap.adapters.torch.losses.failed_loss import failed_loss, told
 from mothtrap.adapters.torch.reproduce.explaining.failures import explain
 from mothtrap.core.steps import Mode, StepKey
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
+    from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
 
 UNSTEPPED = (
     "backward ran {} times, but step() of no optimizer was called, and no update by hand was seen; "
@@ -22,7 +22,7 @@ UNSTEPPED = (
 class Ending:
     """Reports at the end of a job what no step can tell."""
 
-    def __init__(self, job: Job, forwards: ForwardWatch, snapshots: SnapshotTaking) -> None:
+    def __init__(self, job: Job, forwards: ForwardObserver, snapshots: TorchSnapshotTaker) -> None:
         self._job, self._forwards, self._snapshots = job, forwards, snapshots
 
     def report(self) -> None:

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.naming import NameBook, Root
 from mothtrap.adapters.torch.readable import outside_transforms
 from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
-from mothtrap.adapters.torch.resting import Resting
+from mothtrap.adapters.torch.step_sampling import StepSampling
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import (
     BackwardBegan,
@@ -63,8 +63,8 @@ class Job(abc.ABC):
         self.book = book or NameBook()
         self.grouper = job.grouper
         self.random_states = RandomStates()
-        self.resting = Resting(self)
-        self.recorder.logs = self.resting.logged
+        self.sampling = StepSampling(self)
+        self.recorder.logs = self.sampling.logged
         job.observer = self
         self._step_code: CodeType | None = None
 
@@ -80,11 +80,11 @@ class Job(abc.ABC):
         """Begin the next step: that one is handed on."""
 
     @abc.abstractmethod
-    def may_rest(self) -> bool:
+    def may_sample(self) -> bool:
         """Whether nothing was asked for that needs each step."""
 
     @abc.abstractmethod
-    def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+    def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
 
     @property
@@ -94,7 +94,7 @@ class Job(abc.ABC):
 
     def interrupted(self) -> None:
         """Let another framework make a step: watch again, and close what is over."""
-        self.contain(self.resting.wake)
+        self.contain(self.sampling.resume)
         if self.grouper.between_steps:
             self.contain(self.feed, Ended())
 

@@ -32,7 +32,7 @@ class _Mark:
     __slots__ = ("__weakref__",)
 
 
-class MemoryWatch:
+class MemoryObserver:
     """Reads the memory in use now and then, and marks the graph of every loss.
 
     A loss that is kept, and a sum to which it was added, keep the node of its graph alive;

@@ -17,7 +17,7 @@ STEPS_TOLD = 50
 """Steps from one observation to the next: medians over fewer are restless."""
 
 
-class PaceWatch:
+class PaceObserver:
     """Times steps and what of them lies outside of backward.
 
     Workers wait for each other in backward, where gradients are averaged: there all steps

@@ -10,11 +10,11 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job import Job
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
-    from mothtrap.adapters.torch.losses.backwards import LossWatch
-    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-    from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+    from mothtrap.adapters.torch.losses.backwards import LossObserver
+    from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
     from mothtrap.adapters.torch.reproduce.recording.recording import Recording
+    from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
 
 
 class Guarding(Protocol):
@@ -49,11 +49,11 @@ class Parts(Job):
         snapshots: takes them.
     """
 
-    optimizers: OptimizerWatch
-    known: KnownObjects
-    forwards: ForwardWatch
+    optimizers: OptimizerObserver
+    known: TrackedObjects
+    forwards: ForwardObserver
     recording: Recording
-    losses: LossWatch
+    losses: LossObserver
     guard: Guarding
     snapshots: Snapshotting
 

@@ -22,7 +22,7 @@ FORWARDS = 16
 NO_DATA = (int, float, complex, str, bytes, torch.dtype, torch.device, type(None))
 
 
-class ReplicaBatchWatch:
+class ReplicaBatchObserver:
     """Called with each training forward of a wrapper in the steps that are looked at.
 
     Nothing is told of a step of which not all was seen: with data in objects that cannot be

@@ -10,35 +10,35 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.ending import Ending
-from mothtrap.adapters.torch.forward.forwards import ForwardWatch
-from mothtrap.adapters.torch.layers.attention import AttentionWatch
-from mothtrap.adapters.torch.layers.initialweights import InitialWeightsWatch
-from mothtrap.adapters.torch.losses.backwards import LossWatch
-from mothtrap.adapters.torch.losses.target_order import TargetOrderWatch
-from mothtrap.adapters.torch.memory import MemoryWatch
+from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+from mothtrap.adapters.torch.layers.attention import AttentionObserver
+from mothtrap.adapters.torch.layers.initial_weights import InitialWeightsObserver
+from mothtrap.adapters.torch.losses.backwards import LossObserver
+from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
+from mothtrap.adapters.torch.memory import MemoryObserver
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.observers import BackwardRoot, Observers
 from mothtrap.adapters.torch.onset import Onset
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
-from mothtrap.adapters.torch.optimization.inventory import InventoryWatch
-from mothtrap.adapters.torch.optimization.optimizerfacts import OptimizerFactsWatch
+from mothtrap.adapters.torch.optimization.inventory import InventoryObserver
+from mothtrap.adapters.torch.optimization.optimizer_facts import OptimizerFactsObserver
 from mothtrap.adapters.torch.optimization.optimizers import (
-    OptimizerWatch,
+    OptimizerObserver,
     applies_nothing,
 )
-from mothtrap.adapters.torch.optimization.ownership import OwnershipWatch
-from mothtrap.adapters.torch.optimization.rounding import RoundingWatch
+from mothtrap.adapters.torch.optimization.ownership import OwnershipObserver
+from mothtrap.adapters.torch.optimization.rounding import RoundingObserver
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
-from mothtrap.adapters.torch.optimization.updates import UpdateWatch
-from mothtrap.adapters.torch.pace import PaceWatch
+from mothtrap.adapters.torch.optimization.updates import UpdateObserver
+from mothtrap.adapters.torch.pace import PaceObserver
 from mothtrap.adapters.torch.parts import Parts
 from mothtrap.adapters.torch.reports import looked
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
-from mothtrap.adapters.torch.reproduce.guarding.guardedsteps import GuardedSteps
-from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
-from mothtrap.adapters.torch.reproduce.keeping.taking import SnapshotTaking
-from mothtrap.adapters.torch.resting import needs_no_step
+from mothtrap.adapters.torch.reproduce.guarding.guarded_steps import GuardedSteps
+from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
+from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
+from mothtrap.adapters.torch.step_sampling import needs_no_step
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -80,27 +80,27 @@ class Tracer(Parts):
 
     guard: Guard
     hand_steps: HandSteps
-    snapshots: SnapshotTaking
+    snapshots: TorchSnapshotTaker
 
     def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
         super().__init__(job, book)
-        self.optimizers = OptimizerWatch(self)
-        self.known = KnownObjects(self.book, self.optimizers)
+        self.optimizers = OptimizerObserver(self)
+        self.known = TrackedObjects(self.book, self.optimizers)
         self.hand_steps = HandSteps(self, self.optimizers, self._began_by_hand, self._ended_by_hand)
-        self.forwards = ForwardWatch(self, self.optimizers)
+        self.forwards = ForwardObserver(self, self.optimizers)
         self.recording = self.forwards.recording
         self.digests = self.forwards.inputs.digests
         self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
         self.recorder.depths.all_full = self.digests.every_tensor
-        self.losses = LossWatch(self, self.forwards)
-        self._target_order = TargetOrderWatch(self, self.forwards.inputs.loaders)
+        self.losses = LossObserver(self, self.forwards)
+        self._target_order = TargetOrderObserver(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers, self.forwards)
-        self._initial_weights = InitialWeightsWatch(self, self.optimizers)
-        self._facts = OptimizerFactsWatch(self, self.optimizers)
-        self._pace = PaceWatch(self)
+        self._initial_weights = InitialWeightsObserver(self, self.optimizers)
+        self._facts = OptimizerFactsObserver(self, self.optimizers)
+        self._pace = PaceObserver(self)
         self.observers = Observers(self)
         self._observe()
-        self.snapshots = SnapshotTaking(self)
+        self.snapshots = TorchSnapshotTaker(self)
         self._onset = Onset(self, self.forwards, self.losses, self._target_order)
         self._ending = Ending(self, self.forwards, self.snapshots)
         self.guard = Guard(self)
@@ -113,17 +113,17 @@ class Tracer(Parts):
         """Build the observers that are needed, in the order in which they are told."""
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
-        add("memory", lambda: MemoryWatch(self), each_step=True)
+        add("memory", lambda: MemoryObserver(self), each_step=True)
         add("data", lambda: self._target_order, TargetOrder)
-        add("attention", lambda: AttentionWatch(self), AttentionLook)
-        add("updates", lambda: UpdateWatch(self, optimizers))
+        add("attention", lambda: AttentionObserver(self), AttentionLook)
+        add("updates", lambda: UpdateObserver(self, optimizers))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)
-        add("rounding", lambda: RoundingWatch(self, optimizers), RoundedUpdates)
+        add("rounding", lambda: RoundingObserver(self, optimizers), RoundedUpdates)
         add("reach of gradients", lambda: forwards.reach, UnreachedModule, IdleOptimizer)
         add("half precision", lambda: forwards.narrow, HalfPrecision)
-        add("wiring", lambda: OwnershipWatch(self, optimizers, forwards), UnownedParameter)
+        add("wiring", lambda: OwnershipObserver(self, optimizers, forwards), UnownedParameter)
         own = FrozenParameters, HiddenParameters
-        add("inventory", lambda: InventoryWatch(self, optimizers), *own)
+        add("inventory", lambda: InventoryObserver(self, optimizers), *own)
         add("activations", lambda: forwards.calls.activity)
         if forwards.narrow not in self.observers.members:
             forwards.narrow.looks = False
@@ -192,12 +192,12 @@ class Tracer(Parts):
 
     def step_given(self, given: Given) -> None:
         """Attach what the user passes to the optimizer step just done, or make a step."""
-        loss = None if self.resting.passes_by else given.loss
+        loss = None if self.sampling.passes_by else given.loss
         self.contain(self._step_given, loss, given)
 
     def ended(self) -> None:
         """Nothing more will come."""
-        self.contain(self.resting.wake)
+        self.contain(self.sampling.resume)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
@@ -241,7 +241,7 @@ class Tracer(Parts):
                         self.contain_part("loss graph", self.losses.loss_began, loss)
                     self._onset.look(event.site, root)
                 else:
-                    self.forwards.held.let_go()
+                    self.forwards.retained.let_go()
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)
@@ -250,7 +250,7 @@ class Tracer(Parts):
         self.feed(BackwardEnded())
         self.guarded.backward_ended()
         self._pace.backward_ended()
-        self.forwards.held.used()
+        self.forwards.retained.used()
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
@@ -335,7 +335,7 @@ class Tracer(Parts):
         self.contain_part("snapshots", self.snapshots.applied)
         self.observers.tell("applied", optimizer)
         self._stepped(optimizer, closure)
-        self.resting.stepped(optimizer, plainly=not (closure or self._backward_depth))
+        self.sampling.stepped(optimizer, plainly=not (closure or self._backward_depth))
 
     def _stepped(self, optimizer: Optimizer, closure: bool) -> None:
         self.observers.tell("stepped", optimizer)
@@ -372,21 +372,21 @@ class Tracer(Parts):
     def closed(self, closed: ClosedStep) -> None:
         """Begin the next step."""
         self.light = self.recorder.is_light
-        self.resting.closed(closed)
+        self.sampling.closed(closed)
         self.forwards.new_step()
 
-    def may_rest(self) -> bool:
+    def may_sample(self) -> bool:
         """Whether nothing was asked for that needs each step."""
         busy = self.forwards.narrow.scales or self.snapshots.awaited
         return not busy and needs_no_step(self.config)
 
-    def woke(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+    def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
         self.light = self.recorder.is_light
-        self.optimizers.woke(optimizer, steps)
-        self.forwards.inputs.loaders.woke()
-        self.recording.woke(whole)
-        self.forwards.woke()
+        self.optimizers.passed_unobserved(optimizer, steps)
+        self.forwards.inputs.loaders.passed_unobserved()
+        self.recording.passed_unobserved(whole)
+        self.forwards.passed_unobserved()
 
 
 def in_group() -> bool:

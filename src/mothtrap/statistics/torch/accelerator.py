@@ -20,7 +20,13 @@ import torch
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.statistics.segments import constant_row
 from mothtrap.statistics.summary import EMPTY, Floats, columns_for, merge
-from mothtrap.statistics.torch.lanes import CudaLane, DeviceFailed, Lane, Load, pinned
+from mothtrap.statistics.torch.copy_streams import (
+    CopyStream,
+    CudaCopyStream,
+    DeviceFailed,
+    Load,
+    pinned,
+)
 from mothtrap.statistics.torch.pieces import (
     Pieces,
     merged,
@@ -54,15 +60,15 @@ class Accelerator:
     def __init__(
         self,
         kind: str = "cuda",
-        lane: Callable[[torch.device], Lane] = CudaLane,
+        copy_stream: Callable[[torch.device], CopyStream] = CudaCopyStream,
         memory: Callable[[int], torch.Tensor] = pinned,
         capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing,
         *,
         fused: bool = True,
     ) -> None:
-        self._kind, self._make_lane, self._memory = kind, lane, memory
+        self._kind, self._make_copy_stream, self._memory = kind, copy_stream, memory
         self._capturing = capturing
-        self._lanes: dict[torch.device, Lane] = {}
+        self._copy_streams: dict[torch.device, CopyStream] = {}
         self._open: dict[torch.device, Load] = {}
         self._sent: list[Load] = []
         self._fused = fused
@@ -163,7 +169,7 @@ class Accelerator:
         with _own_tensors():
             device = number.device
             load = Load(numbers=[number.detach().reshape(1).to(torch.float64, copy=True)])
-            load.streams[self._lane(device).stream()] = None
+            load.streams[self._copy_stream(device).stream()] = None
             self._carry(device, load)
         return PendingNumber(load)
 
@@ -187,8 +193,8 @@ class Accelerator:
         """Wait, at the end, for all that is on its way; what a failed device has is given up."""
         try:
             self.send()
-            for lane in self._lanes.values():
-                lane.settle()
+            for copy_stream in self._copy_streams.values():
+                copy_stream.settle()
         except RuntimeError as err:
             for load in self._sent:
                 load.failure = load.failure or str(err)
@@ -202,36 +208,38 @@ class Accelerator:
         columns: frozenset[str],
         pending: PendingRows,
     ) -> None:
-        load, lane = self._load(device), self._lane(device)
+        load, copy_stream = self._load(device), self._copy_stream(device)
         others = flats
-        with lane.here():
+        with copy_stream.here():
             if self._fused:
                 try:
-                    pieces, others = reduce_by_kernel(flats, lambda t: _uploaded(lane, load, t))
+                    pieces, others = reduce_by_kernel(
+                        flats, lambda t: _uploaded(copy_stream, load, t)
+                    )
                     pending.expect(load, pieces, self.send)
                 except Exception as err:  # whatever a compiler raises
                     self._fused, self.slow_because = False, in_one_line(err)
             if others:
                 pending.expect(load, reduce_by_operations(others, columns), self.send)
 
-    def _lane(self, device: torch.device) -> Lane:
-        lane = self._lanes.get(device)
-        if lane is None:
-            lane = self._lanes[device] = self._make_lane(device)
-        return lane
+    def _copy_stream(self, device: torch.device) -> CopyStream:
+        copy_stream = self._copy_streams.get(device)
+        if copy_stream is None:
+            copy_stream = self._copy_streams[device] = self._make_copy_stream(device)
+        return copy_stream
 
     def _load(self, device: torch.device) -> Load:
         """The load that is sent next, with the stream in use noted."""
         load = self._open.get(device)
         if load is None:
             load = self._open[device] = Load()
-        load.streams[self._lane(device).stream()] = None
+        load.streams[self._copy_stream(device).stream()] = None
         return load
 
     def _carry(self, device: torch.device, load: Load) -> None:
         self._sent.append(load)
         try:
-            self._lane(device).carry(load)
+            self._copy_stream(device).carry(load)
         except RuntimeError as err:
             load.failure = str(err)
 
@@ -350,13 +358,13 @@ def _host(load: Load, begin: int, end: int) -> Floats:
     return found
 
 
-def _uploaded(lane: Lane, load: Load, table: npt.NDArray[np.int64]) -> torch.Tensor:
+def _uploaded(copy_stream: CopyStream, load: Load, table: npt.NDArray[np.int64]) -> torch.Tensor:
     """Bring a table to the device from memory that stays until the load has arrived."""
-    host = lane.numbers(table.size)
+    host = copy_stream.numbers(table.size)
     load.held.append(host)
     own = host[: table.size].view(torch.int64)
     own.numpy()[:] = table.reshape(-1)
-    return lane.upload(own)
+    return copy_stream.upload(own)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import evaluations
-from mothtrap.adapters.torch.losses import evaluatedlosses
+from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.steps import Mode
@@ -270,7 +270,7 @@ def test_evaluations_at_every_step_are_told_now_and_then() -> None:
 
 
 def test_sites_without_end_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluatedlosses, "MAX_SITES", 1)
+    monkeypatch.setattr(evaluated_losses, "MAX_SITES", 1)
     model = classifier()
     x, y = batch()
     with watched() as seen:

@@ -311,7 +311,7 @@ def test_graphs_of_forwards_that_no_backward_follows_are_let_go() -> None:
             del out
         gc.collect()
         assert [ref() for ref in alive] == [None] * 5
-        assert all(t is None or t.grad_fn is None for _, t in seen.tracer.forwards.held)
+        assert all(t is None or t.grad_fn is None for _, t in seen.tracer.forwards.retained)
 
 
 def test_ten_thousand_short_lived_modules_leave_nothing_behind() -> None:

@@ -7,7 +7,7 @@ import torch
 from tests.adapters.torch.watched import batch, sgd, watched
 from torch import nn
 
-from mothtrap.adapters.torch.forward import held
+from mothtrap.adapters.torch.forward import retained_outputs
 from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 
 Tensor = torch.Tensor
@@ -63,7 +63,7 @@ def test_outputs_that_are_gone_leave_the_origin_open(monkeypatch: pytest.MonkeyP
         def forward(self, x: Tensor) -> Tensor:
             return self.log(self.second(self.first(x).detach().clone()) - 10.0).requires_grad_()
 
-    monkeypatch.setattr(held, "HELD_BYTES", 0)
+    monkeypatch.setattr(retained_outputs, "RETAINED_BYTES", 0)
     model = Forgetful()
     with watched() as seen:
         optimizer = sgd(model)

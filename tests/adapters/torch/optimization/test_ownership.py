@@ -10,7 +10,7 @@ from torch.func import functional_call, grad
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.ownership import TOLD_AT, TOLD_EVERY, OwnershipWatch
+from mothtrap.adapters.torch.optimization.ownership import TOLD_AT, TOLD_EVERY, OwnershipObserver
 from mothtrap.core.facts.optimizers import UnownedParameter
 
 
@@ -179,11 +179,11 @@ def test_short_lived_parameters_do_not_fill_what_is_watched() -> None:
         model = Net()
         optimizer = sgd(model.body)
         run(model, optimizer, 2)
-        assert len(seen.observer(OwnershipWatch)._watched) == 2
+        assert len(seen.observer(OwnershipObserver)._watched) == 2
         del model, optimizer
         model = classifier()
         run(model, sgd(model), 3)
-        assert len(seen.observer(OwnershipWatch)._watched) == 0
+        assert len(seen.observer(OwnershipObserver)._watched) == 0
 
 
 def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() -> None:

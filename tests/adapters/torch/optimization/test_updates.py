@@ -111,14 +111,14 @@ def test_parameters_are_copied_on_due_steps_only() -> None:
 
     class Counts(torch.optim.SGD):
         def _init_group(self, *args: Any) -> bool:  # runs inside the step
-            held.append(len(seen.observer(updates.UpdateWatch)._before))
+            held.append(len(seen.observer(updates.UpdateObserver)._before))
             return super()._init_group(*args)
 
     with watched(capture=whole("update", schedule=Schedule(steps=(1,)))) as seen:
         train(model, Counts(model.parameters(), lr=0.1), steps=4)
     assert held == [0, 4, 0, 0]
     assert [step for step, _ in seen.raw("update:0.weight")] == [1]
-    assert seen.observer(updates.UpdateWatch)._before == {}
+    assert seen.observer(updates.UpdateObserver)._before == {}
 
 
 def test_nothing_is_looked_at_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +216,7 @@ def test_updates_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(updates.UpdateWatch, "stepping", fails)
+    monkeypatch.setattr(updates.UpdateObserver, "stepping", fails)
     with watched(capture=whole("update", "weight"), may_fail=True) as seen:
         train(model, sgd(model))
     assert seen.failed() == ["updates"]
@@ -262,7 +262,7 @@ def test_of_large_parameters_a_part_is_compared(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(
             torch.optim.SGD,
             "_init_group",
-            _spied(kept, seen.observer(updates.UpdateWatch), torch.optim.SGD._init_group),
+            _spied(kept, seen.observer(updates.UpdateObserver), torch.optim.SGD._init_group),
         )
         optimizer.step()
         large(torch.randn(8, 64)).sum().backward()
@@ -271,7 +271,7 @@ def test_of_large_parameters_a_part_is_compared(monkeypatch: pytest.MonkeyPatch)
     assert 100 < kept[0] <= 200
 
 
-def _spied(kept: list[int], watch: updates.UpdateWatch, original: Callable[..., Any]) -> Any:
+def _spied(kept: list[int], watch: updates.UpdateObserver, original: Callable[..., Any]) -> Any:
     def init_group(self: torch.optim.SGD, *args: Any) -> Any:
         kept.extend(copy.numel() for copy in watch._before.values())
         return original(self, *args)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.data.origins import Origins
+from mothtrap.adapters.torch.data.sample_origins import Origins
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.fingerprint import fingerprint

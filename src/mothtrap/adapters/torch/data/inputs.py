@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.loaders import LoaderWatch
+from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
-from mothtrap.adapters.torch.data.overlap import OverlapWatch
-from mothtrap.adapters.torch.forward.held import Held
+from mothtrap.adapters.torch.data.overlap import OverlapObserver
+from mothtrap.adapters.torch.forward.retained_outputs import Retained
 from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import class_name, unwrapped
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_countable, is_plain, kind_of_unread
-from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
+from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
@@ -61,7 +61,7 @@ class _Called:
         self.again = Multiples(TRAIN_EVERY)
 
 
-class InputWatch:
+class InputObserver:
     """Called before the forward of a module that user code calls.
 
     Attributes:
@@ -72,14 +72,14 @@ class InputWatch:
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:
         self._job = job
-        self.digests = DigestWatch(job)
-        self.loaders = LoaderWatch(job, thread, self.digests)
+        self.digests = DigestObserver(job)
+        self.loaders = LoaderObserver(job, thread, self.digests)
         self._called: ByIdentity[nn.Module, _Called] = ByIdentity()
         self._latest: list[_Call] = []
         self._step = -1
         self._told = 0
         self._first: weakref.ref[nn.Module] | None = None
-        self.overlap = OverlapWatch(job)
+        self.overlap = OverlapObserver(job)
 
     def root_called(
         self,
@@ -145,7 +145,7 @@ class InputWatch:
                     f"{class_name(inner)}",
                 )
 
-    def nonfinite(self, held: Iterable[Held]) -> None:
+    def nonfinite(self, retained: Iterable[Retained]) -> None:
         """A loss or gradient is not finite: look for it in what the data gave.
 
         Args:
@@ -154,7 +154,7 @@ class InputWatch:
         """
         if self.loaders.nonfinite():
             return
-        made = _made_by_models(held)
+        made = _made_by_models(retained)
         for path, location, arguments in self._latest:
             for name, reference in arguments:
                 tensor = reference()
@@ -252,11 +252,11 @@ def _arguments(inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any])
     return found
 
 
-def _made_by_models(held: Iterable[Held]) -> set[int]:
+def _made_by_models(retained: Iterable[Retained]) -> set[int]:
     """Identities of the inputs of models that are outputs of modules."""
     memory: set[int] = set()
     made: set[int] = set()
-    for module, tensor in held:
+    for module, tensor in retained:
         if tensor is None or not is_plain(tensor):
             continue
         place = tensor.untyped_storage().data_ptr()

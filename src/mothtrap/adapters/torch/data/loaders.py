@@ -18,11 +18,11 @@ import torch
 import xxhash
 from torch.utils.data import DataLoader
 
+from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
-from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceWatch
+from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
 from mothtrap.adapters.torch.data.samplers import plan_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
-from mothtrap.adapters.torch.data.sources import Batch, Source
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
@@ -33,7 +33,7 @@ from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestWatch
+    from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 
 PASSES = 3
 """Passes of a loader whose batches are compared."""
@@ -66,7 +66,7 @@ class _Pass:
         return self.drawn.popleft() if self.drawn else None
 
 
-class LoaderWatch:
+class LoaderObserver:
     """Called around what loaders do.
 
     Attributes:
@@ -74,14 +74,14 @@ class LoaderWatch:
         provenance: knows which samples each step trained on.
     """
 
-    def __init__(self, job: Job, thread: Callable[[], int], digests: DigestWatch) -> None:
+    def __init__(self, job: Job, thread: Callable[[], int], digests: DigestObserver) -> None:
         self._job, self._thread, self._digests = job, thread, digests
         self._sources: ByIdentity[DataLoader[Any], Source] = ByIdentity()
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
         self._shared = SharedIndices(job)
         self._made = 0
-        self.provenance = ProvenanceWatch(job)
+        self.provenance = ProvenanceObserver(job)
         self.latest: Batch | None = None
 
     # What is called around a loader
@@ -151,10 +151,10 @@ class LoaderWatch:
         if known is not None and not self._is_elsewhere():
             known.next_batch()
 
-    def woke(self) -> None:
+    def passed_unobserved(self) -> None:
         """Steps were not watched: what was loaded before them is no part of the next."""
         self.latest = None
-        self.provenance.woke()
+        self.provenance.passed_unobserved()
         self._digests.forget_loaded()
 
     def ended(self, iterator: object) -> None:

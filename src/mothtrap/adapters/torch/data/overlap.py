@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.sources import Source
+from mothtrap.adapters.torch.data.data_sources import Source
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
@@ -79,7 +79,7 @@ class _Evaluated:
     count: int = 0
 
 
-class OverlapWatch:
+class OverlapObserver:
     """Keeps digests of training's rows until they are known, and compares evaluations.
 
     Attributes:

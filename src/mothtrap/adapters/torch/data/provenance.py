@@ -21,8 +21,8 @@ from torch.utils.data import IterableDataset
 
 from mothtrap.adapters.torch.data.datasets import DataBook
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite
-from mothtrap.adapters.torch.data.origins import indices_of, origins
-from mothtrap.adapters.torch.data.rownames import names_in
+from mothtrap.adapters.torch.data.row_names import names_in
+from mothtrap.adapters.torch.data.sample_origins import indices_of, origins
 from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
@@ -88,7 +88,7 @@ class _Step:
     left_out: int = 0
 
 
-class ProvenanceWatch:
+class ProvenanceObserver:
     """Told of batches and of calls of models; tells at the end of a step."""
 
     def __init__(self, job: Job) -> None:
@@ -201,7 +201,7 @@ class ProvenanceWatch:
         self._known = False
         self._backwards += 1
 
-    def woke(self) -> None:
+    def passed_unobserved(self) -> None:
         """Steps were not watched: forget what was loaded before or in them."""
         self._held.clear()
         self._step = _Step()

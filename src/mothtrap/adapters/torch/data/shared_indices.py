@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.data.samplers import Indices, data_of
 from mothtrap.core.facts.data import IndicesShared
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.data.sources import Source
+    from mothtrap.adapters.torch.data.data_sources import Source
     from mothtrap.adapters.torch.job import Job
 
 COMPARED = 4

@@ -16,8 +16,8 @@ from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
 from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
 from mothtrap.adapters.torch.readable import is_countable
 from mothtrap.adapters.torch.uncompiled import uncompiled
-from mothtrap.capture.rows import OF_SEVERAL
 from mothtrap.capture.selection import ESSENTIAL
+from mothtrap.capture.statistics_rows import OF_SEVERAL
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import summary

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward.taps import Tap, Tell, is_tapped, tap
-from mothtrap.adapters.torch.modulehook import inside_fast_path
+from mothtrap.adapters.torch.module_hook import inside_fast_path
 from mothtrap.adapters.torch.naming import Root, unseen_inside, unwrapped
 from mothtrap.core import collections
 from mothtrap.core.config import Config
@@ -32,7 +32,7 @@ SEEN_THROUGH_TAPS = (
 )
 
 
-class CompilationWatch:
+class CompilationObserver:
     """Is told what is compiled, and says what is hidden in it where that matters.
 
     Args:

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
-from mothtrap.adapters.torch.losses import evaluatedlosses
+from mothtrap.adapters.torch.losses import evaluated_losses
+from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.evaluated_predictions import EvaluatedPredictions
-from mothtrap.adapters.torch.losses.evaluatedlosses import EvaluatedLosses, Site
-from mothtrap.adapters.torch.losses.losscalls import LossInputs, inputs_of, mean_of
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs, inputs_of, mean_of
 from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.evaluations import EvaluationPhase
@@ -74,7 +74,7 @@ class _Open:
     ran: dict[int, _Ran] = field(default_factory=dict)
 
 
-class EvaluationWatch:
+class EvaluationObserver:
     """Collects what happens in an evaluation, and tells it when the next training begins.
 
     Attributes:
@@ -128,9 +128,9 @@ class EvaluationWatch:
         if result.requires_grad:
             if is_plain(result) and len(self._doubted) < MAX_DOUBTED:
                 inputs = inputs_of(name, args, kwargs)
-                value, site = mean_of(result, inputs), evaluatedlosses.user_site()
+                value, site = mean_of(result, inputs), evaluated_losses.user_site()
                 call = self._predictions.look(inputs, self._job.grouper.steps_applied)
-                few = len(self._doubted) < evaluatedlosses.GUESSED_CALLS
+                few = len(self._doubted) < evaluated_losses.GUESSED_CALLS
                 with torch.no_grad():
                     inputs = inputs.lightened(targets=few)  # no graph must live on
                 self._doubted.append((value, inputs, site, call))
@@ -138,7 +138,7 @@ class EvaluationWatch:
             inputs = inputs_of(name, args, kwargs)
             for ran in self._open.ran.values():
                 ran.labelled += inputs.target is not None
-            self.losses.add(mean_of(result, inputs), inputs, evaluatedlosses.user_site())
+            self.losses.add(mean_of(result, inputs), inputs, evaluated_losses.user_site())
             self._latest = weakref.ref(result)
             self._observe(self._predictions.look(inputs, self._open.step))
 
@@ -149,7 +149,7 @@ class EvaluationWatch:
             for ran in self._open.ran.values():
                 ran.labelled += 1
             inputs = LossInputs(class_name(module), {})
-            self.losses.add(mean_of(value, inputs), inputs, evaluatedlosses.user_site())
+            self.losses.add(mean_of(value, inputs), inputs, evaluated_losses.user_site())
 
     def backward_began(self) -> None:
         """What is in doubt was training; what is not is over."""

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.inputs import InputWatch
+from mothtrap.adapters.torch.data.inputs import InputObserver
 from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.calls import CallCapture
-from mothtrap.adapters.torch.forward.compilations import CompilationWatch
-from mothtrap.adapters.torch.forward.evaluated_losses import EvaluatedLossScalars
-from mothtrap.adapters.torch.forward.evaluations import EvaluationWatch
-from mothtrap.adapters.torch.forward.held import HeldOutputs
-from mothtrap.adapters.torch.forward.modes import ModeWatch
+from mothtrap.adapters.torch.forward.compilations import CompilationObserver
+from mothtrap.adapters.torch.forward.evaluated_loss_scalars import EvaluatedLossScalars
+from mothtrap.adapters.torch.forward.evaluations import EvaluationObserver
+from mothtrap.adapters.torch.forward.fast_path_outputs import FastPathOutputs
+from mothtrap.adapters.torch.forward.modes import ModeObserver
 from mothtrap.adapters.torch.forward.purposes import ForwardPurpose
-from mothtrap.adapters.torch.forward.straight import StraightWay
+from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
-from mothtrap.adapters.torch.layers.narrow import NarrowWatch
-from mothtrap.adapters.torch.losses.losstensors import LossTensors
+from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 from mothtrap.adapters.torch.naming import Root, is_loss
 from mothtrap.adapters.torch.nested import tensors_in
-from mothtrap.adapters.torch.optimization.reach import ReachWatch
-from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+from mothtrap.adapters.torch.optimization.reach import ReachObserver
 from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
 from mothtrap.adapters.torch.reproduce.recording.recording import Recording
+from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
 from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
@@ -40,7 +40,7 @@ from mothtrap.tracing.identity import ByIdentity
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
     from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+    from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 
 
 Hook = Callable[[nn.Module, Any, Any], None]
@@ -48,7 +48,7 @@ NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
 @uncompiled
-class ForwardWatch:
+class ForwardObserver:
     """Called before and after every module's forward, at any depth.
 
     Attributes:
@@ -68,7 +68,7 @@ class ForwardWatch:
         roots_called: forwards of roots so far.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._recorder = job.recorder
         self._thread = threading.get_ident()
@@ -80,18 +80,18 @@ class ForwardWatch:
         self._trains = True
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
-        self.evaluations = EvaluationWatch(job)
+        self.evaluations = EvaluationObserver(job)
         self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
-        self.modes = ModeWatch(job)
-        self.compilations = CompilationWatch(job, self._returned_in_graph)
-        self.reach = ReachWatch(job, optimizers)
-        self.narrow = NarrowWatch(job, optimizers)
+        self.modes = ModeObserver(job)
+        self.compilations = CompilationObserver(job, self._returned_in_graph)
+        self.reach = ReachObserver(job, optimizers)
+        self.narrow = HalfPrecisionObserver(job, optimizers)
         self.looks = ForwardLooks(job)
-        self.held = HeldOutputs()
-        self._straight = StraightWay(job, self.calls, self.held, self._returned)
-        self.inputs = InputWatch(job, lambda: self._thread)
+        self.retained = RetainedOutputs()
+        self._straight = FastPathOutputs(job, self.calls, self.retained, self._returned)
+        self.inputs = InputObserver(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
-        self.attributes = Attributes(KnownObjects(job.book, optimizers))
+        self.attributes = Attributes(TrackedObjects(job.book, optimizers))
         self.recomputes = False
         self.roots_called = 0
         self._was_light = False
@@ -100,9 +100,9 @@ class ForwardWatch:
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
         self.compilations.step_closed(self.roots_called)
-        self.woke()
+        self.passed_unobserved()
 
-    def woke(self) -> None:
+    def passed_unobserved(self) -> None:
         """The same, where the step before was not watched."""
         self.observe_all()
         self.attributes.new_step()
@@ -144,7 +144,7 @@ class ForwardWatch:
                 pass
         if not self._running:
             self._job.contain(self._root_called, module, args, kwargs)
-            if self._job.resting.on:
+            if self._job.sampling.on:
                 return False
         if self._takes_inputs and self._in_root:
             self._job.contain(self._take_inputs, module, args, kwargs)
@@ -181,10 +181,10 @@ class ForwardWatch:
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
         """A part of a model returned one tensor, of which nobody wants more than to have it."""
         if self._trains and not self._straight.is_handed_on(module, output):
-            self.held.add(module, output)
+            self.retained.add(module, output)
         self._straight.noticed(module, output)
 
-    def straight_way(self) -> Passage | None:
+    def fast_path(self) -> Passage | None:
         """Return what calls may take into which nobody looks, None if there is no such way."""
         return self._straight.build()
 
@@ -205,7 +205,7 @@ class ForwardWatch:
         if single is None or not self._straight.is_handed_on(module, single):
             if self._trains:
                 for tensor in tensors:
-                    self.held.add(module, tensor)
+                    self.retained.add(module, tensor)
             if self._takes_outputs and self._in_root:
                 before = self._straight.before_it
                 layer = before() if before is not None else None
@@ -251,7 +251,7 @@ class ForwardWatch:
         )
         owned = self._optimizers.owns_root(root)
         self._job.feed(RootCalled(root.label, owned))
-        if self._job.resting.begins(module, self._trains):
+        if self._job.sampling.begins(module, self._trains):
             return
         self._root_owned = owned
         light = self._job.light and self._trains
@@ -273,7 +273,7 @@ class ForwardWatch:
             "snapshots", self.recording.forward_called, root.label, *given, frame
         )
         self._job.contain_part("data", self.inputs.root_called, *given, frame)
-        self.held.root_called((*args, *kwargs.values()), keep=self._trains)
+        self.retained.root_called((*args, *kwargs.values()), keep=self._trains)
         self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
         self._look_up_calls()
         self.roots_called += 1
@@ -320,14 +320,14 @@ class ForwardWatch:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
         self._straight.root_returned()
-        self.held.root_returned()
+        self.retained.root_returned()
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:
             self._look(self.looks.root_returned, output)
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
-            self._job.contain_part("modes", self.modes.trained, module, self.held)
+            self._job.contain_part("modes", self.modes.trained, module, self.retained)
         elif self._root_owned and not self._trains:
             self.evaluations.root_returned(module, tensors)
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):

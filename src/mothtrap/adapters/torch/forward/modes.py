@@ -17,7 +17,7 @@ from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.held import HeldOutputs
+    from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.naming import NameBook
 
@@ -78,7 +78,7 @@ class _Samples:
     module: weakref.ref[nn.Module] | None = None
 
 
-class ModeWatch:
+class ModeObserver:
     """Notes, for every module that user code calls, the mode in which it is trained."""
 
     def __init__(self, job: Job) -> None:
@@ -87,7 +87,7 @@ class ModeWatch:
         self._known: ByIdentity[nn.Module, _Mode] = ByIdentity()
         self._samples: ByIdentity[nn.Module, _Samples] = ByIdentity()
 
-    def trained(self, module: nn.Module, held: HeldOutputs) -> None:
+    def trained(self, module: nn.Module, retained: RetainedOutputs) -> None:
         """A forward of a module returned what has a graph.
 
         Args:
@@ -105,7 +105,7 @@ class ModeWatch:
         samples.forwards += 1
         first = samples.forwards <= SAMPLES_FIRST
         if first or (samples.looked_at and samples.forwards % SAMPLES_EVERY == 0):
-            self._look(samples, held)
+            self._look(samples, retained)
 
     def close(self, step: int, skipped: bool) -> None:
         """A step is over: tell what has changed."""
@@ -156,11 +156,11 @@ class ModeWatch:
             )
         )
 
-    def _look(self, samples: _Samples, held: HeldOutputs) -> None:
+    def _look(self, samples: _Samples, retained: RetainedOutputs) -> None:
         """What a batch norm puts out has the shape of what it was given."""
         sizes: list[tuple[int, nn.Module]] = [
             (int(output.shape[0]), module)
-            for module, output in held
+            for module, output in retained
             if module is not None
             and isinstance(output, torch.Tensor)
             and output.ndim > 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from mothtrap.adapters.torch.forward.held import Held
+from mothtrap.adapters.torch.forward.retained_outputs import Retained
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
@@ -19,7 +19,7 @@ PASSING_ON = (
 
 
 def first_nonfinite(
-    held: Iterable[Held], book: NameBook, step: int
+    retained: Iterable[Retained], book: NameBook, step: int
 ) -> NonfiniteModule | FiniteOutputs | None:
     """Find the first module whose output was not finite, or say that all were finite.
 
@@ -31,7 +31,7 @@ def first_nonfinite(
     """
     all_there = True
     modules = 0
-    for module, tensor in held:
+    for module, tensor in retained:
         if tensor is None:
             all_there = all_there and module is None
             continue

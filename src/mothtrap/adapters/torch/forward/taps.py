@@ -18,7 +18,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.modulehook import ModuleHook
+from mothtrap.adapters.torch.module_hook import ModuleHook
 from mothtrap.adapters.torch.naming import wrapped
 from mothtrap.adapters.torch.uncompiled import uncompiled
 

@@ -38,7 +38,7 @@ _VIEWS = ("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "per
 _SOFTMAX = ("softmax", "safe_softmax")
 
 
-class AttentionWatch:
+class AttentionObserver:
     """Looks at every attention under a loss in the steps that are due."""
 
     def __init__(self, job: Job) -> None:

@@ -11,9 +11,9 @@ import msgspec
 import torch
 
 from mothtrap.adapters.torch.distributed import own_value
-from mothtrap.adapters.torch.losses import graph, lossvalues
-from mothtrap.adapters.torch.losses.targetwatch import TargetWatch
-from mothtrap.adapters.torch.optimization.gradientmarks import ClosureGradients
+from mothtrap.adapters.torch.losses import graph, loss_values
+from mothtrap.adapters.torch.losses.target_observer import TargetObserver
+from mothtrap.adapters.torch.optimization.gradient_marks import ClosureGradients
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
@@ -22,7 +22,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job import Job
     from mothtrap.adapters.torch.observers import BackwardRoot
 
@@ -41,14 +41,14 @@ MAX_WAITING = 256
 """Losses left on a device before they are brought over, without being asked for."""
 
 
-class LossWatch:
+class LossObserver:
     """Keeps the losses of the step in progress by key.
 
     Attributes:
         closure: the gradients with which a step that has a closure began.
     """
 
-    def __init__(self, job: Job, forwards: ForwardWatch) -> None:
+    def __init__(self, job: Job, forwards: ForwardObserver) -> None:
         self._job, self._forwards = job, forwards
         self._recorder = job.recorder
         self.closure = ClosureGradients()
@@ -60,7 +60,7 @@ class LossWatch:
         self._places: dict[str, str | None] = {}
         self._dtypes: dict[str, torch.dtype] = {}
         self._calls: list[tuple[str, LossCall]] = []
-        self._targets = TargetWatch(job, forwards)
+        self._targets = TargetObserver(job, forwards)
         self._looks_at_nonfinite = MAX_NONFINITE_LOOKS
         self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
         self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
@@ -281,7 +281,7 @@ class LossWatch:
             return
         terms = graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []
         checkpointed = self._forwards.recomputes
-        found = [lossvalues.target(term, checkpointed=checkpointed) for term in terms]
+        found = [loss_values.target(term, checkpointed=checkpointed) for term in terms]
         targets = [target for target in found if target is not None]
         place = self._places[site] or site
         if targets:
@@ -310,8 +310,8 @@ class LossWatch:
             alone=term.alone,
             softmax_sizes=term.softmax_sizes,
             location=self._places[site],
-            label_counts=lossvalues.label_counts(term) if wants_values else None,
-            prediction_spread=lossvalues.prediction_spread(term) if wants_values else None,
+            label_counts=loss_values.label_counts(term) if wants_values else None,
+            prediction_spread=loss_values.prediction_spread(term) if wants_values else None,
         )
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.data.loaders import LoaderWatch
+from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
-from mothtrap.adapters.torch.losses import graph, lossvalues
+from mothtrap.adapters.torch.losses import graph, loss_values
 from mothtrap.adapters.torch.losses.graph import LossTerm
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
@@ -47,10 +47,10 @@ class _Site:
     moments: list[Moments] = field(default_factory=list)
 
 
-class TargetOrderWatch:
+class TargetOrderObserver:
     """Called with each loss at the entry of its backward."""
 
-    def __init__(self, job: Job, loaders: LoaderWatch) -> None:
+    def __init__(self, job: Job, loaders: LoaderObserver) -> None:
         self._job, self._loaders = job, loaders
         self._sites: dict[str, _Site] = {}
 
@@ -70,7 +70,7 @@ class TargetOrderWatch:
         if known.steps and step != known.steps[-1] and len(known.steps) in TELL_AT:
             self._tell(site, location, known)
         for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
-            target = lossvalues.target(term, checkpointed=checkpointed)
+            target = loss_values.target(term, checkpointed=checkpointed)
             if target is None or not is_plain(target):
                 continue
             if term.operation != "elementwise":
@@ -89,7 +89,7 @@ class TargetOrderWatch:
         if batch is not None and batch.told:
             return
         for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
-            target = lossvalues.target(term, checkpointed=checkpointed)
+            target = loss_values.target(term, checkpointed=checkpointed)
             spots = spots_in(target) if target is not None else None
             if spots is None or target is None:
                 continue

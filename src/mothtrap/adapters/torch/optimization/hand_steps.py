@@ -21,7 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import Root
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.capture.grouper import GradientsZeroed
 
@@ -91,7 +91,7 @@ class HandSteps:
     def __init__(
         self,
         job: Job,
-        optimizers: OptimizerWatch,
+        optimizers: OptimizerObserver,
         began: Callable[[Optimizer], None],
         ended: Callable[[Optimizer, bool], None],
     ) -> None:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, class_name, has_stand_ins
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
 from mothtrap.statistics.torch.plain import local
@@ -50,10 +50,10 @@ class _Hidden:
     marks: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-class InventoryWatch:
+class InventoryObserver:
     """Looks through the models that train, once, and follows what it finds."""
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._looked: ByIdentity[nn.Module, bool] = ByIdentity()
         self._hidden: list[_Hidden] = []

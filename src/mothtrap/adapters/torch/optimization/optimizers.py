@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.distributed import DistributedWatch, local_shape, own_value
+from mothtrap.adapters.torch.distributed import DistributedObserver, local_shape, own_value
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers, value_kind
-from mothtrap.adapters.torch.optimization.gradientmarks import (
+from mothtrap.adapters.torch.optimization.device_numbers import add_scalar, scale_of
+from mothtrap.adapters.torch.optimization.gradient_marks import (
     GradientMark,
     are_clean,
     has_changed,
     marks_of,
 )
-from mothtrap.adapters.torch.optimization.numbers import add_scalar, scale_of
-from mothtrap.adapters.torch.optimization.roster import Roster, parameters
-from mothtrap.capture.rows import Reducer
+from mothtrap.adapters.torch.optimization.parameter_list import OptimizerParameters, parameters
+from mothtrap.capture.statistics_rows import Reducer
 from mothtrap.core.records import GradientState
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.gradientorder import GradientOrder
+from mothtrap.tracing.gradient_order import GradientOrder
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class Known:
     marks: list[GradientMark] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
     order: GradientOrder = field(default_factory=GradientOrder)
-    roster: Roster = field(default_factory=lambda: Roster(()))
+    parameter_list: OptimizerParameters = field(default_factory=lambda: OptimizerParameters(()))
 
 
-class OptimizerWatch:
+class OptimizerObserver:
     """Knows every optimizer made since the start (or handed over)."""
 
     def __init__(self, job: Job) -> None:
@@ -78,7 +78,7 @@ class OptimizerWatch:
         self._clipped_norm: torch.Tensor | float | None = None
         self._clip_limit = math.inf
         self._clipping: list[tuple[Known, float]] = []
-        self.distributed = DistributedWatch(job, self)
+        self.distributed = DistributedObserver(job, self)
 
     # Who is there
 
@@ -163,23 +163,28 @@ class OptimizerWatch:
             optimizer: which.
             reducer: reduces both, where that is not the arithmetic of the framework.
         """
-        roster = self._roster(optimizer)
+        parameter_list = self._parameter_list(optimizer)
         if self._captured:  # by an optimizer before, or by the same one in a closure
-            roster = Roster([p for p in roster.parameters if id(p) not in self._captured])
-        self._captured.update(map(id, roster.parameters))
+            parameter_list = OptimizerParameters(
+                [p for p in parameter_list.parameters if id(p) not in self._captured]
+            )
+        self._captured.update(map(id, parameter_list.parameters))
         if self._recorder.is_due("gradient"):
-            self._read_gradients(roster, getattr(optimizer, "grad_scale", None), reducer)
+            self._read_gradients(parameter_list, getattr(optimizer, "grad_scale", None), reducer)
         for kind in VALUES:
             if self._recorder.is_due(kind):
-                self._recorder.reduce(kind, *self._values(roster, kind), reducer=reducer)
+                self._recorder.reduce(kind, *self._values(parameter_list, kind), reducer=reducer)
 
     def _read_gradients(
-        self, roster: Roster, scale: torch.Tensor | None, reducer: Arithmetic | None
+        self,
+        parameter_list: OptimizerParameters,
+        scale: torch.Tensor | None,
+        reducer: Arithmetic | None,
     ) -> None:
-        known = roster.gradient_ids
+        known = parameter_list.gradient_ids
         ids: list[int] = []
         gradients: list[torch.Tensor] = []
-        for place, owner in enumerate(roster.parameters):
+        for place, owner in enumerate(parameter_list.parameters):
             gradient = owner.grad
             if gradient is not None:
                 tensor_id = known[place]
@@ -194,18 +199,20 @@ class OptimizerWatch:
         for tensor_id, gradient in zip(ids, gradients, strict=True):
             self._recorder.reduce("gradient", [tensor_id], [gradient.detach() * factor])
 
-    def _values(self, roster: Roster, kind: str) -> tuple[list[int], list[torch.Tensor]]:
-        found = roster.values.get(kind)
+    def _values(
+        self, parameter_list: OptimizerParameters, kind: str
+    ) -> tuple[list[int], list[torch.Tensor]]:
+        found = parameter_list.values.get(kind)
         if found is None:
-            own = [p for p in roster.parameters if self._own_kind(p) == kind]
-            found = roster.values[kind] = [self.parameter_id(p) for p in own], own
+            own = [p for p in parameter_list.parameters if self._own_kind(p) == kind]
+            found = parameter_list.values[kind] = [self.parameter_id(p) for p in own], own
         return found
 
-    def _roster(self, optimizer: Optimizer) -> Roster:
+    def _parameter_list(self, optimizer: Optimizer) -> OptimizerParameters:
         known = self.add(optimizer)
-        if not known.roster.is_of(optimizer):
-            known.roster = Roster(list(parameters(optimizer)))
-        return known.roster
+        if not known.parameter_list.is_of(optimizer):
+            known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
+        return known.parameter_list
 
     def rates(self, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
@@ -247,7 +254,7 @@ class OptimizerWatch:
             self._recorder.scalar("gradient_state", known.name, state)
             self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
             known.marks = marks_of(parameters(optimizer))
-            known.roster.stepped(optimizer)
+            known.parameter_list.stepped(optimizer)
         known.steps += 1
         told = known.order.stepped(
             self._job.grouper.step,
@@ -285,7 +292,7 @@ class OptimizerWatch:
                 known.backward = True
                 known.clean = are_clean([mark for mark in known.marks if mark[0] is not reached])
 
-    def woke(self, optimizer: Optimizer, steps: int) -> None:
+    def passed_unobserved(self, optimizer: Optimizer, steps: int) -> None:
         """An optimizer has stepped without being watched; `steps` times."""
         known = self.add(optimizer)
         known.steps += steps
@@ -334,12 +341,12 @@ class OptimizerWatch:
 
     def named(self, optimizer: Optimizer) -> list[tuple[str, torch.Tensor]]:
         """The parameters of an optimizer by their qualified names."""
-        roster = self._roster(optimizer)
-        if roster.names is not None:
-            return roster.names
-        named = [(self.name_of(p)[0], p) for p in roster.parameters]
-        if all(self._job.book.parameter_name(p) is not None for p in roster.parameters):
-            roster.names = named  # any other name is a makeshift, until its model is seen
+        parameter_list = self._parameter_list(optimizer)
+        if parameter_list.names is not None:
+            return parameter_list.names
+        named = [(self.name_of(p)[0], p) for p in parameter_list.parameters]
+        if all(self._job.book.parameter_name(p) is not None for p in parameter_list.parameters):
+            parameter_list.names = named  # any other name is a makeshift, until its model is seen
         return named
 
     def parameter_id(self, parameter: torch.Tensor) -> int:

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
@@ -22,7 +22,7 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job import Job
 
 TOLD_AT = 20
@@ -41,10 +41,10 @@ class _Watched:
     mark: tuple[weakref.ref[torch.Tensor], int] | None = None
 
 
-class OwnershipWatch:
+class OwnershipObserver:
     """Counts in how many steps an unowned parameter got a gradient."""
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver, forwards: ForwardObserver) -> None:
         self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
         self._new: dict[int, bool] = {}

@@ -16,8 +16,8 @@ from mothtrap.adapters.torch.layers.initial import looks_untouched
 from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import unseen_inside
 from mothtrap.adapters.torch.nested import tensors_in
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer
@@ -70,7 +70,7 @@ class _Owner:
     again: Multiples = field(default_factory=lambda: Multiples(TOLD_EVERY))
 
 
-class ReachWatch:
+class ReachObserver:
     """Asks after every step whether what has had no gradient so far has one now.
 
     What backward has reached once has a gradient, be it zero, and is looked at no more.
@@ -79,7 +79,7 @@ class ReachWatch:
         looks: calls of modules are to be told.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._owners: ByIdentity[Optimizer, _Owner] = ByIdentity()
         self._watched: ByIdentity[nn.Module, _Module] = ByIdentity()

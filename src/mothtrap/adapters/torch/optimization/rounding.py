@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.optimizers import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name
@@ -50,10 +50,10 @@ class _Look:
     rate: float = float("inf")
 
 
-class RoundingWatch:
+class RoundingObserver:
     """Follows some elements of 16-bit parameters through a few steps."""
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._looks: ByIdentity[Optimizer, _Look | None] = ByIdentity()
         self._begins_at: ByIdentity[Optimizer, int] = ByIdentity()

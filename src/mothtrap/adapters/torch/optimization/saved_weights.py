@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.naming import Root
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.core.facts.workers import WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job import Job
 
 COST_SHARE = 0.01
@@ -31,7 +31,7 @@ class SavedWeights:
         forwards: its forwards, which count evaluations.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch, forwards: ForwardWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver, forwards: ForwardObserver) -> None:
         self._job, self._optimizers, self._forwards = job, optimizers, forwards
         self._free_from_s = 0.0
 

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.distributed import local_shape
 from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
@@ -30,14 +30,14 @@ COPIED_ELEMENTS = 2**25
 holds more, the ratio of its large parameters is that of elements spread over them."""
 
 
-class UpdateWatch:
+class UpdateObserver:
     """Copies parameters before a step where their change is due, and reads both after it.
 
     A step of an optimizer that runs inside another one's is read when the outer one
     ends. What an optimizer did to a parameter is read once a step.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerWatch) -> None:
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._recorder = job.recorder
         self._ids: ByIdentity[torch.Tensor, dict[tuple[str, str], int]] = ByIdentity()

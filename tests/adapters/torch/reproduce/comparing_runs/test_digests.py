@@ -134,7 +134,7 @@ def test_no_operation_is_made_that_a_mode_could_see() -> None:
             self.count += 1
             return func(*args, **(kwargs or {}))
 
-    digesting = digests.DigestWatch(Job())
+    digesting = digests.DigestObserver(Job())
     with Counts() as mode:
         digesting.loaded("loader 1", [("0", BATCH[0]), ("1", BATCH[1])])
         digesting.called([("input", BATCH[0])], True, True)
@@ -329,7 +329,7 @@ def test_a_model_that_is_too_large_is_told_of_as_unseen(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("capture", "looks"), [("default", True), ("off", False)])
 def test_nothing_is_looked_at_where_nothing_is_stored(capture: str, looks: bool) -> None:
     job = Job(capture=capture)
-    watch = digests.DigestWatch(job)  # type: ignore[arg-type]
+    watch = digests.DigestObserver(job)  # type: ignore[arg-type]
     watch.called([("input", BATCH[0])], False, True)
     watch.loss_called(BATCH, {})
     assert bool(job.told) is looks

@@ -7,7 +7,7 @@ import torch
 from tests.adapters.torch.reproduce.explaining.raising import explained
 from torch import nn
 
-from mothtrap.adapters.torch.forward.held import HeldOutputs
+from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.reproduce.explaining import memory
 from mothtrap.adapters.torch.reproduce.explaining.scene import scene_of
@@ -37,7 +37,7 @@ def test_a_device_without_memory() -> None:
     try:
         model(torch.zeros(64, 3))
     except torch.OutOfMemoryError as error:
-        found = memory.explain(scene_of(error), Sources(NameBook(), HeldOutputs()))
+        found = memory.explain(scene_of(error), Sources(NameBook(), RetainedOutputs()))
     assert found is not None
     assert "asked for 20.00 MiB that the device has not" in found.sentence
     assert "of 79.11 GiB it has 14.88 MiB free" in found.sentence
@@ -47,4 +47,4 @@ def test_a_device_without_memory() -> None:
 def test_other_exceptions_are_none_of_memory() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.zeros(3).view(4)
-    assert memory.explain(scene_of(caught.value), Sources(NameBook(), HeldOutputs())) is None
+    assert memory.explain(scene_of(caught.value), Sources(NameBook(), RetainedOutputs())) is None

@@ -148,7 +148,7 @@ def test_raise_says_step_loss_parameters_and_place() -> None:
     assert optimizer.state[model[0].weight]["step"] == 2
     assert [o.action for o in seen.observed(StepGuarded)] == ["raised"]
     trace = e.traceback
-    assert not any("guardedsteps" in str(entry.path) for entry in trace)
+    assert not any("guarded_steps" in str(entry.path) for entry in trace)
 
 
 def test_stop_leaves_by_exit_code_3_and_applies_nothing_after_it() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed
-from mothtrap.adapters.torch.reproduce.narrowing.usercalls import UserCall
+from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized
+from mothtrap.adapters.torch.reproduce.fault_localization.user_calls import UserCall
 from mothtrap.adapters.torch.reproduce.replaying import as_test
 
 CALL = UserCall(
@@ -21,7 +21,9 @@ CALL = UserCall(
     kwargs={},
     first_node=0,
 )
-FOUND = Narrowed(operation="torch.log", module=None, location="train.py:3", sentence="x", call=CALL)
+FOUND = Localized(
+    operation="torch.log", module=None, location="train.py:3", sentence="x", call=CALL
+)
 
 
 @pytest.mark.parametrize("there", ["train.py", "train.npz"])

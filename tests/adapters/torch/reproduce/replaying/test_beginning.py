@@ -41,7 +41,7 @@ def test_who_does_whose_step(
 
     monkeypatch.setattr(beginning, "_play", play)
     monkeypatch.setattr(beginning, "_tracer", lambda: None)
-    monkeypatch.setattr(beginning, "ProcessWitness", lambda _: None)
+    monkeypatch.setattr(beginning, "ProcessHooks", lambda _: None)
     monkeypatch.setattr(beginning, "_wait_for_rank", lambda _: None)
     plan = ReplayPlan(step=3, workers=dict.fromkeys(workers, ""), scratch="")
     beginning.begin(plan, rank, size)

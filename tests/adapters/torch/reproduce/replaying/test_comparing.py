@@ -12,14 +12,14 @@ from mothtrap.adapters.torch.reproduce.replaying.comparing import (
     raised_at,
 )
 from mothtrap.core.replays import Difference
-from mothtrap.core.snapshots import Truth
+from mothtrap.core.snapshots import ReferenceDigests
 
-EXPECTED = Truth(losses={"t.py:1": "a", "t.py:1#2": "b"}, gradients={"w": "c", "v": "d"})
+EXPECTED = ReferenceDigests(losses={"t.py:1": "a", "t.py:1#2": "b"}, gradients={"w": "c", "v": "d"})
 
 
-def changed(**parts: object) -> Truth:
+def changed(**parts: object) -> ReferenceDigests:
     plain = {"losses": EXPECTED.losses, "gradients": EXPECTED.gradients, "exception": None}
-    return Truth(**{**plain, **parts})  # type: ignore[arg-type]
+    return ReferenceDigests(**{**plain, **parts})  # type: ignore[arg-type]
 
 
 def test_what_is_the_same_matches_and_is_counted() -> None:
@@ -37,7 +37,9 @@ def test_what_is_the_same_matches_and_is_counted() -> None:
         (changed(exception="KeyError: 1"), ("exception", "exception", "KeyError: 1", None)),
     ],
 )
-def test_the_first_difference_is_named(found: Truth, difference: tuple[str, ...]) -> None:
+def test_the_first_difference_is_named(
+    found: ReferenceDigests, difference: tuple[str, ...]
+) -> None:
     kind, name, was, expected = difference
     wanted = Difference(kind=kind, name=name, found=was, expected=expected)  # type: ignore[arg-type]
     assert first_difference(found, EXPECTED) == wanted
@@ -63,8 +65,8 @@ def test_gradients_of_others_do_not_count() -> None:
     assert first_difference(found, EXPECTED) is None
 
 
-@pytest.mark.parametrize("expected", [None, Truth()])
-def test_without_a_truth_nothing_is_claimed(expected: Truth | None) -> None:
+@pytest.mark.parametrize("expected", [None, ReferenceDigests()])
+def test_without_a_truth_nothing_is_claimed(expected: ReferenceDigests | None) -> None:
     result = compared(changed(), expected, (1.0,), ())
     assert result.match is None
     assert result.notes == ("the run kept no digests to compare with",)

@@ -22,8 +22,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import Root, value_kind
 from mothtrap.adapters.torch.readable import is_countable, shows_values
-from mothtrap.adapters.torch.reproduce.comparing_runs.modelstate import ModelState, Placed
-from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import RandomDigests
+from mothtrap.adapters.torch.reproduce.comparing_runs.model_state import ModelState, Placed
+from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
 from mothtrap.statistics.digest import digest_bytes, rows_sum
 from mothtrap.statistics.torch import compiled
@@ -51,7 +51,7 @@ NOTHING_KNOWN: Mapping[int, int] = MappingProxyType({})
 _Version = tuple[weakref.ref[torch.Tensor], int]
 
 
-class DigestWatch:
+class DigestObserver:
     """Adds digests to the step in progress, see `core.digests`.
 
     Attributes:

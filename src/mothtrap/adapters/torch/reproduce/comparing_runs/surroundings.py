@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from mothtrap.adapters.torch.reproduce.comparing_runs.randomdigests import random_digests
+from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import random_digests
 from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import (
     RandomStart,
     explain,

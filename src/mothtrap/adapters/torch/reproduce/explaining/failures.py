@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mothtrap.adapters.torch.data.sources import Source
-from mothtrap.adapters.torch.data.waiting import waited_for
+from mothtrap.adapters.torch.data.data_sources import Source
+from mothtrap.adapters.torch.data.pending_batches import waited_for
 from mothtrap.adapters.torch.reproduce.explaining import (
+    dtypes_and_devices,
     graphs,
     indices,
     loading,
     memory,
-    numbers,
     shapes,
     wording,
 )
@@ -23,17 +23,23 @@ from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.steps import Mode
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardWatch
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.naming import NameBook
 
-KINDS = (loading.explain, memory.explain, graphs.explain, indices.explain, numbers.explain)
+KINDS = (
+    loading.explain,
+    memory.explain,
+    graphs.explain,
+    indices.explain,
+    dtypes_and_devices.explain,
+)
 """What is asked in turn, before shapes: each knows its exceptions by their texts."""
 MAX_ERROR = 300
 MAX_CAUSES = 8
 
 
 def explain(
-    error: BaseException, step: int, book: NameBook, forwards: ForwardWatch
+    error: BaseException, step: int, book: NameBook, forwards: ForwardObserver
 ) -> ScriptFailed | None:
     """Explain an exception that nobody caught.
 
@@ -51,7 +57,7 @@ def explain(
         scene = scene_of(cause)
         sources = Sources(
             book=book,
-            held=forwards.held,
+            held=forwards.retained,
             batch=forwards.inputs.loaders.latest,
             asked=_asked(scene, forwards),
             recomputes=forwards.recomputes,
@@ -72,7 +78,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__
 
 
-def _asked(scene: Scene, forwards: ForwardWatch) -> tuple[Source, tuple[int, ...]] | None:
+def _asked(scene: Scene, forwards: ForwardObserver) -> tuple[Source, tuple[int, ...]] | None:
     found = scene.function("__next__")
     iterator = found.variables.get("self") if found is not None else None
     return waited_for(forwards.inputs.loaders, iterator) if iterator is not None else None

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.inputs import argument_names
 from mothtrap.adapters.torch.data.samplers import samples_of
-from mothtrap.adapters.torch.data.sources import Batch, Source
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining import wording
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.held import HeldOutputs
+    from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
     from mothtrap.adapters.torch.naming import NameBook
 
 
@@ -35,7 +35,7 @@ class Sources:
     """
 
     book: NameBook
-    held: HeldOutputs
+    held: RetainedOutputs
     batch: Batch | None = None
     asked: tuple[Source, tuple[int, ...]] | None = None
     recomputes: bool = False

@@ -1,7 +1,7 @@
 """Knows, before an optimizer applies a step, whether it is sound, and what then is done.
 
 Under `on_nonfinite = "report"` nothing is: the onset is told to whoever keeps snapshots.
-Under the other policies `guardedsteps` asks before every step, and cancels.
+Under the other policies `guarded_steps` asks before every step, and cancels.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import strip_wrappers
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
-from mothtrap.adapters.torch.reproduce.guarding.gradientcheck import look_at, nonfinite_among
+from mothtrap.adapters.torch.reproduce.guarding.gradient_check import look_at, nonfinite_among
 from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler
-from mothtrap.capture.gradientlook import NONE_SEEN, GradientLook
+from mothtrap.capture.gradient_look import NONE_SEEN, GradientLook
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.guards import StepGuarded
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.roster import parameters
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 
 
 @dataclass(frozen=True, slots=True)

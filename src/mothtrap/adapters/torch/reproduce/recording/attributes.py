@@ -18,7 +18,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.naming import strip_wrappers
 from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects
+from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
 
 MAX_ITEMS = 64
 """Of a list or dict above which it is no state but a table; chosen by hand."""
@@ -71,7 +71,7 @@ class Attributes:
         known: the roots.
     """
 
-    def __init__(self, known: KnownObjects) -> None:
+    def __init__(self, known: TrackedObjects) -> None:
         self._known = known
         self._places: list[_Place] = []
         self._roots: list[int] = []

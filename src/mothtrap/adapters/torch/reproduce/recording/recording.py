@@ -28,7 +28,7 @@ from mothtrap.adapters.torch.reproduce.recording.notes import (
     latest_evaluations,
     mark_batches,
 )
-from mothtrap.adapters.torch.reproduce.recording.randomtrees import RandomTrees
+from mothtrap.adapters.torch.reproduce.recording.random_trees import RandomTrees
 from mothtrap.adapters.torch.reproduce.recording.redaction import matcher
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
 from mothtrap.adapters.torch.reproduce.recording.variables import ChangedVariables
@@ -277,7 +277,7 @@ class Recording:
             self.before.new_step()
         self._begun, self.whole = False, True
 
-    def woke(self, whole: bool) -> None:
+    def passed_unobserved(self, whole: bool) -> None:
         """Steps were not watched; `whole`: the one that is now was not begun meanwhile."""
         self.whole = whole
         self._now, self._later, self._bytes, self._begun = Notes(), Notes(), 0, False

@@ -20,9 +20,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.reproduce.narrowing.operations import Narrowed
-from mothtrap.adapters.torch.reproduce.narrowing.usercalls import FunctionCall, ModuleCall, UserCall
-from mothtrap.adapters.torch.reproduce.replaying.retelling import CannotRetellError, Retelling
+from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized
+from mothtrap.adapters.torch.reproduce.fault_localization.user_calls import (
+    FunctionCall,
+    ModuleCall,
+    UserCall,
+)
+from mothtrap.adapters.torch.reproduce.replaying.source_rendering import (
+    NotRenderableError,
+    SourceRenderer,
+)
 
 TIMEOUT_S = 120.0
 """How long a written test may take to fail; most of it is the import of torch."""
@@ -131,7 +138,7 @@ class _Subject:
     unguarded: str = ""
 
 
-def write(path: Path, found: Narrowed, title: str) -> str:
+def write(path: Path, found: Localized, title: str) -> str:
     """Write a test of a failure, and the arrays beside it.
 
     Args:
@@ -155,17 +162,17 @@ def write(path: Path, found: Narrowed, title: str) -> str:
         raise NotWrittenError(f"{path}: {err.strerror or err}") from err
 
 
-def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
+def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
     """Write drafts until one fails as it is meant to; that one is put in its place."""
     why = NO_OPERATION
     for tell in _subjects(found):
-        retelling = Retelling()
+        renderer = SourceRenderer()
         try:
-            subject = tell(retelling)
-        except CannotRetellError as err:
+            subject = tell(renderer)
+        except NotRenderableError as err:
             why = str(err)
             continue
-        _write(draft, _source(subject, retelling, found, title), retelling)
+        _write(draft, _source(subject, renderer, found, title), renderer)
         if _fails(draft, found):
             for suffix in (".npz", ".py"):
                 with path.with_suffix(suffix).open("xb") as file:  # never over another one
@@ -179,50 +186,50 @@ def _tried(path: Path, draft: Path, found: Narrowed, title: str) -> str:
     raise NotWrittenError(why)
 
 
-def _subjects(found: Narrowed) -> Iterator[Callable[[Retelling], _Subject]]:
+def _subjects(found: Localized) -> Iterator[Callable[[SourceRenderer], _Subject]]:
     """What could be tested, from what shows most to what can be written most often."""
     call = found.call
     if call is None:
         return
     if call.inside is not None:
-        yield lambda retelling: _function(call.inside, retelling)  # type: ignore[arg-type]
+        yield lambda renderer: _function(call.inside, renderer)  # type: ignore[arg-type]
     for running in reversed(call.running):
         if not type(running.module).__module__.startswith("torch."):
-            yield lambda retelling, running=running: _module(running, retelling)  # type: ignore[misc]
+            yield lambda renderer, running=running: _module(running, renderer)  # type: ignore[misc]
             break
     if call.function:
-        yield lambda retelling: _operation(call, retelling)
+        yield lambda renderer: _operation(call, renderer)
     else:
-        yield lambda retelling: _layer(call, retelling)
+        yield lambda renderer: _layer(call, renderer)
 
 
-def _function(call: FunctionCall, retelling: Retelling) -> _Subject:
-    name = retelling.named(call.function)
+def _function(call: FunctionCall, renderer: SourceRenderer) -> _Subject:
+    name = renderer.named(call.function)
     return _Subject(
         words=f"`{call.function.__name__}`",
         until=_until("it"),
         define="",
         call=name,
-        given=f"((), {retelling.of(dict(call.arguments))})",
+        given=f"((), {renderer.of(dict(call.arguments))})",
     )
 
 
-def _module(call: ModuleCall, retelling: Retelling) -> _Subject:
-    made = retelling.module(call.module)
+def _module(call: ModuleCall, renderer: SourceRenderer) -> _Subject:
+    made = renderer.module(call.module)
     return _Subject(
         words=f"module `{call.path}` ({type(call.module).__name__})",
         until=_until("its forward"),
         define=f'def module():\n    """Module {call.path} before the step."""\n    return {made}',
         call="module()",
-        given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
+        given=f"({renderer.of(tuple(call.args))}, {renderer.of(dict(call.kwargs))})",
     )
 
 
-def _layer(call: UserCall, retelling: Retelling) -> _Subject:
+def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
     """A layer that raised by itself, alone: with what the script gave it."""
     line = _line(call)
     return dataclasses.replace(
-        _module(call.running[-1], retelling),
+        _module(call.running[-1], renderer),
         until=(
             "What is around that layer in the script could\nnot be called with it: the test shows "
             f"the layer alone. It does not guard a repair\nof {line}; it passes once what it is "
@@ -232,7 +239,7 @@ def _layer(call: UserCall, retelling: Retelling) -> _Subject:
     )
 
 
-def _operation(call: UserCall, retelling: Retelling) -> _Subject:
+def _operation(call: UserCall, renderer: SourceRenderer) -> _Subject:
     line = _line(call)
     lines = "".join(f"    # {place}\n" for place in call.stack[:1])
     body = f"{lines}    return {call.function}(*args, **kwargs)"
@@ -246,7 +253,7 @@ def _operation(call: UserCall, retelling: Retelling) -> _Subject:
         unguarded=line,
         define=f'def operation(*args, **kwargs):\n    """What went wrong, to be mended."""\n{body}',
         call="operation",
-        given=f"({retelling.of(tuple(call.args))}, {retelling.of(dict(call.kwargs))})",
+        given=f"({renderer.of(tuple(call.args))}, {renderer.of(dict(call.kwargs))})",
     )
 
 
@@ -260,10 +267,10 @@ def _until(mended: str) -> str:
     )
 
 
-def _source(subject: _Subject, retelling: Retelling, found: Narrowed, title: str) -> str:
-    modules = sorted(retelling.imports - {"builtins"})
+def _source(subject: _Subject, renderer: SourceRenderer, found: Localized, title: str) -> str:
+    modules = sorted(renderer.imports - {"builtins"})
     lines = ["from pathlib import Path", "", "import numpy as np"]
-    if retelling.script is not None:
+    if renderer.script is not None:
         lines = ["import importlib.util", "import sys", *lines]
     lines += [f"import {name}" for name in modules]
     head = _HEAD.format(
@@ -272,8 +279,8 @@ def _source(subject: _Subject, retelling: Retelling, found: Narrowed, title: str
         until=subject.until,
         imports="\n".join(lines),
     )
-    if retelling.script is not None:
-        head += _SCRIPT.format(path=str(retelling.script))
+    if renderer.script is not None:
+        head += _SCRIPT.format(path=str(renderer.script))
     autocast = found.call.autocast if found.call is not None else None
     test = _TEST.format(
         define=subject.define,
@@ -292,13 +299,13 @@ def _call(autocast: tuple[str, torch.dtype] | None) -> str:
     return f"    with torch.autocast({autocast[0]!r}, dtype={autocast[1]}):\n    {call}"
 
 
-def _write(path: Path, source: str, retelling: Retelling) -> None:
+def _write(path: Path, source: str, renderer: SourceRenderer) -> None:
     path.write_text(source, encoding="utf-8")
     with path.with_suffix(".npz").open("wb") as file:
-        np.savez_compressed(file, **retelling.arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, **renderer.arrays)  # type: ignore[arg-type]
 
 
-def _fails(path: Path, found: Narrowed) -> bool:
+def _fails(path: Path, found: Localized) -> bool:
     """Whether the test fails, and in the way that is meant."""
     tried = f"import runpy; runpy.run_path({str(path)!r})[{TEST!r}]()"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}

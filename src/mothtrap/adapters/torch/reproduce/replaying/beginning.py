@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from mothtrap.adapters.torch.process import ProcessWitness
-from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.adapters.torch.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.reproduce.replaying.building import BuiltReplay, build
 from mothtrap.adapters.torch.reproduce.replaying.replaying import Replaying
+from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.capture.recorder import Recorder
@@ -38,7 +38,7 @@ def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
         size: number of processes of the job.
     """
     tracer = _tracer()
-    witness = ProcessWitness(tracer)
+    witness = ProcessHooks(tracer)
     atexit.register(lambda: witness)  # for as long as the process lives
     if rank is None and len(plan.workers) > 1:
         _wait_for_rank(lambda own, of: _leave_to_others(_play(plan, tracer, own), own, of))
@@ -53,7 +53,7 @@ def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
 def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> Replaying:
     number = rank if rank in plan.workers else min(plan.workers)
     loaded = load(Path(plan.workers[number]))
-    truth = StepTruth(tracer.optimizers)
+    truth = StepDigests(tracer.optimizers)
     replaying = Replaying(plan, loaded, tracer, truth, Outcome(plan, number))
     replaying.install()
     return replaying

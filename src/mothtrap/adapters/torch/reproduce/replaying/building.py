@@ -22,8 +22,8 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.naming import strip_wrappers
-from mothtrap.adapters.torch.reproduce.narrowing.narrowing import Narrowing
-from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
+from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
+from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
 from mothtrap.adapters.torch.reproduce.recording import randomness
 from mothtrap.adapters.torch.reproduce.replaying.comparing import compared, raised_at
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
@@ -31,7 +31,13 @@ from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import ReplayError
 from mothtrap.core.replays import ReplayPlan, ReplayResult
-from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, RecordedStep, Truth
+from mothtrap.core.snapshots import (
+    BatchHanded,
+    ForwardCalled,
+    LossCalled,
+    RecordedStep,
+    ReferenceDigests,
+)
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.statistics.torch.raw import digest
@@ -79,7 +85,7 @@ class BuiltReplay:
     def __init__(self, plan: ReplayPlan, loaded: Loaded, tracer: Tracer, outcome: Outcome) -> None:
         self._loaded, self._tracer, self._outcome = loaded, tracer, outcome
         self._values = Conversion(loaded.steps, plan)
-        self._narrowing = Narrowing(
+        self._localization = FaultLocalization(
             plan,
             tracer.book,
             outcome,
@@ -115,15 +121,15 @@ class BuiltReplay:
         call: ForwardCalled,
         targets: LossCalled | BatchHanded | None,
     ) -> torch.Tensor:
-        self._narrowing.came(call, lambda: self._values.made_together(call.args, call.kwargs))
+        self._localization.came(call, lambda: self._values.made_together(call.args, call.kwargs))
         made = self._values.made_together(call.args, call.kwargs)
-        args, kwargs = self._narrowing.picked(call, made)
+        args, kwargs = self._localization.picked(call, made)
         rng = call.rng if call.rng is not None else getattr(targets, "rng", None)
         if rng is not None:
             randomness.restore(self._values.made(rng))
         output = model(*args, **kwargs)
         loss = loss_of(output, *self._targets(targets))
-        self._narrowing.loss(loss)
+        self._localization.loss(loss)
         torch.autograd.backward(loss)
         return loss.detach()
 
@@ -131,9 +137,9 @@ class BuiltReplay:
         if event is None:
             return []
         if isinstance(event, BatchHanded):
-            return self._narrowing.picked(event, [self._values.made(event.value)])
+            return self._localization.picked(event, [self._values.made(event.value)])
         made = self._values.made_together(event.args, event.kwargs)
-        args, kwargs = self._narrowing.picked(event, made)
+        args, kwargs = self._localization.picked(event, made)
         given = [*args, *kwargs.values()]
         return [value for value in given if isinstance(value, torch.Tensor)]
 
@@ -143,7 +149,7 @@ class BuiltReplay:
         expected = self._loaded.snapshot.truth
         sites = list(expected.losses) if expected is not None else []
         sites += [f"loss {number}" for number in range(len(sites), len(losses))]
-        found = Truth(
+        found = ReferenceDigests(
             losses={
                 site: f"{digest(loss):016x}" for site, loss in zip(sites, losses, strict=False)
             },
@@ -162,7 +168,7 @@ class BuiltReplay:
         result = compared(found, expected, tuple(float(loss) for loss in losses), bad)
         if error is not None:
             result = msgspec.structs.replace(result, raised_at=raised_at(error))
-        return self._narrowing.completed(result, self._tracer.optimizers, error)
+        return self._localization.completed(result, self._tracer.optimizers, error)
 
 
 def _calls(step: RecordedStep) -> Iterator[tuple[ForwardCalled, LossCalled | BatchHanded | None]]:

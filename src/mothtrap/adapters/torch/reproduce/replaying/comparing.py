@@ -12,12 +12,12 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerWatch
-from mothtrap.adapters.torch.optimization.roster import parameters
-from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
 from mothtrap.core.replays import Difference, ReplayResult
-from mothtrap.core.snapshots import Truth
-from mothtrap.snapshot.places import Places
+from mothtrap.core.snapshots import ReferenceDigests
+from mothtrap.snapshot.code_locations import CodeLocations
 from mothtrap.tracing import frames
 
 MAX_GRADIENTS = 32
@@ -37,13 +37,13 @@ class Comparison:
 
     def __init__(
         self,
-        step: StepTruth,
-        optimizers: OptimizerWatch,
-        expected: Truth | None,
-        places: Places | None = None,
+        step: StepDigests,
+        optimizers: OptimizerObserver,
+        expected: ReferenceDigests | None,
+        places: CodeLocations | None = None,
     ) -> None:
         self._step, self._optimizers, self._expected = step, optimizers, expected
-        self._places = places or Places()
+        self._places = places or CodeLocations()
 
     def result(self, *, error: BaseException | None = None) -> ReplayResult:
         """What the step came to, up to here; `error` is what ended it."""
@@ -57,7 +57,7 @@ class Comparison:
             return result
         return msgspec.structs.replace(result, raised_at=raised_at(error))
 
-    def _expected_of(self, found: Truth) -> Truth | None:
+    def _expected_of(self, found: ReferenceDigests) -> ReferenceDigests | None:
         """What is expected, its losses by the places at which the script has them."""
         expected = self._expected
         if expected is None:
@@ -86,7 +86,10 @@ class Comparison:
 
 
 def compared(
-    found: Truth, expected: Truth | None, losses: tuple[float, ...], bad: tuple[str, ...]
+    found: ReferenceDigests,
+    expected: ReferenceDigests | None,
+    losses: tuple[float, ...],
+    bad: tuple[str, ...],
 ) -> ReplayResult:
     """The result of a step.
 
@@ -96,7 +99,7 @@ def compared(
         losses: of its backwards, in order.
         bad: parameters whose gradients are not finite.
     """
-    expected = expected or Truth()
+    expected = expected or ReferenceDigests()
     count = len(expected.losses) + len(expected.gradients)
     known = count > 0 or expected.exception is not None
     difference = first_difference(found, expected) if known else None
@@ -114,7 +117,7 @@ def compared(
     )
 
 
-def first_difference(found: Truth, expected: Truth) -> Difference | None:
+def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Difference | None:
     """The first loss, then gradient, then exception that is not what is expected."""
     if _without_numbers(found.exception) != _without_numbers(expected.exception):
         return Difference(

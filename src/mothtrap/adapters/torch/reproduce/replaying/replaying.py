@@ -21,9 +21,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.losses.backwards import scalar_root
-from mothtrap.adapters.torch.reproduce.keeping.truth import StepTruth
-from mothtrap.adapters.torch.reproduce.narrowing.narrowing import Narrowing
-from mothtrap.adapters.torch.reproduce.narrowing.trials import Trials
+from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
+from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
 from mothtrap.adapters.torch.reproduce.recording import randomness
 from mothtrap.adapters.torch.reproduce.replaying import fitting
 from mothtrap.adapters.torch.reproduce.replaying.comparing import Comparison
@@ -32,14 +31,15 @@ from mothtrap.adapters.torch.reproduce.replaying.handing import Handed, complete
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
 from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
+from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
 from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
+from mothtrap.snapshot.code_locations import CodeLocations
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
-from mothtrap.snapshot.places import Places
 from mothtrap.tracing import debugging, frames
 from mothtrap.tracing.anticipation import Anticipation
 from mothtrap.tracing.outcome import Outcome
@@ -64,16 +64,16 @@ class Replaying:
         plan: ReplayPlan,
         loaded: Loaded,
         tracer: Tracer,
-        truth: StepTruth,
+        truth: StepDigests,
         outcome: Outcome,
     ) -> None:
         self.plan, self.loaded, self.tracer, self.outcome = plan, loaded, tracer, outcome
-        self._places = Places(plan.moved)
+        self._places = CodeLocations(plan.moved)
         self.cues = Cues(loaded.snapshot.steps, self._places)
         self.values = Conversion(loaded.steps, plan)
         self.comparison = Comparison(truth, tracer.optimizers, loaded.snapshot.truth, self._places)
         self._truth = truth
-        self.narrowing = Narrowing(
+        self.localization = FaultLocalization(
             plan,
             tracer.book,
             outcome,
@@ -110,7 +110,7 @@ class Replaying:
 
     def _set_early(self, event: ForwardCalled, frame: FrameType) -> None:
         self._came_on(event)
-        [variables] = self.narrowing.picked(event, self.values.made_together(event.variables))
+        [variables] = self.localization.picked(event, self.values.made_together(event.variables))
         if isinstance(variables, dict):
             fitting.set_variables(frame, variables, own=True)
 
@@ -122,8 +122,8 @@ class Replaying:
         if lacking:
             self.outcome.note(f"of the batch at {site} the loader gave its own {lacking}")
         self._came_on(event)
-        [batch] = self.narrowing.picked(event, [made])
-        self.narrowing.handed(batch)
+        [batch] = self.localization.picked(event, [made])
+        self.localization.handed(batch)
         self._restore_state()  # there may be no model whose call could be waited for
         self._restore_rng(event.rng)
         self._anticipation.start()
@@ -163,8 +163,8 @@ class Replaying:
         kwargs: dict[str, Any],
     ) -> Arguments:
         made = self.values.made_together(event.variables, event.args, event.kwargs)
-        variables, recorded_args, recorded_kwargs = self.narrowing.picked(event, made)
-        self.narrowing.variables(variables)
+        variables, recorded_args, recorded_kwargs = self.localization.picked(event, made)
+        self.localization.variables(variables)
         if frame is not None and isinstance(variables, dict):
             fitting.set_variables(frame, variables)
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
@@ -186,7 +186,7 @@ class Replaying:
         self, event: LossCalled, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
         made = self.values.made_together(event.args, event.kwargs)
-        recorded_args, recorded_kwargs = self.narrowing.picked(event, made)
+        recorded_args, recorded_kwargs = self.localization.picked(event, made)
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
@@ -229,7 +229,7 @@ class Replaying:
         if root is not None:
             site = frames.location(frames.user_frame()) or "unknown"
             self._safely(self._truth.loss, site, root)
-            self.narrowing.loss(root)
+            self.localization.loss(root)
 
     def backward_ended(self) -> None:
         """A backward is done; inside of a step it was that of a closure."""
@@ -266,7 +266,7 @@ class Replaying:
         """An event was matched."""
         if self.cues.is_last or self.loaded.snapshot.steps[-1].carried:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
-            self.narrowing.came(event, lambda: self.values.made_together(*trees))
+            self.localization.came(event, lambda: self.values.made_together(*trees))
             if self.plan.stop_at is not None and not self._stops:
                 self._stops = True
                 self._anticipation.stop()
@@ -282,7 +282,7 @@ class Replaying:
         result = self.comparison.result(error=error)
         if not result.match:
             self._note_why()
-        self.outcome.finish(self.narrowing.completed(result, self.tracer.optimizers, error))
+        self.outcome.finish(self.localization.completed(result, self.tracer.optimizers, error))
 
     def _note_why(self) -> None:
         """Say what may be the reason that the step is not the same."""
@@ -336,7 +336,7 @@ class Replaying:
         """Run a part of the replay; what fails in it ends the process, and is told."""
         try:
             # Past what leads the script's own calls to another device or type.
-            with self.narrowing.aside(), torch._C.DisableTorchFunction():
+            with self.localization.aside(), torch._C.DisableTorchFunction():
                 return act(*args)
         except Exception as err:
             traceback.print_exc(file=sys.stderr)

@@ -16,8 +16,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.naming import strip_wrappers
 from mothtrap.adapters.torch.reproduce.comparing_runs.settings import take_over
-from mothtrap.adapters.torch.reproduce.keeping.known import KnownObjects, KnownRoot
-from mothtrap.adapters.torch.reproduce.keeping.values import framework_value
+from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects, TrackedRoot
+from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
 from mothtrap.core.errors import StateMismatchError
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import Opaque, value_of
@@ -42,7 +42,7 @@ class Restoring:
         self,
         tree: Tree,
         arrays: Mapping[str, Array],
-        known: KnownObjects,
+        known: TrackedObjects,
         device: str | None = None,
     ) -> None:
         self._values: dict[str, Any] = value_of(tree, arrays, framework_value(arrays, device))
@@ -191,7 +191,7 @@ class Restoring:
             target.data.copy_(value)
 
 
-def _looks_like(root: KnownRoot, recorded: Mapping[str, Any]) -> bool:
+def _looks_like(root: TrackedRoot, recorded: Mapping[str, Any]) -> bool:
     shapes = {strip_wrappers(n): p.shape for n, p in root.module.named_parameters()}
     own = {name: value.shape for name, value in recorded["parameters"].items() if name in shapes}
     return root.kind == recorded["kind"] and shapes == own

@@ -1,0 +1,58 @@
+"""The straight way of a module's call, where nobody wants more than to have its output.
+
+Only an installation with a C compiler has it; without it every call is observed, as calls
+are anyway in the steps in which something is captured of them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from mothtrap.statistics.torch.compiled import row_reader
+
+try:
+    from mothtrap.adapters.torch.forward import _passage as compiled
+except ImportError:
+    compiled = None  # type: ignore[assignment]
+
+Noted = list[
+    tuple[
+        "weakref.ref[nn.Module]",
+        "weakref.ref[torch.Tensor]",
+        torch.Tensor | None,
+        int | None,
+        bytes | None,
+    ]
+]
+"""Modules, their outputs, values of those without a graph where there was room for them, the
+version that these had where all values are wanted, and their row (`row_reader`) where that
+was taken at once; in order of completion."""
+
+
+def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
+    """Return a passage that is closed; None in an installation without the compiled part.
+
+    Args:
+        tell: takes a module and its output, at once, where that cannot be noted: it is no
+            plain tensor, or the passage was closed before the module returned.
+    """
+    # The two questions to torch are private; a test pins them. Values of a transformed function
+    # are no values.
+    return (
+        compiled.Passage(
+            tell,
+            torch.Tensor,
+            torch.strided,
+            torch.Tensor.detach,
+            torch._C._functorch.peek_interpreter_stack,
+            torch._C._get_tracing_state,
+            row_reader(),
+        )
+        if compiled is not None
+        else None
+    )

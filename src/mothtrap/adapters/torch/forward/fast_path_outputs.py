@@ -1,0 +1,143 @@
+"""Outputs that are only noted when a module returns them, and looked at together later."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.calls import CallCapture
+from mothtrap.adapters.torch.forward.fast_path import Noted, fast_path
+from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.forward.rewritten_outputs import BATCH_BYTES, RewrittenOutputs
+from mothtrap.adapters.torch.uncompiled import uncompiled
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward._passage import Passage
+    from mothtrap.adapters.torch.job import Job
+
+
+@uncompiled
+class FastPathOutputs:
+    """The way of calls of which nobody wants more than the outputs, or their values.
+
+    It is closed but in forwards that nobody looks into. An installation without the compiled
+    part has no such way: there every output is looked at when it returns.
+
+    Args:
+        calls: takes activations.
+        held: keeps outputs until it is known whether the step went wrong.
+        returned: takes a module and its output, where it cannot be noted.
+
+    Attributes:
+        passage: what the calls pass through, None where there is none.
+        last_output: of those that were told or noted, where it is still alive.
+        before_it: the latest module with parameters that returned.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        calls: CallCapture,
+        retained: RetainedOutputs,
+        returned: Callable[[nn.Module, Any], None],
+    ) -> None:
+        self._job, self._calls, self._retained = job, calls, retained
+        self._returned = returned
+        self._rewritten = RewrittenOutputs()
+        self._trains = self._collects = False
+        self._pending: Noted = []
+        self.fast_path: Passage | None = None
+        self.last_output: weakref.ref[torch.Tensor] | None = None
+        self.before_it: weakref.ref[nn.Module] | None = None
+
+    def build(self) -> Passage | None:
+        """Make the passage; None where there is none."""
+        self.fast_path = fast_path(self._returned_late)
+        return self.fast_path
+
+    def root_called(self, root: nn.Module, *, trains: bool, looked_into: bool) -> None:
+        """A forward begins; `looked_into`: more of its calls is wanted than values of outputs."""
+        self._trains, self._collects, self._pending = trains, False, []
+        self.before_it = None
+        self._rewritten.root_called()
+        if self.fast_path is None or looked_into:
+            return
+        if not self._calls.takes_outputs:
+            self.fast_path.open(root, trains, self._room, self.last_output)
+        elif self._calls.takes_values and self._rewritten.knows(root):
+            self._collects = True
+            at_once, looked_at = self._rewritten.modules, self._calls.take_summarized()
+            self.fast_path.open(root, True, self._room, self.last_output, at_once, looked_at)
+        elif self._calls.takes_values:
+            self._rewritten.learn(root)
+
+    def root_returned(self) -> None:
+        """The forward is over."""
+        self._rewritten.root_returned()
+
+    def noticed(self, module: nn.Module, output: torch.Tensor | None) -> None:
+        """A module returned, and was looked at; with its output where that is one tensor."""
+        if output is not None:
+            self._rewritten.returned(module, output)
+            self.last_output = weakref.ref(output)
+        if module._parameters:
+            self.before_it = weakref.ref(module)
+
+    def is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
+        """Whether a container merely returns what its last child returned."""
+        last = self.last_output
+        return bool(module._modules) and last is not None and last() is tensor
+
+    def close(self) -> None:
+        """Let no call go this way any more, and take in what was noted on it."""
+        if self.fast_path is not None and (noted := self.fast_path.close()):
+            self._take(noted)
+
+    @property
+    def _room(self) -> int:
+        return BATCH_BYTES if self._collects else self._retained.room
+
+    def _returned_late(self, module: nn.Module, output: Any) -> None:
+        """A part whose call went straight has returned what cannot be noted, or after it closed."""
+        if self.fast_path is None or torch.compiler.is_compiling():
+            return
+        if noted := self.fast_path.take():
+            self._take(noted)
+        self._job.contain(self._returned, module, output)
+        self.fast_path.room, self.fast_path.last = self._room, self.last_output
+
+    def _take(self, noted: Noted) -> None:
+        self._job.contain(self._look, noted)
+        self.last_output = noted[-1][1]
+
+    def _look(self, noted: Noted) -> None:
+        self._charge()
+        if self._trains:
+            self._retained.extend(noted)
+        if self._collects:
+            self._pending += noted
+            # Inside a transformed function nothing can be read; a test pins this private question.
+            if torch._C._functorch.peek_interpreter_stack() is None:
+                pending, self._pending = self._pending, []
+                self._job.contain_part("activations", self._take_values, pending)
+
+    def _charge(self) -> None:
+        """Book the looks that were taken while the modules returned."""
+        if self.fast_path is not None and self.fast_path.spent_s:
+            spent_s, self.fast_path.spent_s = self.fast_path.spent_s, 0.0
+            self._job.recorder.own_s += spent_s
+            self._calls.charge(spent_s)
+
+    def _take_values(self, noted: Noted) -> None:
+        outputs = self._rewritten.intact(noted)
+        before = self.before_it() if self.before_it is not None else None
+        before = self._calls.left_all(outputs, before)
+        self.before_it = weakref.ref(before) if before is not None else None
+        for module in (module for module, values, _ in outputs if values is None):
+            what = f"one activation of {self._job.book.module_name(module)}"
+            reason = "it was written to in place; later ones are read as they are returned"
+            self._job.recorder.blind(self._job.grouper.step, what, reason)

@@ -1,0 +1,86 @@
+"""Which modules' outputs are written to in place before the forward is over.
+
+`ReLU(inplace=True)` writes to the output of the layer before it, and so does `x += y`. What
+such a layer returned must be looked at as soon as it has returned.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.fast_path import Noted
+from mothtrap.adapters.torch.readable import has_own_values
+from mothtrap.tracing.identity import ByIdentity
+
+Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
+"""A module, what it returned, without a graph, and the row that was taken of it."""
+BATCH_BYTES = 64 * 2**20
+"""Values of a forward that are held until they are looked at together. Chosen by hand: as
+much memory as nobody notices, and hundreds of calls in one."""
+
+
+class RewrittenOutputs:
+    """Learns of it in the first forward of each root that is captured, and as it happens.
+
+    Attributes:
+        modules: identities of the modules whose outputs are written to. That of a module
+            that is gone does no harm: its successor is looked at a little earlier.
+    """
+
+    def __init__(self) -> None:
+        self.modules: set[int] = set()
+        self._known: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._learning: nn.Module | None = None
+        self._seen: list[tuple[nn.Module, torch.Tensor | weakref.ref[torch.Tensor], int]] = []
+        self._bytes = 0
+
+    def knows(self, root: nn.Module) -> bool:
+        """Whether a forward of this root was learned from."""
+        return root in self._known
+
+    def root_called(self) -> None:
+        """A forward begins; forget what one that was interrupted has left behind."""
+        self._learning = None
+        self._seen.clear()
+        self._bytes = 0
+
+    def learn(self, root: nn.Module) -> None:
+        """Learn from the forward that begins; an inference counts no versions."""
+        self._learning = None if torch.is_inference_mode_enabled() else root
+
+    def returned(self, module: nn.Module, output: torch.Tensor) -> None:
+        """Remember an output as it is now; its values are held as far as there is room."""
+        if self._learning is None or output.is_inference() or not has_own_values(output):
+            return
+        self._bytes += output.nbytes
+        kept = weakref.ref(output) if self._bytes > BATCH_BYTES else output.detach()
+        self._seen.append((module, kept, output._version))
+
+    def root_returned(self) -> None:
+        """The forward is over."""
+        if self._learning is not None:
+            for module, kept, version in self._seen:
+                values = kept() if isinstance(kept, weakref.ref) else kept
+                if values is not None and values._version != version:
+                    self.modules.add(id(module))
+            self._seen.clear()
+            self._known[self._learning] = True
+            self._learning = None
+
+    def intact(self, noted: Noted) -> list[Output]:
+        """Return modules with their values as they returned them; None for values that are gone:
+        the outputs of these modules are looked at at once from now on."""
+        outputs: list[Output] = []
+        for owner, _, values, version, row in noted:
+            module = owner()
+            if module is None or values is None:
+                continue
+            if values._version != version:
+                self.modules.add(id(module))
+                outputs.append((module, None, None))
+            else:
+                outputs.append((module, values, row))
+        return outputs

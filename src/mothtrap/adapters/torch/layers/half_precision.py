@@ -1,0 +1,129 @@
+"""Values of half precision: how near they are to the ends of its range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.multiples import Multiples
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.facts.modules import HalfPrecision
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+NARROW = torch.float16
+"""The type whose range training leaves; that of bfloat16 is float32's."""
+LOOKS_FIRST, LOOKS_EVERY = 3, 50
+"""Steps in which values are looked at: the first few, then one in so many."""
+MAX_OUTPUTS = 256
+"""Outputs of modules that are looked at in a step."""
+MAX_ELEMENTS = 65_536
+"""Elements of a tensor that are looked at, from its beginning."""
+TOLD = 4
+"""Tensors of a kind that are told of a step: those nearest to an end of the range."""
+
+Measured = tuple[str, nn.Module | None, int, torch.Tensor]
+
+
+class HalfPrecisionObserver:
+    """Looks at outputs of modules and at gradients that half precision holds.
+
+    Under autocast without a gradient scaler the gradients of float32 weights were
+    computed in half precision, so they are looked at as if they were.
+
+    Attributes:
+        looks: outputs of modules are to be told in this step.
+        scales: a gradient scaler is in use.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._outputs: list[Measured] = []
+        self._gradients: list[Measured] = []
+        self._steps = 0
+        self._again = Multiples(LOOKS_EVERY)
+        self._autocasts = False
+        self.looks = True
+        self.scales = False
+
+    def root_called(self) -> None:
+        """A forward begins that is inside no other."""
+        if self.looks:
+            self._autocasts = any(
+                torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) is NARROW
+                for device in ("cpu", "cuda")
+            )
+
+    def returned(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
+        """A module returned `tensors` in a forward."""
+        for tensor in tensors:
+            has_room = tensor.numel() and len(self._outputs) < MAX_OUTPUTS
+            if tensor.dtype is NARROW and has_room and is_plain(tensor):
+                name = f"activation:{self._job.book.module_name(module)}"
+                self._outputs.append((name, module, tensor.numel(), _measure(tensor)))
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped; its gradients are still there."""
+        if not self.looks:
+            return
+        for parameter in parameters(optimizer):
+            gradient = parameter.grad
+            if gradient is None or not is_plain(gradient) or not gradient.numel():
+                continue
+            if gradient.is_sparse:
+                continue
+            computed = self._autocasts and not self.scales and parameter.ndim > 1
+            if gradient.dtype is NARROW or (gradient.dtype is torch.float32 and computed):
+                name, path = self._optimizers.name_of(parameter)
+                module = self._job.book.module_called(path)
+                measured = _measure(gradient)
+                self._gradients.append((f"gradient:{name}", module, gradient.numel(), measured))
+
+    def closed(self, step: int) -> None:
+        """Tell what was measured in a step that closed."""
+        self._steps += 1
+        for measured in (self._outputs, self._gradients):
+            if measured:
+                self._tell(measured, step)
+                measured.clear()
+        again = self._again.passed(step)
+        self.looks = self._steps < LOOKS_FIRST or again
+
+    def _tell(self, measured: list[Measured], step: int) -> None:
+        rows = torch.stack([values for *_, values in measured]).tolist()  # one transfer
+        by_size = sorted(range(len(rows)), key=lambda i: -rows[i][0])[:TOLD]
+        by_smallness = sorted(range(len(rows)), key=lambda i: -rows[i][1])[:TOLD]
+        for index in dict.fromkeys(by_size + by_smallness):
+            tensor, module, elements, _ = measured[index]
+            largest, small, zero = rows[index]
+            book = self._job.book
+            self._job.recorder.observe(
+                HalfPrecision(
+                    step=step,
+                    tensor=tensor,
+                    module=book.module_name(module) if module is not None else "",
+                    dtype="float16",
+                    elements=elements,
+                    largest=largest,
+                    limit=torch.finfo(NARROW).max,
+                    small=small,
+                    zero=zero,
+                    location=book.location(module) if module is not None else None,
+                )
+            )
+
+
+def _measure(tensor: torch.Tensor) -> torch.Tensor:
+    """Largest finite absolute value, share of small ones among all but zeros, and of zeros."""
+    with torch.no_grad():
+        size = tensor.detach().reshape(-1)[:MAX_ELEMENTS].float().abs()
+        finite = torch.where(torch.isfinite(size), size, 0.0)
+        zero = (size == 0).float().mean()
+        small = ((size > 0) & (size < torch.finfo(NARROW).tiny)).float().mean()
+        return torch.stack([finite.max(), small / (1 - zero).clamp_min(1e-9), zero])

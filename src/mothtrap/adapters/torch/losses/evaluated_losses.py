@@ -1,0 +1,149 @@
+"""Losses of evaluations, by the call site that computes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import FrameType
+
+import torch
+
+from mothtrap.adapters.torch.losses.constant_baseline import ConstantBaseline
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
+from mothtrap.tracing.evaluations import TrainingMeans
+
+GUESSED = 3
+"""Evaluations of a site whose targets are looked at: they are the same ones every time."""
+GUESSED_CALLS = 64
+"""Calls of an evaluation whose targets are looked at."""
+MAX_SITES = 64
+MAX_FRAMES = 8
+
+Site = tuple[tuple[str, int, int], ...]
+"""File, line and place in the code of every frame of the user's, innermost first: two calls
+can be on one line."""
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What one site has computed in the evaluation that is going on."""
+
+    operation: str
+    values: list[torch.Tensor] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    total: float = 0.0
+    weight: int = 0
+    calls: int = 0
+
+    def fold(self) -> None:
+        """Put what was collected so far into sums: one transfer from a device."""
+        if self.values:
+            host = torch.stack([value.double() for value in self.values]).tolist()
+            self.total += sum(v * n for v, n in zip(host, self.rows, strict=True))
+            self.weight += sum(self.rows)
+            self.values, self.rows = [], []
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a site."""
+
+    label: str
+    location: str | None
+    number: int = 0
+    first: float = math.nan
+    best: float = math.inf
+    best_step: int = 0
+    guess: ConstantBaseline = field(default_factory=ConstantBaseline)
+    trained: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+
+class EvaluatedLosses:
+    """Puts the losses of an evaluation together, one value for each call site."""
+
+    def __init__(self) -> None:
+        self._known: dict[Site, _Known] = {}
+        self._collected: dict[Site, _Collected] = {}
+        self._trained = TrainingMeans()
+
+    def trained(self, series: str, loss: float) -> None:
+        """Take the loss of a training step."""
+        self._trained.add(series, loss)
+
+    def add(self, value: torch.Tensor, inputs: LossInputs, site: Site) -> None:
+        """Take a loss that was computed in an evaluation.
+
+        Args:
+            value: of an average row.
+            inputs: what it was computed from; the target may be without values.
+            site: of the call.
+        """
+        if site not in self._known and len(self._known) >= MAX_SITES:
+            return
+        known = self._known.get(site) or self._new(site)
+        collected = self._collected.get(site)
+        if collected is None:
+            collected = self._collected[site] = _Collected(inputs.name)
+        collected.values.append(value)
+        collected.rows.append(inputs.rows)
+        collected.calls += 1
+        if len(collected.values) >= GUESSED_CALLS:
+            collected.fold()
+        has_values = inputs.target is None or not inputs.target.is_meta
+        if known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
+            known.guess.add(inputs)
+
+    def told(self, step: int) -> list[Evaluation]:
+        """Close the evaluation; what each site has found."""
+        collected, self._collected = self._collected, {}
+        return [self._tell(self._known[site], what, step) for site, what in collected.items()]
+
+    def _new(self, site: Site) -> _Known:
+        places = [frames._place(filename, line) for filename, line, _ in site]
+        taken = {known.label for known in self._known.values()}
+        names = [" from ".join(places[:count]) for count in range(min(2, len(places)), 9)]
+        numbered = [f"{names[-1]} ({number})" for number in range(2, MAX_SITES + 2)]
+        label = next(name for name in (*names, *numbered) if name not in taken)
+        known = self._known[site] = _Known(label, places[0] if places else None)
+        return known
+
+    def _tell(self, known: _Known, collected: _Collected, step: int) -> Evaluation:
+        collected.fold()
+        value = collected.total / max(1, collected.weight)
+        if not known.number:
+            known.first = value
+        if value < known.best:
+            known.best, known.best_step = value, step
+        told = Evaluation(
+            step=step,
+            mode=Mode.EVAL,
+            site=known.label,
+            operation=collected.operation,
+            value=value,
+            calls=collected.calls,
+            rows=collected.weight,
+            number=known.number,
+            first=known.first,
+            best=known.best,
+            best_step=known.best_step,
+            location=known.location,
+            guess=known.guess.loss(),
+            train_losses=self._trained.since(known.trained),
+        )
+        known.number += 1
+        known.trained = self._trained.mark()
+        return told
+
+
+def user_site() -> Site:
+    """The line that is running, and the lines that called it, so far as they are the user's."""
+    found: list[tuple[str, int, int]] = []
+    frame: FrameType | None = frames.user_frame()
+    while frame is not None and len(found) < MAX_FRAMES:
+        if not found or frames.is_users(frame):
+            found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(found)

@@ -1,0 +1,144 @@
+"""Where the first bad operation of a loss ran: its name for people, and its module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.retained_outputs import Retained
+from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
+from mothtrap.adapters.torch.losses.graph import operation
+from mothtrap.adapters.torch.losses.saved_values import Node
+from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.core.facts.nonfinite import FirstBadOperation
+
+_WORDS = {
+    "log1_p": "torch.log1p",
+    "to_copy": "the conversion to another type",
+    "nll_loss": "torch.nn.functional.nll_loss",
+    "native_layer_norm": "torch.nn.functional.layer_norm",
+    "native_batch_norm": "torch.nn.functional.batch_norm",
+    "convolution": "the convolution",
+}
+
+
+def first_bad_operation(
+    loss: torch.Tensor, retained: Iterable[Retained], book: NameBook, step: int, place: str | None
+) -> FirstBadOperation | None:
+    """Name the first operation that made a loss NaN or infinite out of finite values.
+
+    Args:
+        loss: with its graph, before its backward.
+        held: outputs of modules in order of completion.
+        book: names of modules and parameters.
+        step: the step that went wrong.
+        place: the line of the loss, where the operation ran in no module.
+    """
+    found = first_bad(loss.grad_fn) if loss.grad_fn is not None else None
+    if found is None:
+        return None
+    path = _module_of(found, _Anchors(retained, book))
+    module = book.module_called(path) if path else None
+    return FirstBadOperation(
+        step=step,
+        operation=words(found.node),
+        since=words(found.since) if found.since is not found.node else None,
+        module=path,
+        inputs=tuple(_facts(name, tensor) for name, tensor in found.inputs.items()),
+        location=book.location(module) if module is not None else place,
+    )
+
+
+def words(node: Node) -> str:
+    """Return an operation as users write it, such as `torch.log`."""
+    name = operation(node)
+    if name in _WORDS:
+        return _WORDS[name]
+    for owner in (torch, torch.nn.functional):
+        if callable(getattr(owner, name, None)):
+            return f"{owner.__name__}.{name}"
+    return name
+
+
+def _facts(name: str, tensor: torch.Tensor) -> str:
+    """Return name and range of an input, as `self from 0 to 3.2`."""
+    if not tensor.numel() or tensor.is_complex():
+        return f"{name} of shape {tuple(tensor.shape)}"
+    low, high = (float(value) for value in tensor.aminmax())
+    return f"{name} from {low:.4g} to {high:.4g}"
+
+
+class _Anchors:
+    """Nodes of which it is known in which module they ran."""
+
+    def __init__(self, retained: Iterable[Retained], book: NameBook) -> None:
+        self._book = book
+        self._by_memory: dict[int, nn.Module] = {}
+        for module, output in retained:
+            if module is not None and output is not None and output.layout is torch.strided:
+                self._by_memory.setdefault(output.data_ptr(), module)
+
+    def path(self, node: Node, memory: Mapping[Node, int]) -> str | None:
+        """Return the module of a node: it made what the module returned, or takes its weights."""
+        module = self._by_memory.get(memory.get(node, -1))
+        if module is not None:
+            return self._book.module_name(module)
+        for following, _ in node.next_functions:
+            found = self._owner(following)
+            if found is not None:
+                return found
+            if following is not None and operation(following) in ("t", "linear", "view"):
+                for leaf, _ in following.next_functions:
+                    found = self._owner(leaf) if operation(following) == "t" else None
+                    if found is not None:
+                        return found
+        return None
+
+    def is_users(self, path: str) -> bool:
+        """Return whether a module without parts is of a class that is not torch's own."""
+        module = self._book.module_called(path)
+        if module is None or next(module.children(), None) is not None:
+            return False
+        return not type(module).__module__.startswith("torch.nn.")
+
+    def root(self, path: str) -> str:
+        """Return the path of the model that holds a module."""
+        module = self._book.module_called(path)
+        root = self._book.root_of(module) if module is not None else None
+        return root.path if root is not None else path
+
+    def _owner(self, node: Node) -> str | None:
+        variable = getattr(node, "variable", None)
+        named = self._book.parameter_name(variable) if variable is not None else None
+        return named[1] if named is not None else None
+
+
+def _module_of(found: FirstBad, anchors: _Anchors) -> str:
+    """Return the path of the module in which the operation ran; empty: after all of them."""
+    place = found.order.index(found.node)
+    own = anchors.path(found.node, found.memory)
+    if own is not None:
+        return own
+    after = _nearest(found.order[place + 1 :], found.memory, anchors)
+    before = _nearest(found.order[:place][::-1], found.memory, anchors)
+    if after is None:
+        return ""
+    if anchors.is_users(after) or before is None:
+        return after
+    return _common(before, after) or anchors.root(after)
+
+
+def _nearest(nodes: Iterable[Node], memory: Mapping[Node, int], anchors: _Anchors) -> str | None:
+    return next((path for node in nodes if (path := anchors.path(node, memory)) is not None), None)
+
+
+def _common(first: str, second: str) -> str:
+    """Return the innermost module that holds two others, or is one of them."""
+    shared: list[str] = []
+    for one, other in zip(first.split("."), second.split("."), strict=False):
+        if one != other:
+            break
+        shared.append(one)
+    return ".".join(shared)

@@ -1,0 +1,154 @@
+"""Calls of the losses of `torch.nn.functional`: under no_grad there is no graph to read.
+
+A replacement has the globals of `torch.nn.functional`: `torch.jit.script` looks up there
+what the source of the original names. Whatever the replacement itself needs is in its
+closure.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from mothtrap.adapters.torch.step_sampling import StepSampling
+
+Function = Callable[..., Any]
+
+CLASS_LOSSES = ("cross_entropy", "nll_loss")
+FUNCTIONS = (
+    *CLASS_LOSSES,
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+    "poisson_nll_loss",
+    "gaussian_nll_loss",
+    "soft_margin_loss",
+    "multi_margin_loss",
+    "multilabel_soft_margin_loss",
+)
+"""Losses of a prediction and a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossInputs:
+    """What a loss function was called with.
+
+    Attributes:
+        name: of the function.
+        given: its arguments by parameter name; those left out are missing.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+
+    @property
+    def prediction(self) -> torch.Tensor | None:
+        """The first argument."""
+        value = self.given.get("input")
+        return value if isinstance(value, torch.Tensor) else None
+
+    @property
+    def target(self) -> torch.Tensor | None:
+        """The second argument."""
+        value = self.given.get("target")
+        return value if isinstance(value, torch.Tensor) else None
+
+    @property
+    def reduction(self) -> str:
+        """How the values of the rows are put together, in the words of PyTorch."""
+        value = self.given.get("reduction")
+        return value if isinstance(value, str) else "mean"
+
+    @property
+    def rows(self) -> int:
+        """How many rows the prediction has."""
+        prediction = self.prediction
+        return int(prediction.shape[0]) if prediction is not None and prediction.ndim else 1
+
+    @property
+    def has_hard_targets(self) -> bool:
+        """Whether the target of a class loss is one class a place."""
+        target = self.target
+        return self.name in CLASS_LOSSES and target is not None and not target.is_floating_point()
+
+    def lightened(self, *, targets: bool) -> LossInputs:
+        """The same without graphs and without values: tensors have a shape only.
+
+        Args:
+            targets: the values of the target are kept.
+        """
+        light = {
+            name: value.to("meta") if isinstance(value, torch.Tensor) else value
+            for name, value in self.given.items()
+        }
+        if targets and self.target is not None:
+            light["target"] = self.target.detach()
+        return LossInputs(self.name, light)
+
+
+Tell = Callable[[str, torch.Tensor, Sequence[Any], Mapping[str, Any]], None]
+
+
+def inputs_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> LossInputs:
+    """Name the arguments of a call."""
+    return LossInputs(name, {**dict(zip(_parameters(name), args, strict=False)), **kwargs})
+
+
+@functools.cache
+def _parameters(name: str) -> tuple[str, ...]:
+    names = list(inspect.signature(getattr(functional, name)).parameters)
+    return ("input", "target", *names[2:])  # a few call the prediction by another name
+
+
+def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
+    """The loss of an average row, whatever the reduction; a number on the loss's device."""
+    value = result.detach()
+    if value.numel() != 1:
+        return value.float().mean()
+    if inputs.reduction != "sum":
+        return value.reshape(()).clone()
+    target, prediction = inputs.target, inputs.prediction
+    count: torch.Tensor | int = prediction.numel() if prediction is not None else 1
+    if inputs.has_hard_targets and target is not None:
+        count = (target != inputs.given.get("ignore_index", -100)).sum().clamp(min=1)
+    return torch.div(value.reshape(()), max(count, 1) if isinstance(count, int) else count)
+
+
+def observed(
+    original: Function, tell: Tell, drop_own_frame: Function, sampling: StepSampling
+) -> Function:
+    """Make the replacement of a loss function.
+
+    Args:
+        original: the function; its `__name__` is one of `FUNCTIONS`.
+        tell: is handed name, result and arguments of every call that returned.
+        drop_own_frame: takes the replacement out of the traceback of what it raises.
+        resting: knows when nothing is told.
+    """
+    is_compiling, tensor, name = torch.compiler.is_compiling, torch.Tensor, original.__name__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as err:
+            drop_own_frame(err)
+            raise
+        # While a graph is being made of the program the result is no tensor.
+        if not sampling.on and isinstance(result, tensor):
+            tell(name, result, args, kwargs)
+        return result
+
+    return FunctionType(call.__code__, functional.__dict__, name, None, call.__closure__)

@@ -1,0 +1,329 @@
+"""Targets of a loss beside what the model was given and gave, looked at now and then.
+
+Read are the target and the prediction that the loss operation itself saved (by the rules of
+`loss_values`), and what is held of the latest forward anyway: its inputs and its outputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mothtrap.adapters.torch.data.target_leakage import telling_columns
+from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.losses import loss_values
+from mothtrap.adapters.torch.losses.graph import LossTerm, Node, operation
+from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.core.facts.losses import TargetSample
+from mothtrap.statistics.torch.dtypes import type_name
+
+MAX_TARGETS = 65536
+"""Targets of a call that are looked at: the first rows that hold so many."""
+MAX_CONFUSED = 20
+"""Classes up to which the confusion is counted."""
+MAX_ONE_HOT = 1 << 20
+"""Elements of an input that are looked at to see whether it is one-hot."""
+MIN_COMPARED = 16
+"""Labels that must agree with inputs before they are called the same; chosen by hand."""
+TOLERANCE = 1e-3
+"""Beyond a range by less is rounding, e.g. of an image that was resized; chosen by hand."""
+
+_RANGES = {
+    "relu": (0.0, math.inf),
+    "softplus": (0.0, math.inf),
+    "exp": (0.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "hardsigmoid": (0.0, 1.0),
+    "log_sigmoid": (-math.inf, 0.0),
+    "log_softmax": (-math.inf, 0.0),
+    "softsign": (-1.0, 1.0),
+}
+"""Closure of the range of operations that a model may end in."""
+_RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
+_DIFFERENCES = ("pow", "abs", "mul")
+"""Operations of a loss written by hand that save prediction less target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What the latest train forwards were called with, and what the last module returned.
+
+    `calls` are the forwards that no backward has used before this one. `has_loss`: the loss
+    operation ran inside the forward, which was given its targets.
+    """
+
+    inputs: tuple[torch.Tensor, ...]
+    output: torch.Tensor | None
+    calls: int = 1
+    has_loss: bool = False
+
+
+def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
+    """Return the inputs of roots and the last output that are held.
+
+    Args:
+        held: of the latest forwards.
+        loss: operation of the loss.
+    """
+    entries = list(retained)
+    inputs = tuple(t for owner, t in entries if owner is None and t is not None and is_plain(t))
+    output = next((t for owner, t in reversed(entries) if owner is not None), None)
+    owners = [owner for owner, _ in entries]
+    calls = sum(owner is None and after is not None for owner, after in itertools.pairwise(owners))
+    has_loss = loss is not None and retained.made(loss)
+    output = output if output is not None and is_plain(output) else None
+    return Forward(inputs, output, calls, has_loss)
+
+
+def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:
+    """Leave out the argument from which a forward that computes its own loss made the targets.
+
+    That is the one which agrees with the targets at the same position, else at the next one (the
+    model shifts them itself); of several the last. A forward of one sequence keeps it.
+
+    Args:
+        forward: of the model.
+        target: as the loss operation received it, in main memory.
+        ignored: label that does not count; None = none.
+    """
+    places = [place for place, given in enumerate(forward.inputs) if are_tokens(given)]
+    if not forward.has_loss or len(places) < 2:
+        return forward
+    for offset in (0, 1):
+        for place in reversed(places):
+            tokens = forward.inputs[place].to("cpu")
+            if _lies_along(tokens, target) and _agrees(tokens, target, offset, ignored):
+                kept = (*forward.inputs[:place], *forward.inputs[place + 1 :])
+                return dataclasses.replace(forward, inputs=kept)
+    return forward
+
+
+def _lies_along(tokens: torch.Tensor, target: torch.Tensor) -> bool:
+    rows, length = tokens.shape
+    return target.numel() in (rows * length, rows * (length - 1))
+
+
+def sample(
+    term: LossTerm, forward: Forward, *, checkpointed: bool, columns: bool, alone: bool = True
+) -> TargetSample | None:
+    """Look at the targets of one loss operation.
+
+    Args:
+        term: the loss operation.
+        forward: of the model whose loss it is.
+        checkpointed: see `loss_values.target`.
+        alone: the loss has no other term.
+        columns: also look for columns of the input that give the target away.
+    """
+    target = loss_values.target(term, checkpointed=checkpointed)
+    if target is None and not checkpointed and alone and forward.calls == 1:
+        target = _recovered(term, forward.output)
+    if target is None or not target.numel() or not is_plain(target):
+        return None
+    with torch.no_grad():
+        whole = target.detach()
+        rows = max(1, MAX_TARGETS // max(1, math.prod(whole.shape[1:])))
+        values = whole[:rows].to("cpu") if whole.ndim else whole.to("cpu")
+        if forward.has_loss and not values.is_floating_point():
+            ignored = getattr(term.node, "_saved_ignore_index", None)
+            forward = without_labels(forward, values, ignored)
+        return _described(term, values, forward, columns=columns)
+
+
+def _described(
+    term: LossTerm, target: torch.Tensor, forward: Forward, *, columns: bool
+) -> TargetSample:
+    hard = not target.is_floating_point() and not target.is_complex()
+    ignored = getattr(term.node, "_saved_ignore_index", None) if hard else None
+    counted = target if ignored is None else target[target != ignored]
+    finite = counted.double() if hard else counted.double()[counted.isfinite()]
+    found = telling_columns(forward.inputs, target) if columns else None
+    return TargetSample(
+        dtype=type_name(target.dtype),
+        count=target.numel(),
+        least=float(finite.min()) if finite.numel() else None,
+        greatest=float(finite.max()) if finite.numel() else None,
+        ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
+        outside_share=_outside_share(term, finite),
+        weighted=loss_values.is_weighted(term),
+        input_offsets=_input_offsets(forward.inputs, term.classes, target, ignored)
+        if hard
+        else None,
+        telling_columns=found[0] if found else None,
+        columns=found[1] if found else None,
+        by_position=_is_by_position(term, forward.output),
+        confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
+        normalized=_is_normalized(term),
+    )
+
+
+def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
+    """Share of targets outside of what the last operation before the loss can give."""
+    bounds = _range_of(term)
+    if term.operation != "elementwise" or bounds is None or not finite_N.numel():
+        return None
+    least, greatest = bounds
+    outside = (finite_N < least - TOLERANCE) | (finite_N > greatest + TOLERANCE)
+    return float(outside.double().mean())
+
+
+def _range_of(term: LossTerm) -> tuple[float, float] | None:
+    """Closure of the range of the last operation before the loss, where it has one."""
+    return _RANGES.get(next((name for name in term.chain if name != "cast"), ""))
+
+
+def _recovered(term: LossTerm, output: torch.Tensor | None) -> torch.Tensor | None:
+    """The target of a difference written by hand: the prediction less what was saved of both.
+
+    The prediction is what the last module returned, if no operation but a change of shape
+    lies between, and its values are such as the last operation gives.
+    """
+    bounds = _range_of(term)
+    if output is None or bounds is None or operation(term.node) not in _DIFFERENCES:
+        return None
+    difference = loss_values.saved_prediction(term)
+    if difference is None or difference.numel() != output.numel() or not difference.numel():
+        return None
+    if not _only_reshapes(term.node, term.source) or not output.is_floating_point():
+        return None
+    prediction = output.reshape(difference.shape)
+    if float(prediction.min()) < bounds[0] or float(prediction.max()) > bounds[1]:
+        return None
+    return prediction + difference if term.target_first else prediction - difference
+
+
+def _only_reshapes(node: Node, source: Node | None) -> bool:
+    """Whether a prediction meets its target element by element, in the order of its memory."""
+    while node is not None and node is not source:
+        if operation(node) not in (*_RESHAPES, *_DIFFERENCES, "sub"):
+            return False
+        node = next((child for child, _ in node.next_functions if child is not None), None)
+    return node is source
+
+
+def _input_offsets(
+    inputs: Sequence[torch.Tensor], classes: int | None, target: torch.Tensor, ignored: Any
+) -> tuple[int, ...] | None:
+    """Offsets k, 0 or 1, at which the labels are integers that the model was given.
+
+    Sequences lie along either axis of an input of two; the labels may be flat, and one
+    position shorter than the input. Of several inputs each may have its own offset.
+    """
+    found: set[int] | None = None
+    for tokens in sequences(inputs, classes):
+        rows, length = tokens.shape
+        whole = target.numel() == tokens.numel()
+        along_rows = whole or target.numel() == rows * (length - 1)
+        along_columns = whole or target.numel() == (rows - 1) * length
+        if along_rows or along_columns:
+            found = found or set()
+        for k in (0, 1):
+            agrees = (along_rows and _agrees(tokens, target, k, ignored)) or (
+                along_columns and _agrees(tokens.t(), target, k, ignored, transposed=True)
+            )
+            if agrees and found is not None:
+                found.add(k)
+    return None if found is None else tuple(sorted(found))
+
+
+def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
+    """Every input of a model that holds tokens, as integers (rows, length) in main memory.
+
+    A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
+    """
+    for tensor in inputs:
+        if are_tokens(tensor):
+            yield tensor.to("cpu")
+        elif tensor.ndim == 1 and are_tokens(tensor[None]):
+            yield tensor[None].to("cpu")
+        elif (
+            tensor.is_floating_point()
+            and tensor.ndim == 3
+            and tensor.shape[-1] == classes
+            and tensor.numel() <= MAX_ONE_HOT
+        ):
+            values = tensor.detach().to("cpu")
+            if bool(((values == 0) | (values == 1)).all()) and bool((values.sum(-1) == 1).all()):
+                yield values.argmax(-1)
+
+
+def are_tokens(tensor: torch.Tensor) -> bool:
+    """Whether an input of a model holds sequences of integers: (rows, length), or turned."""
+    return (
+        tensor.ndim == 2
+        and tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
+        and min(tensor.shape) >= 1
+        and max(tensor.shape) >= 4
+        and tensor.numel() <= MAX_TARGETS
+    )
+
+
+def _agrees(
+    tokens: torch.Tensor, target: torch.Tensor, k: int, ignored: Any, *, transposed: bool = False
+) -> bool:
+    """Whether labels, shape (rows, length) or flat, are the tokens k positions later."""
+    rows, length = tokens.shape
+    positions = target.numel() // rows
+    labels = target.reshape(positions, rows).t() if transposed else target.reshape(rows, positions)
+    last = min(positions, length - k)
+    labels, given = labels[:, :last], tokens[:, k : k + last]
+    if last < 1 or labels.shape != given.shape:
+        return False
+    kept = labels != ignored if ignored is not None else torch.ones_like(labels, dtype=torch.bool)
+    if int(kept.sum()) < MIN_COMPARED:
+        return False
+    shown = labels[kept]
+    return bool((shown == given[kept]).all()) and bool((shown != shown[0]).any())
+
+
+def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
+    """Whether positions of sequences or images were laid out as rows for the loss."""
+    saved = loss_values.saved_prediction(term)
+    return (
+        saved is not None
+        and output is not None
+        and output.ndim > saved.ndim
+        and output.numel() == saved.numel()
+    )
+
+
+def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
+    """Labels against predicted classes, or None where there are none or too many."""
+    saved = loss_values.saved_prediction(term)
+    classes = term.classes
+    if saved is None or not classes or not 2 <= classes <= MAX_CONFUSED:
+        return None
+    saved = saved[: target.shape[0]] if target.ndim and saved.ndim else saved
+    if term.operation.startswith("binary"):
+        if saved.shape != target.shape or not bool(((target == 0) | (target == 1)).all()):
+            return None
+        limit = 0.0 if term.operation.endswith("logits") else 0.5
+        predicted, labels = (saved > limit).long().to("cpu"), target.long()
+    else:
+        if saved.ndim < 2 or target.is_floating_point() or saved.shape[1] != classes:
+            return None
+        predicted, labels = saved.argmax(1).to("cpu"), target.long()
+    if predicted.shape != labels.shape:
+        return None
+    kept = (labels >= 0) & (labels < classes)
+    places = labels[kept] * classes + predicted[kept]
+    return tuple(torch.bincount(places, minlength=classes * classes).tolist())
+
+
+def _is_normalized(term: LossTerm) -> bool | None:
+    """Whether exponents of the prediction sum to 1 in every row, of a loss of labels alone."""
+    if term.operation != "nll":
+        return None
+    saved = loss_values.saved_prediction(term)
+    if saved is None or saved.ndim < 2:
+        return None
+    sums = saved[: loss_values.MAX_ROWS].float().exp().sum(1)
+    return bool(((sums - 1).abs() < 0.05).all())

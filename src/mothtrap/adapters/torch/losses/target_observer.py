@@ -1,0 +1,91 @@
+"""Looks at what losses are given, on sampled backwards, and at the tokens of the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch
+
+from mothtrap.adapters.torch.losses.causality import looks_ahead
+from mothtrap.adapters.torch.losses.graph import LossTerm
+from mothtrap.adapters.torch.losses.loss_targets import (
+    MAX_TARGETS,
+    Forward,
+    are_tokens,
+    latest_forward,
+    sample,
+    sequences,
+)
+from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
+from mothtrap.statistics.torch.dtypes import type_name
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+    from mothtrap.adapters.torch.job import Job
+
+FIRST_LOOKS = 3
+"""Looks at a call site in which costlier questions are asked too."""
+TOKENS_EVERY = 8
+"""Looks at a call site in which tokens are counted: the first, then one in so many."""
+MAX_SHARES = 16
+"""Most frequent tokens that are told."""
+
+
+class TargetObserver:
+    """Adds to a loss call what its targets are, beside the inputs of the model."""
+
+    def __init__(self, job: Job, forwards: ForwardObserver) -> None:
+        self._job, self._forwards = job, forwards
+        self._looks: dict[str, int] = {}
+
+    def look(self, site: str, term: LossTerm, call: LossCall, *, alone: bool) -> LossCall:
+        """Return the call with what was seen of its targets.
+
+        Args:
+            site: where the backward was called.
+            term: the loss operation.
+            call: what is known of it.
+            alone: the loss has no other term.
+        """
+        looks = self._looks[site] = self._looks.get(site, -1) + 1
+        forward = latest_forward(self._forwards.retained, term.node)
+        first = looks < FIRST_LOOKS
+        if first or looks % TOKENS_EVERY == 0:
+            self._count_tokens(forward)
+        found = sample(
+            term, forward, checkpointed=self._forwards.recomputes, columns=first, alone=alone
+        )
+        ahead = self._looks_ahead(term, found, forward) if first else None
+        return msgspec.structs.replace(
+            call,
+            targets=found,
+            looks_ahead=ahead,
+            model_inputs=tuple(type_name(tensor.dtype) for tensor in forward.inputs),
+        )
+
+    def _looks_ahead(
+        self, term: LossTerm, found: TargetSample | None, forward: Forward
+    ) -> str | None:
+        if found is None or not found.input_offsets or self._forwards.recomputes:
+            return None
+        every_sequence = sequences(forward.inputs, term.classes)
+        lengths = {size for tokens in every_sequence for size in tokens.shape}
+        modules = [owner for owner, _ in self._forwards.retained if owner is not None]
+        every = [looks_ahead(term.node, modules, length) for length in sorted(lengths)]
+        return next((what for what in every if what), "")
+
+    def _count_tokens(self, forward: Forward) -> None:
+        for place, tokens in enumerate(t for t in forward.inputs if are_tokens(t)):
+            values, counts = torch.unique(tokens.reshape(-1)[:MAX_TARGETS], return_counts=True)
+            most = counts.argsort(descending=True)[:MAX_SHARES]
+            total = int(counts.sum())
+            shares = zip(values[most].tolist(), counts[most].tolist(), strict=True)
+            self._job.recorder.observe(
+                TokenShares(
+                    step=self._job.grouper.step,
+                    argument=str(place),
+                    count=total,
+                    shares={value: count / total for value, count in shares},
+                )
+            )

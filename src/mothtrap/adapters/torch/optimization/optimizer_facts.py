@@ -1,0 +1,108 @@
+"""What an optimizer is set to, and where it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.optimization.hand_steps import ByHand
+from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+LOOKED_AT_EVERY = 50
+"""Own steps between two looks at the settings; chosen by hand: they hardly ever change."""
+SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
+COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
+"""Names under which optimizers keep the part of an update that was rounded away."""
+
+DECOUPLED = ("AdamW", "Lion", "Muon")
+"""Optimizers that let weights decay beside the gradient, by their definition."""
+
+
+class OptimizerFactsObserver:
+    """Tells of every optimizer once, and again when its settings have changed."""
+
+    def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._places: ByIdentity[Optimizer, str | None] = ByIdentity()
+        self._told: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
+
+    def constructed(self, optimizer: Optimizer) -> None:
+        """Note the line on which an optimizer is being made."""
+        self._places[optimizer] = frames.location(frames.user_frame(skip_init_of=optimizer))
+
+    def applied(self, optimizer: Optimizer) -> None:
+        """Look at an optimizer after a step: its state exists by then."""
+        if isinstance(optimizer, ByHand):
+            return
+        told = self._told.get(optimizer)
+        if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
+            return
+        at = frames.location(frames.user_frame())
+        seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at)
+        if told is None or _settings(told) != _settings(seen):
+            self._told[optimizer] = seen
+            self._job.recorder.observe(seen)
+
+    def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
+        groups = optimizer.param_groups
+        own = list(parameters(optimizer))
+        state: Mapping[str, Any] = next(
+            (optimizer.state[p] for p in own if p in optimizer.state), {}
+        )
+        moments = [state[name] for name in SECOND_MOMENTS if name in state]
+        moments = [moment for moment in moments if isinstance(moment, torch.Tensor)]
+        betas = [group["betas"][0] for group in groups if _is_pair(group.get("betas"))]
+        kind = type(optimizer).__name__
+        return OptimizerFacts(
+            step=self._job.grouper.step,
+            optimizer=self._optimizers.add(optimizer).name,
+            kind=kind,
+            learning_rate=_largest(group.get("lr") for group in groups),
+            weight_decay=_largest(group.get("weight_decay") for group in groups) or 0.0,
+            decoupled=_is_decoupled(kind, groups),
+            momentum=_largest([group.get("momentum") for group in groups] + betas) or 0.0,
+            epsilon=_largest(group.get("eps") for group in groups),
+            second_moments=bool(moments),
+            state_dtype=type_name(moments[0].dtype) if moments else "",
+            compensated=any(name in COMPENSATIONS for name in state),
+            fused=any(bool(group.get("fused")) for group in groups),
+            maximizes=any(bool(group.get("maximize")) for group in groups),
+            elements=sum(parameter.numel() for parameter in own),
+            weight_dtypes=tuple(dict.fromkeys(type_name(weight.dtype) for weight in own)),
+            location=self._places.get(optimizer),
+        )
+
+
+def _settings(facts: OptimizerFacts) -> OptimizerFacts:
+    """All but what schedules change as they go."""
+    return msgspec.structs.replace(facts, step=0, learning_rate=None, momentum=0.0)
+
+
+def _largest(values: Iterable[Any]) -> float | None:
+    numbers = [float(v) for v in values if isinstance(v, int | float) or _is_scalar(v)]
+    return max(numbers, default=None)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0
+
+
+def _is_decoupled(kind: str, groups: list[dict[str, Any]]) -> bool:
+    told = any(bool(group.get("decoupled_weight_decay")) for group in groups)
+    return told or kind in DECOUPLED or kind.endswith("W")

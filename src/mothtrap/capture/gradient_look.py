@@ -1,0 +1,86 @@
+"""What the look at the gradients of a step has told, for who decides about the step."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mothtrap.capture.pending import PendingRows
+from mothtrap.capture.statistics_rows import Rows
+from mothtrap.statistics.summary import FIELDS, WIDTH
+
+_NAN, _INF, _L2 = (FIELDS.index(name) for name in ("nan", "inf", "l2"))
+
+
+class GradientLook:
+    """What some gradients were found to be.
+
+    Attributes:
+        is_late: whether the answer may still be on its way from a device: to ask is to wait.
+
+    Args:
+        rows: float64, shape (T, F), or what waits for them.
+    """
+
+    def __init__(self, rows: Rows | Callable[[], Rows]) -> None:
+        self._rows, self.is_late = rows, callable(rows)
+        self._nonfinite: bool | None = None
+
+    @property
+    def _known(self) -> Rows:
+        if callable(self._rows):
+            self._rows = self._rows()
+        return self._rows
+
+    @property
+    def nonfinite(self) -> bool:
+        """Whether one of them holds NaN or an infinite value."""
+        if self._nonfinite is None:
+            # Side by side; an absent value is NaN, and so never above 0.
+            self._nonfinite = bool((self._known[:, _NAN : _INF + 1] > 0).any())
+        return self._nonfinite
+
+    @functools.cached_property
+    def tensors(self) -> int:
+        """How many were looked at for NaN and Inf."""
+        return int(np.count_nonzero(~np.isnan(self._known[:, _NAN] + self._known[:, _INF])))
+
+    @functools.cached_property
+    def norm(self) -> float:
+        """The norm of all their finite values; NaN where one's was not taken."""
+        l2_T = self._known[:, _L2]
+        with np.errstate(all="ignore"):
+            return math.sqrt(float(np.dot(l2_T, l2_T)))
+
+
+NONE_SEEN = GradientLook(np.empty((0, WIDTH)))
+
+
+class GradientLooks:
+    """Collects the rows of gradients until somebody takes the look."""
+
+    def __init__(self) -> None:
+        self._rows: list[Rows | PendingRows] = []
+
+    def add(self, rows: Rows | PendingRows) -> None:
+        """Take in statistics of gradients; shape (T, F)."""
+        self._rows.append(rows)
+
+    def take(self) -> GradientLook:
+        """What was seen since the last call."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return NONE_SEEN
+        known = []
+        for part in rows:
+            if not isinstance(part, np.ndarray):
+                return GradientLook(functools.partial(_waited_for, rows))
+            known.append(part)
+        return GradientLook(np.concatenate(known) if len(known) > 1 else known[0])
+
+
+def _waited_for(rows: list[Rows | PendingRows]) -> Rows:
+    return np.concatenate([part if isinstance(part, np.ndarray) else part.rows() for part in rows])

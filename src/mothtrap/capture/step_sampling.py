@@ -1,0 +1,108 @@
+"""Which steps are not watched at all, in a job whose steps are too short to watch each.
+
+The governor thins captures, and most steps are light (`depths.py`); what is left takes a fixed
+time. Where that alone is many times the budget, as with a small network or an agent that learns,
+the job rests once its start is over: then only the steps are watched, in full, whose numbers are
+multiples of a round number, and those next to them, so that two runs of a job have steps in common.
+
+The number is the smallest with `own time of the watched <= overhead * time of all`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import fmean, median
+
+FIRST_STEPS = 2000
+"""Steps at the start that are watched, whatever they cost: a few seconds in such a job. Chosen
+by hand: an illness that needs more steps to show is found with fewer of them as well."""
+TOGETHER = 2
+"""Steps watched one after the other: what a step did shows in the next."""
+EXCESS = 5
+"""So many times the budget may a light step take before a job rests: one step in ten that nobody
+sees is a high price for a few per cent."""
+ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
+"""Watched steps, and rests, whose times are remembered."""
+LONGER = 4
+"""A step that takes so many times as long as expected is a long one."""
+MOST_CUT = 3
+"""Rests in a row that something cut short, after which steps are watched for a while: there is
+more in this loop than training steps."""
+
+
+class _Took:
+    """The times of the latest steps that were watched alike."""
+
+    def __init__(self) -> None:
+        self.step_s: deque[float] = deque(maxlen=REMEMBERED)
+        self.own_s: deque[float] = deque(maxlen=REMEMBERED)
+
+
+class StepSampler:
+    """Decides after each watched step which one is the next.
+
+    Args:
+        overhead: share of the training time; 0 = every step is watched.
+    """
+
+    def __init__(self, overhead: float) -> None:
+        self._overhead = overhead
+        self._plain_s: deque[float] = deque(maxlen=REMEMBERED)
+        self._full, self._light = _Took(), _Took()
+        self._latest = self._full
+        self._rest_step_s: deque[float] = deque(maxlen=SAMPLINGS_REMEMBERED)
+        self._full_steps = FIRST_STEPS
+        self._cut = 0
+
+    def watched(self, step_s: float, own_s: float, *, light: bool = False) -> None:
+        """Take in what a watched step took, and the part of it that mothtrap took."""
+        self._full_steps = max(0, self._full_steps - 1)
+        self._plain_s.append(step_s - own_s)
+        took = self._latest = self._light if light else self._full
+        took.step_s.append(step_s)
+        took.own_s.append(own_s)
+
+    def rested(self, own_s: float) -> None:
+        """Take in what mothtrap took between the end of the step watched last and now."""
+        self._latest.own_s[-1] += own_s
+
+    def next_after(self, step: int) -> int:
+        """Return the next step that is to be watched, once `step` is over."""
+        following = step + 1
+        if not self._overhead or self._full_steps:
+            return following
+        plain_s = self._plain()
+        share_s = self._overhead * plain_s
+        if self._own(self._light if self._light.own_s else self._full, plain_s) <= EXCESS * share_s:
+            return following
+        needed = TOGETHER * self._own(self._full, plain_s)
+        every = next((number for number in ROUND if number * share_s >= needed), ROUND[-1])
+        return following if following % every < TOGETHER else following + -following % every
+
+    def long_s(self) -> float:
+        """Return from which time on a step of a rest is a long one."""
+        return LONGER * median(self._plain_s)
+
+    def ended(self, planned: int, steps: int, took_s: float) -> None:
+        """Take in how many steps a rest had that was to have `planned`, and how long it took."""
+        if steps:
+            self._rest_step_s.append(took_s / steps)
+        self._cut = self._cut + 1 if 2 * steps < planned else 0
+        if self._cut == MOST_CUT:
+            self._cut, self._full_steps = 0, FIRST_STEPS
+        self._full_steps = max(self._full_steps, TOGETHER)
+
+    def _plain(self) -> float:
+        """Return what a step takes that nobody watches."""
+        plain_s = median(self._plain_s)
+        return min(plain_s, median(self._rest_step_s)) if self._rest_step_s else plain_s
+
+    def _own(self, took: _Took, plain_s: float) -> float:
+        """Return what a step takes longer where it is watched.
+
+        Code that is watched is slower than by the time in hooks alone, since these empty the
+        caches; what a rest shows has nothing of it.
+        """
+        own_s = fmean(took.own_s)
+        return max(own_s, median(took.step_s) - plain_s) if self._rest_step_s else own_s

@@ -1,0 +1,141 @@
+"""What the rules have found so far: one case per illness and mode, revised as it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Window
+
+
+class FindingHistory:
+    """Merges what a rule says of successive windows into one finding.
+
+    A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
+    falls only when it is said to have passed. Message and evidence are those of the last window
+    that was as bad and still showed the onset, `detected_step` is that of the first. A message
+    that is of a later onset says since when it was milder.
+    """
+
+    def __init__(self) -> None:
+        self._cases: dict[tuple[str, str], Finding] = {}
+        self._told: dict[tuple[str, str], Finding] = {}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The newest revision of every case: worst first, then earliest."""
+        return tuple(sorted(self._cases.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
+
+    def severities(self) -> dict[str, list[Severity]]:
+        """Severities of all cases by rule code."""
+        found: dict[str, list[Severity]] = {}
+        for finding in self._cases.values():
+            found.setdefault(finding.code, []).append(finding.severity)
+        return found
+
+    def add(self, finding: Finding, window: Window) -> None:
+        """Open a case, or revise the one of the same rule and mode.
+
+        Args:
+            finding: what the rule says of a window.
+            window: that window.
+        """
+        key = finding.code, finding.mode
+        old = self._cases.get(key)
+        self._cases[key] = finding if old is None else _revised(old, finding, window)
+
+    def passed(self, code: str, step: int) -> None:
+        """Make infos of the cases of a rule that found them no more at `step`."""
+        for key, case in self._cases.items():
+            if case.code == code and case.severity is not Severity.INFO:
+                self._cases[key] = msgspec.structs.replace(
+                    case,
+                    severity=Severity.INFO,
+                    message=f"{case.message}; this had passed by step {step}",
+                    evidence={**case.evidence, "passed_at_step": step},
+                )
+
+    def take_worse(self) -> list[Finding]:
+        """Return the cases that were opened or became worse since they were last taken."""
+        worse = [
+            (key, case)
+            for key, case in self._cases.items()
+            if key not in self._told or case.severity.rank < self._told[key].severity.rank
+        ]
+        self._told.update(worse)
+        return [case for _, case in worse]
+
+    def take_grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
+        """Return the cases that have lasted longer, or passed, since they were last taken.
+
+        Args:
+            counts: numbers of captured steps at which somebody waits for a case.
+            all_changed: also those whose number has not doubled.
+        """
+        grown = [
+            (key, case)
+            for key, case in self._cases.items()
+            if key in self._told and _has_grown(self._told[key], case, counts, all_changed)
+        ]
+        self._told.update(grown)
+        return [case for _, case in grown]
+
+    def take_changed(self) -> list[Finding]:
+        """Return the cases that changed in any way since they were last taken."""
+        changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
+        self._told.update(changed)
+        return [case for _, case in changed]
+
+
+def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_changed: bool) -> bool:
+    if told is case or told == case:
+        return False
+    doubled = case.count.bit_length() > told.count.bit_length()
+    awaited = any(told.count < count <= case.count for count in counts)
+    has_passed = told.evidence.get("passed_at_step") != case.evidence.get("passed_at_step")
+    return all_changed or doubled or awaited or has_passed
+
+
+def _revised(old: Finding, new: Finding, window: Window) -> Finding:
+    worse = new.severity.rank < old.severity.rank
+    as_bad = new.severity is old.severity and new.step <= old.step
+    text = new if worse or as_bad else old
+    return msgspec.structs.replace(
+        old,
+        severity=text.severity,
+        step=min(old.step, new.step),
+        layers=tuple(dict.fromkeys((*old.layers, *new.layers))),
+        workers=tuple(sorted({*old.workers, *new.workers})),
+        count=_count(old, new, window),
+        last_step=max(old.last_step, new.last_step),
+        message=_message(old, text),
+        evidence=text.evidence,
+        fixes=text.fixes,
+        confidence=text.confidence,
+        location=text.location or old.location,
+        detected_step=new.detected_step if worse else old.detected_step,
+    )
+
+
+def _message(old: Finding, text: Finding) -> str:
+    if text.step <= old.step:
+        return text.message
+    passed = old.evidence.get("passed_at_step")
+    if passed is not None:
+        return f"{text.message}; what began at step {old.step} had passed by step {passed}"
+    milder = "a note" if old.severity is Severity.INFO else f"a {old.severity.value}"
+    return f"{text.message}; from step {old.step} on it was {milder}"
+
+
+def _count(old: Finding, new: Finding, window: Window) -> int:
+    """Return at how many captured steps the illness held, without counting any twice."""
+    if len(window.steps_S) and window.steps_S[0] <= old.step:
+        return max(old.count, new.count)
+    if new.last_step <= old.last_step:
+        return old.count
+    # The window no longer shows all of the case: of its steps count those not seen before,
+    # taken to be as dense as the others.
+    share = (new.last_step - max(old.last_step, new.step - 1)) / (new.last_step - new.step + 1)
+    return old.count + round(new.count * min(1.0, share))

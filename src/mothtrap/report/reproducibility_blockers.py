@@ -1,0 +1,302 @@
+"""What keeps a run from giving the same numbers again, and how to mend it.
+
+Only what the run's ledger shows is judged: what is not in it cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.samples import DataSeen
+from mothtrap.core.ledger import Ledger, LedgerValue, Source, Start
+from mothtrap.report.style import Style, count_of
+
+State = Literal["will", "may", "cannot tell"]
+STATES: tuple[State, ...] = ("will", "may", "cannot tell")
+COLOURS = {"will": "bold red", "may": "bold yellow", "cannot tell": "bold blue"}
+PLAIN = Style()
+SHOWN = 5
+"""Names in one line."""
+
+_GENERATORS = {
+    "torch": ("torch", "torch.manual_seed(0) before the model is made"),
+    "python": ("Python's random", "random.seed(0) at the top of the script"),
+    "numpy": ("numpy.random", "numpy.random.seed(0) at the top of the script"),
+}
+_CONSEQUENCE = {"torch": ": first weights, dropout and the order of shuffled batches depend on it"}
+
+
+class Blocker(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason why numbers `will`, or `may`, differ when the run is done again, or why
+    that cannot be told.
+
+    `where` is a line, an attribute or a file, as far as it is known.
+    """
+
+    state: State
+    what: str
+    where: str = ""
+    fix: str = ""
+
+
+def blockers(
+    ledger: Ledger | None,
+    source: Source | None,
+    loaders: Sequence[LoaderBegan],
+    data: Sequence[DataSeen],
+) -> Iterator[Blocker]:
+    """Yield what keeps a run from being repeated on the machine on which it ran.
+
+    Args:
+        ledger: of a worker; None where there is none.
+        source: the script's repository.
+        loaders: of the run.
+        data: sets of the run.
+    """
+    if ledger is None:
+        yield Blocker(
+            state="cannot tell",
+            what="seeds, switches and versions: the run has no ledger",
+            fix="run it again with this version of mothtrap; a run without a step has none",
+        )
+    else:
+        yield from _seeds(ledger.facts.get("random", {}))
+        yield from _switches(ledger)
+        yield from _hashing(ledger)
+    yield from _loaders(loaders)
+    yield from _data(data)
+    yield from _source(source)
+
+
+def differences_here(
+    ledger: Ledger, versions: Mapping[str, LedgerValue], hardware: Mapping[str, LedgerValue]
+) -> Iterator[Blocker]:
+    """Yield what is different on this machine.
+
+    Args:
+        ledger: of the run.
+        versions: of what the run imported: those here, None where it is not installed.
+        hardware: of this machine.
+    """
+    then = ledger.facts.get("versions", {})
+    others = [
+        f"{name} {then[name]} (here {versions[name] or 'none'})"
+        for name in then
+        if name in versions and versions[name] != then[name]
+    ]
+    if others:
+        named = _named(others)
+        yield Blocker(
+            state="may",
+            what=f"other versions are installed here: {named}",
+            fix="install the versions of the ledger",
+        )
+    before = ledger.facts.get("hardware", {})
+    for name in ("processor", "machine", "usable_cores"):
+        if name in before and name in hardware and before[name] != hardware[name]:
+            yield Blocker(
+                state="may",
+                what=f"{name.replace('_', ' ')}: {before[name]} then, {hardware[name]} here: sums "
+                "may be rounded otherwise",
+                fix="OMP_NUM_THREADS as then" if name == "usable_cores" else "the same hardware",
+            )
+
+
+def changed_sources(
+    then: Mapping[str, LedgerValue], now: Mapping[str, LedgerValue]
+) -> Iterator[Blocker]:
+    """Yield which files of the script are not what they were.
+
+    Args:
+        then: digests by path, of the ledger.
+        now: the same of today; a path that is missing cannot be read.
+    """
+    changed = [path for path in then if path in now and now[path] != then[path]]
+    if changed:
+        yield Blocker(
+            state="will",
+            what=f"{count_of(len(changed), 'file')} changed since the run: {_named(changed)}",
+            where=changed[0],
+            fix="check out what ran: `source.json` of the run has commit and changes",
+        )
+    gone = [path for path in then if path not in now]
+    if gone:
+        yield Blocker(
+            state="cannot tell",
+            what=f"whether files changed since that cannot be read here: {_named(gone)}",
+        )
+
+
+def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
+    """All hindrances, the certain ones first, and a sentence at the end."""
+    lines = []
+    for state in STATES:
+        for blocker in (each for each in found if each.state == state):
+            where = f" ({style.safe(blocker.where)})" if blocker.where else ""
+            word = style.paint(f"{state:<11}", COLOURS[state])
+            lines.append(f"{word} {style.safe(blocker.what)}{where}")
+            if blocker.fix:
+                lines.append(f"{'':<11} fix: {style.safe(blocker.fix)}")
+    return "\n".join([*lines, f"{style.safe(name)}: {verdict(found)}"])
+
+
+def verdict(found: Sequence[Blocker]) -> str:
+    """One sentence about a run."""
+    counts = {state: sum(each.state == state for each in found) for state in STATES}
+    if counts["will"]:
+        return f"will not give the same numbers again, for {count_of(counts['will'], 'reason')}"
+    if counts["may"]:
+        return f"may give other numbers, for {count_of(counts['may'], 'reason')}"
+    if counts["cannot tell"]:
+        unknown = count_of(counts["cannot tell"], "thing")
+        return f"nothing known speaks against it; {unknown} cannot be told"
+    return "nothing that is known keeps it from giving the same numbers again"
+
+
+def _seeds(random: Mapping[str, LedgerValue]) -> Iterator[Blocker]:
+    for name, (called, fix) in _GENERATORS.items():
+        start = random.get(f"start.{name}")
+        more = _CONSEQUENCE.get(name, "")
+        if start == Start.UNSEEDED:
+            # Before the framework was imported others may have been seeded unseen.
+            state: State = "will" if name == "torch" else "may"
+            what = f"{called} was drawn from, and no seed was seen{more}"
+            yield Blocker(state=state, what=what, fix=fix)
+        elif start == Start.CLOCK:
+            what = f"the seed {random.get(f'seed.{name}')} of {called} is the time of the start"
+            yield Blocker(state="will", what=what, fix=f"a fixed number: {fix}")
+        elif start in (Start.UNKNOWN, None):
+            what = f"whether {called} was given a fixed seed"
+            yield Blocker(state="cannot tell", what=what, fix=fix)
+
+
+def _switches(ledger: Ledger) -> Iterator[Blocker]:
+    """Switches that only matter on accelerators."""
+    found = ledger.facts.get("determinism", {})
+    if not any(name.startswith("cuda.") for name in ledger.facts.get("hardware", {})):
+        return
+    if found.get("cudnn.benchmark"):
+        yield Blocker(
+            state="may",
+            what="cudnn.benchmark is on: which kernel computes a convolution depends on timing",
+            fix="torch.backends.cudnn.benchmark = False",
+        )
+    if not found.get("deterministic_algorithms"):
+        yield Blocker(
+            state="may",
+            what="operations may add up in any order (scatter, index_add, gradients of embedding)",
+            fix="torch.use_deterministic_algorithms(True)",
+        )
+    elif found.get("deterministic_warn_only"):
+        yield Blocker(
+            state="may",
+            what="operations without a deterministic form only warn",
+            fix="torch.use_deterministic_algorithms(True) without warn_only",
+        )
+    variables = ledger.facts.get("environment", {})
+    if variables.get("CUBLAS_WORKSPACE_CONFIG") not in (":4096:8", ":16:8"):
+        yield Blocker(
+            state="may",
+            what="matrix products on several streams may add up in any order",
+            where="CUBLAS_WORKSPACE_CONFIG",
+            fix="CUBLAS_WORKSPACE_CONFIG=:4096:8 before the start",
+        )
+
+
+def _hashing(ledger: Ledger) -> Iterator[Blocker]:
+    if ledger.facts.get("determinism", {}).get("python.hash_randomization"):
+        yield Blocker(
+            state="cannot tell",
+            what="whether the script goes through a set of texts: its order is another in each run",
+            where="PYTHONHASHSEED",
+            fix="PYTHONHASHSEED=0 before the start, or sorted(...) around the set",
+        )
+
+
+def _loaders(loaders: Iterable[LoaderBegan]) -> Iterator[Blocker]:
+    told: set[tuple[str | None, str]] = set()
+    for loader in loaders:
+        blocker = _of_loader(loader)
+        if blocker is not None and (loader.location, blocker.what) not in told:
+            told.add((loader.location, blocker.what))
+            yield blocker
+
+
+def _of_loader(loader: LoaderBegan) -> Blocker | None:
+    where = loader.location or loader.loader
+    if loader.workers and not loader.in_order:
+        return Blocker(
+            state="will",
+            what=f"batches come from whichever of {loader.workers} processes is ready first",
+            where=where,
+            fix="DataLoader(..., in_order=True)",
+        )
+    if loader.sampler == "own":
+        return Blocker(
+            state="cannot tell",
+            what="in which order the script's own sampler takes samples",
+            where=where,
+            fix="give it a generator with a fixed seed",
+        )
+    if loader.sampler == "iterable" and loader.workers:
+        return Blocker(
+            state="cannot tell",
+            what=f"whether the data set has a fixed order in each of {loader.workers} processes; "
+            "with another number of them it is another one",
+            where=where,
+        )
+    return None
+
+
+def _data(data: Iterable[DataSeen]) -> Iterator[Blocker]:
+    for seen in data:
+        kind = seen.kind.rpartition(".")[2]
+        if seen.sorted_names is False:
+            yield Blocker(
+                state="may",
+                what="files are not in the order of their names: that of a file system may change",
+                where=f"{kind}.{seen.names_in}",
+                fix="sorted(...) around os.listdir or glob",
+            )
+        if seen.generators:
+            yield Blocker(
+                state="cannot tell",
+                what="what the data set draws from a generator of its own; each process of a "
+                "loader has a copy of it",
+                where=f"{kind}.{seen.generators[0]}",
+                fix="give it a fixed seed, and in worker_init_fn another one for each process",
+            )
+
+
+def _source(source: Source | None) -> Iterator[Blocker]:
+    if source is None or source.error:
+        reason = f": {source.error}" if source is not None else ""
+        yield Blocker(state="cannot tell", what=f"which commit ran{reason}", fix=_commit(source))
+    elif source.changed_count:
+        kept = "only the beginning of them was kept" if source.cut else "they are in source.json"
+        yield Blocker(
+            state="may",
+            what=f"{count_of(source.changed_count, 'file')} had changes that are in no commit; "
+            f"{kept}: {_named(source.changed)}",
+            where=f"commit {source.commit[:12]}",
+            fix="commit before a run",
+        )
+
+
+def _commit(source: Source | None) -> str:
+    """How the next run gets a commit, by what git said of this one."""
+    error = source.error if source is not None else ""
+    if "not a git repository" in error:
+        return "git init, git add and git commit before a run"
+    if "is not installed" in error:
+        return "install git, and commit before a run"
+    return "git commit before a run"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,149 @@
+"""The background side of the rules: what they find is told and kept."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.records import StepRecord
+from mothtrap.core.runs import RuleStatus
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.report.style import Style
+from mothtrap.report.text import live_line
+from mothtrap.store.durability import Durability
+
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks of the rules that wait, while no step comes."""
+
+REVISE_EVERY_S = 60.0
+"""Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""
+
+KEEP_EVERY_S = 1.0
+"""Seconds between two writings of the rules' states when nothing was found."""
+
+
+class LiveMonitor:
+    """Runs the rules on records as they come; says and keeps what they find.
+
+    Args:
+        monitor: the rules.
+        say: prints one line for the user; None = say nothing.
+        on_error: told at the end what has kept findings from the disk; until then they
+            are tried again with the next ones.
+        on_finding: told each finding that is new or became worse.
+        counts: numbers of captured steps for which a finding must last to be reacted to.
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        say: Callable[[str], None] | None,
+        on_error: Callable[[OSError], None],
+        on_finding: Callable[[Finding], None] = lambda _: None,
+        counts: Collection[int] = (),
+    ) -> None:
+        self._monitor, self._say, self._on_error = monitor, say, on_error
+        self._on_finding, self._counts = on_finding, counts
+        self._revised_s = time.monotonic()
+        self._unsaved: list[Finding] = []
+        self._trouble: OSError | None = None
+        self._log: Any = None
+        self._said: dict[str, Severity] = {}
+        self._failures = 0
+        self._kept: dict[str, RuleStatus] = {}
+        self._kept_s = -KEEP_EVERY_S
+        self._looked_s = time.time()
+
+    def keep_in(
+        self,
+        attempt: Path,
+        rank: int,
+        durability: Durability = "crash",
+        roll_s: float | None = None,
+    ) -> None:
+        """Store findings and the states of rules beside the worker's record."""
+        from mothtrap.store.finding_log import FindingLog
+        from mothtrap.store.layout import monitor_folder
+
+        folder = monitor_folder(attempt, rank)
+        folder.mkdir(exist_ok=True)
+        self._log = FindingLog(folder, durability=durability, roll_s=roll_s)
+
+    def consume(self, records: Sequence[StepRecord]) -> None:
+        """Judge some records."""
+        for record in records:
+            self._tell(self._monitor.feed(record))
+        self._keep_grown()
+
+    def tend(self) -> None:
+        """Look for what waits, and send stored findings on; called while nothing comes."""
+        now_s = time.time()
+        if now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._tell(self._monitor.idle(now_s))
+        if self._log is not None:
+            try:
+                self._log.tend()
+            except OSError as err:
+                self._trouble = err
+
+    def close(self) -> None:
+        """Judge a last time."""
+        self._tell(self._monitor.finish(), last=True)
+        if self._trouble is None and self._log is not None:
+            try:
+                self._log.close()
+            except OSError as err:
+                self._trouble = err
+        if self._trouble is not None:
+            self._on_error(self._trouble)
+
+    def _keep_grown(self) -> None:
+        """Store that findings last: as their numbers of steps double, and once a minute."""
+        if self._log is not None:
+            now_s = time.monotonic()
+            is_time = now_s - self._revised_s >= REVISE_EVERY_S
+            grown = self._monitor.grown(self._counts, all_changed=is_time)
+            if is_time:
+                self._revised_s = now_s
+            if grown:
+                self._unsaved += grown
+                self._keep()
+
+    def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
+        for finding in findings:
+            self._on_finding(finding)
+            said = self._said.get(finding.fingerprint)
+            if self._say is not None and (said is None or finding.severity.rank < said.rank):
+                self._said[finding.fingerprint] = finding.severity
+                self._say(live_line(finding, Style.of(sys.stderr)))
+        for failure in self._monitor.failures[self._failures :]:
+            self._failures += 1
+            if self._say is not None:
+                self._say(
+                    f"mothtrap: {failure.part} failed and is switched off; training goes on "
+                    f"({failure.error})"
+                )
+        if self._log is not None:
+            self._unsaved += findings
+            now_s = time.monotonic()
+            if findings or last or now_s - self._kept_s >= KEEP_EVERY_S:
+                self._kept_s = now_s
+                self._keep()
+
+    def _keep(self) -> None:
+        statuses = [s for s in self._monitor.statuses() if self._kept.get(s.code) != s]
+        if not self._unsaved and not statuses:
+            return
+        try:
+            self._log.append(self._unsaved, statuses)
+        except OSError as err:  # a full disk does not blind the rules
+            self._trouble = err
+            return
+        self._trouble = None
+        self._unsaved.clear()
+        self._kept.update({s.code: s for s in statuses})

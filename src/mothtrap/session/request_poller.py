@@ -1,0 +1,60 @@
+"""Looks for requests to this job, beside the training."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from mothtrap.core.control_requests import Request
+from mothtrap.core.errors import MothtrapError
+from mothtrap.store import control_inbox as store
+
+POLL_S = 1.0
+"""Between two looks into the folder, which cost one system call."""
+
+
+class RequestPoller:
+    """A thread that hands requests on to the end of the step in progress.
+
+    Args:
+        attempt: folder of the attempt; requests to other attempts are passed over.
+        ask: gets each request, on the thread.
+        refuse: gets the id of what is no request, and why.
+        poll_s: seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        attempt: Path,
+        ask: Callable[[Request], None],
+        refuse: Callable[[str, str], None],
+        *,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._number = int(attempt.name)
+        self._inbox = store.Inbox(attempt.parent)
+        self._ask, self._refuse, self._poll_s = ask, refuse, poll_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mothtrap-requests", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """Hand on what has come since the last time."""
+        for path in self._inbox.take():
+            try:
+                request = store.read(path)
+            except (MothtrapError, OSError) as err:
+                self._refuse(path.stem, str(err))
+                continue
+            if request.attempt == self._number:
+                self._ask(request)
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._poll_s):
+            self.look()

@@ -1,0 +1,136 @@
+"""Where the places of a recorded step lie in a script that was changed since.
+
+A place is `file:line`. A snapshot holds a digest of each line of the files with its places, no
+source; compared with those of the files as they are, they tell where each line went.
+"""
+
+from __future__ import annotations
+
+import difflib
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mothtrap.core.snapshots import LineDigests, Snapshot
+
+MAX_LINES = 20_000
+"""Lines of a file that is followed. Chosen by hand: longer ones are made by programs."""
+ANYWHERE = (1, 1 << 31)
+"""The lines of which one may hold a place that is not to be found."""
+
+Moved = dict[str, tuple[int, int]]
+"""By recorded place: the first and the last line of its file at which it may lie today. Places
+that lie where they did are not in it."""
+
+
+def line_digests(path: Path) -> LineDigests:
+    """Digests of the lines of a file, without their indentation.
+
+    Returns:
+        CRC-32 of each line; empty where the file cannot be read or is too long.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return ()
+    return tuple(zlib.crc32(line.strip()) for line in lines) if len(lines) <= MAX_LINES else ()
+
+
+def files_of(sites: Iterable[str]) -> dict[str, None]:
+    """The files of places, each once."""
+    return dict.fromkeys(site.rpartition(":")[0] for site in sites if ":" in site)
+
+
+def sites_of(snapshot: Snapshot) -> dict[str, None]:
+    """The places that a snapshot names, each once."""
+    sites = dict.fromkeys(event.site for step in snapshot.steps for event in step.events)
+    losses = snapshot.truth.losses if snapshot.truth is not None else {}
+    return sites | dict.fromkeys(name.partition("#")[0] for name in losses)
+
+
+def moved_since(snapshot: Snapshot, folder: Path, changed: Iterable[str]) -> Moved:
+    """Find the places of a snapshot in the files as they are.
+
+    Args:
+        snapshot: names the places, and may hold digests of lines.
+        folder: in which the script is started.
+        changed: files that are known to be other ones; their places are looked for anywhere
+            where the snapshot holds no digests of their lines.
+    """
+    changed, found = set(changed), Moved()
+    every = sites_of(snapshot)
+    for file in files_of(every):
+        then, now = snapshot.lines.get(file, ()), line_digests(folder / file)
+        sites = [site for site in every if site.rpartition(":")[0] == file]
+        if then and now and then != now:
+            found |= _followed(sites, then, now)
+        elif not then and file in changed:
+            found |= dict.fromkeys(sites, ANYWHERE)
+    return found
+
+
+def _followed(sites: Iterable[str], then: LineDigests, now: LineDigests) -> Moved:
+    blocks = difflib.SequenceMatcher(None, then, now).get_opcodes()
+    found = Moved()
+    for site in sites:
+        number = site.rpartition(":")[2]
+        line = int(number) - 1 if number.isdigit() else -1
+        for kind, first, end, now_first, now_end in blocks:
+            if not first <= line < end:
+                continue
+            if kind == "equal":
+                place = line - first + now_first + 1
+                if place != line + 1:
+                    found[site] = place, place
+            else:  # rewritten; what was taken out may stand elsewhere
+                found[site] = (now_first + 1, now_end) if kind == "replace" else ANYWHERE
+    return found
+
+
+class CodeLocations:
+    """Says whether a place of the script is that of the run.
+
+    Args:
+        moved: the places that lie elsewhere; empty: all lie where they did.
+    """
+
+    def __init__(self, moved: Mapping[str, tuple[int, int]] | None = None) -> None:
+        self._moved = dict(moved or {})
+
+    def fits(self, recorded: str, found: str) -> bool:
+        """Whether a place may be the recorded one."""
+        if recorded not in self._moved:
+            return recorded == found
+        first, last = self._moved[recorded]
+        file, _, line = found.rpartition(":")
+        if file != recorded.rpartition(":")[0] or not line.isdigit():
+            return False
+        return first <= int(line) <= last
+
+    def now(self, recorded: str) -> str | None:
+        """Where a recorded place lies; None where several lines may hold it."""
+        if recorded not in self._moved:
+            return recorded
+        first, last = self._moved[recorded]
+        return f"{recorded.rpartition(':')[0]}:{first}" if first == last else None
+
+    def renamed(self, expected: Mapping[str, str], found: Iterable[str]) -> dict[str, str]:
+        """What goes by recorded place, by the places at which it was found.
+
+        Args:
+            expected: by `file:line`, or `file:line#n` for the n-th of one place.
+            found: such names as they are in the script, in order.
+        """
+        free, renamed = list(found), dict[str, str]()
+        for name, value in expected.items():
+            site, _, count = name.partition("#")
+            fitting = (
+                one
+                for one in free
+                if one.partition("#")[2] == count and self.fits(site, one.partition("#")[0])
+            )
+            place = next(fitting, None)
+            if place is not None:
+                free.remove(place)
+            renamed[place or name] = value
+        return renamed

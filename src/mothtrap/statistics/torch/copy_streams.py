@@ -1,0 +1,179 @@
+"""The way from a device to the host beside the training: nothing here waits for either.
+
+What is to be brought over is copied on a stream of its own, behind the work that made it. The
+last that is copied of each load is a mark, a number that was 0 on the host before: who reads a
+1 there knows that all of it has arrived. So whoever waits calls nothing of CUDA: another
+thread's query of an event would break the graph capture that the training may be in.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import torch
+
+MIN_NUMBERS: Final = 1 << 14
+"""Smallest piece of host memory for numbers: 128 kB, of statistics 1,800 pieces of tensors."""
+FIRST_PAUSE_S: Final = 2e-5
+LONGEST_PAUSE_S: Final = 1e-3
+
+
+class DeviceFailed(RuntimeError):
+    """What a device was to bring over never comes: it failed meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class Load:
+    """What goes over together.
+
+    Attributes:
+        numbers: float64 on the device, shape (N,) each, one after the other on the host.
+        copies: bytes on the device, and the place on the host for each.
+        streams: those that the numbers and bytes were made on.
+        host: float64 on the host, pinned: the numbers, then the mark; None before it is sent.
+        held: what must stay until it has arrived.
+        failure: why it never comes.
+    """
+
+    numbers: list[torch.Tensor] = field(default_factory=list)
+    copies: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    streams: dict[Any, None] = field(default_factory=dict)
+    host: torch.Tensor | None = None
+    held: list[Any] = field(default_factory=list)
+    failure: str = ""
+    _mark: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(part.numel() for part in self.numbers)
+
+    def addressed(self, host: torch.Tensor) -> torch.Tensor:
+        """Take the memory that it goes to, and return the mark in it, set to 0."""
+        self.host = host
+        mark = host[self.size : self.size + 1]
+        mark.zero_()
+        self._mark = mark.numpy()
+        return mark
+
+    def has_arrived(self) -> bool:
+        """Whether all of it is on the host."""
+        return self._mark is not None and bool(self._mark[0] == 1.0)
+
+    def wait(self) -> None:
+        """Wait until all of it is on the host.
+
+        Raises:
+            DeviceFailed: it never comes.
+        """
+        pause_s = FIRST_PAUSE_S
+        while not self.has_arrived():
+            if self.failure:
+                raise DeviceFailed(self.failure)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def release(self) -> None:
+        """Give up, once it has arrived, what lies on the device."""
+        for parts in (self.numbers, self.copies, self.held):
+            parts.clear()
+
+
+class CopyStream(Protocol):
+    """Carries the loads of one device to the host, in the order in which they are sent."""
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Makes the device the current one."""
+
+    def stream(self) -> Any:
+        """What the training's work is put on, on this device."""
+
+    def numbers(self, size: int) -> torch.Tensor:
+        """Host memory that the device can write to: float64, `size` elements or more."""
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        """Bring what lies in `numbers` to the device, in the order of the training's work."""
+
+    def carry(self, load: Load) -> None:
+        """Begin to copy a load to the host; its mark becomes 1 last.
+
+        Raises:
+            RuntimeError: the device has failed.
+        """
+
+    def settle(self) -> None:
+        """Wait until all loads have arrived.
+
+        Raises:
+            RuntimeError: the device has failed.
+        """
+
+
+class CudaCopyStream:
+    """The lane of a CUDA (or ROCm) device: a stream of its own, and pinned memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool: list[torch.Tensor] = []
+        with torch.cuda.stream(self._side):
+            self._one = torch.ones(1, dtype=torch.float64, device=device)
+
+    def here(self) -> AbstractContextManager[Any]:
+        """See `Lane`."""
+        found: AbstractContextManager[Any] = torch.cuda.device(self._device)
+        return found
+
+    def stream(self) -> Any:
+        """See `Lane`."""
+        return torch.cuda.current_stream(self._device)
+
+    def numbers(self, size: int) -> torch.Tensor:
+        """See `Lane`; memory is used again when nobody refers to it."""
+        idle = [kept for kept in self._pool if sys.getrefcount(kept) == _IDLE]
+        fitting = [kept for kept in idle if kept.numel() >= size]
+        if fitting:
+            return min(fitting, key=len)
+        length = max(MIN_NUMBERS, 1 << (size - 1).bit_length())
+        # The user's default device is no place for it.
+        made = torch.empty(length, dtype=torch.float64, device="cpu", pin_memory=True)
+        self._pool.append(made)
+        del made
+        return self._pool[-1]
+
+    def upload(self, host: torch.Tensor) -> torch.Tensor:
+        """See `Lane`."""
+        return host.to(self._device, non_blocking=True)
+
+    def carry(self, load: Load) -> None:
+        """See `Lane`."""
+        for stream in load.streams:
+            self._side.wait_stream(stream)
+        with torch.cuda.stream(self._side):
+            host = self.numbers(load.size + 1)
+            mark = load.addressed(host)
+            if load.numbers:
+                # What can fail comes first: nothing of a load that failed is on its way.
+                joined = torch.cat(load.numbers) if len(load.numbers) > 1 else load.numbers[0]
+                load.held.append(joined)
+                host[: load.size].copy_(joined, non_blocking=True)
+            for source, target in load.copies:
+                target.copy_(source, non_blocking=True)
+            mark.copy_(self._one, non_blocking=True)
+
+    def settle(self) -> None:
+        """See `Lane`."""
+        self._side.synchronize()
+
+
+def pinned(size: int) -> torch.Tensor:
+    """Return host memory that a CUDA device can write to, uint8, shape (size,)."""
+    return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+
+
+# References of the list that a piece is in, and of the counting.
+_IDLE = [sys.getrefcount(kept) for kept in [torch.empty(1)]][0]  # noqa: RUF015

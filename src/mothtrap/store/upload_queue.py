@@ -1,0 +1,185 @@
+"""Sends a run's folder to an object store, in an order that readers can rely on.
+
+Of a worker an `events` segment comes after the sealed segments of every other table that
+its steps need (see `WorkerLog`), segments of a kind come in their order, and `end.json`
+comes last of all: so whoever sees an object finds what it speaks of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mothtrap.core.errors import MothtrapError, ObjectExistsError
+from mothtrap.store import control_inbox, layout
+from mothtrap.store.layout import COMMITS
+from mothtrap.store.objects import Store, open_store
+from mothtrap.store.segments import is_sealed
+
+_PRIVATE = ("remote.json", "writer.json")
+"""What has a meaning on this machine only."""
+AT_ONCE = 16
+"""Worker folders that are sent at the same time; chosen by hand."""
+
+
+class CollisionError(MothtrapError):
+    """Somebody else has written a part of this run."""
+
+
+class UploadQueue:
+    """What of a run is still to be sent; segments of tensors leave the disk once they are.
+
+    What was sent is kept beside the run, so that another process can go on.
+
+    Args:
+        run: the folder of the run.
+        url: of the run.
+        keep_raw: whether segments of tensors stay.
+    """
+
+    def __init__(self, run: Path, url: str, *, keep_raw: bool = False) -> None:
+        self._run, self._keep_raw = run, keep_raw
+        self._store: Store = open_store(url)
+        self._lock = threading.Lock()
+        self._reached: dict[tuple[Path, str], int] = {}
+        self._list = run / f".sent-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
+        self._sent = _read_lines(self._list)
+
+    def send(self, *, final: bool) -> int:
+        """Send what is ready; return the number of objects.
+
+        Args:
+            final: nobody writes any more: everything is ready, whole or torn.
+
+        Raises:
+            StoreError: something could not be sent; call again later. What could be sent
+                was.
+            CollisionError: an object exists and is of somebody else.
+        """
+        before = len(self._sent)
+        attempts = [layout.attempt_folder(self._run, n) for n in layout.attempts(self._run)]
+        for attempt in attempts[:1]:
+            self.send_description(attempt)
+        for attempt in attempts[1:]:
+            try:
+                self.send_description(attempt)
+            except CollisionError:  # launchers of one job restart together: the first says it
+                self._note(self._key(attempt / "run.json"))
+        for path in sorted((self._run / control_inbox.FOLDER).glob("*.json")):
+            self._send(path)
+        folders = [path for attempt in attempts for path in _recorders(attempt)]
+        errors: list[Exception] = []
+        for begin in range(0, len(folders), AT_ONCE):
+            self._send_folders(folders[begin : begin + AT_ONCE], final, errors)
+        if errors:
+            raise errors[0]
+        if final:
+            for path in self.left():
+                self._send(path)
+        return len(self._sent) - before
+
+    def send_description(self, attempt: Path) -> None:
+        """Send `run.json` of an attempt; raises as `send`."""
+        self._send(attempt / "run.json")
+
+    def has_all(self) -> None:
+        """Take everything that is in the folder for sent: it was fetched from the store."""
+        for path in self.left():
+            self._note(self._key(path))
+
+    def left(self) -> list[Path]:
+        """Return the files that have not been sent, `end.json` last."""
+        files = (p for p in self._run.rglob("*") if p.is_file() and self._key(p) not in self._sent)
+        found = [p for p in files if not self._is_private(p)]
+        return sorted(found, key=lambda path: (_is_end(path), path))
+
+    def _send_folders(self, folders: list[Path], final: bool, errors: list[Exception]) -> None:
+        def send(folder: Path) -> None:
+            try:
+                self._send_folder(folder, final)
+            except (MothtrapError, OSError) as err:
+                errors.append(err)
+
+        threads = [
+            threading.Thread(target=send, args=(folder,), daemon=True, name="mothtrap-send")
+            for folder in folders
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _send_folder(self, folder: Path, final: bool) -> None:
+        # The commits are looked up first: what they need is sealed before they are.
+        commits = list(self._ready(folder, COMMITS, final))
+        contents = [table for table in layout.tables(folder) if table not in COMMITS]
+        for path in (*self._ready(folder, contents, final), *commits):
+            self._send(path)
+            if path.name.startswith("raw-") and not self._keep_raw:
+                path.unlink(missing_ok=True)
+
+    def _ready(self, folder: Path, tables: Sequence[str], final: bool) -> Iterator[Path]:
+        """Unsent segments that will not change any more, by table, in order."""
+        for table in tables:
+            # From where it was last time: a folder may hold thousands that were sent.
+            number = self._reached.get((folder, table), 0)
+            while self._key(path := layout.segment_path(folder, table, number)) in self._sent:
+                number += 1
+            self._reached[folder, table] = number
+            while path.exists():
+                number += 1
+                later = layout.segment_path(folder, table, number)
+                if not (final or later.exists() or is_sealed(path)):
+                    break
+                yield path
+                path = later
+
+    def _send(self, path: Path) -> None:
+        key = self._key(path)
+        if key in self._sent:
+            return
+        try:
+            self._store.put_if_absent(key, path)
+        except ObjectExistsError as err:
+            # Mostly our own: the answer to an earlier attempt was lost on the way.
+            if not self._is_there(key, path):
+                raise CollisionError(
+                    f"{err}; it is not what {path} holds: another job has written it; "
+                    "send this run under another name with `mothtrap upload --name`"
+                ) from err
+        self._note(key)
+
+    def _note(self, key: str) -> None:
+        with self._lock:
+            self._sent.add(key)
+            with self._list.open("a", encoding="utf-8") as file:
+                file.write(f"{key}\n")
+
+    def _is_there(self, key: str, path: Path) -> bool:
+        return self._store.get(key) == path.read_bytes()
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._run).as_posix()
+
+    def _is_private(self, path: Path) -> bool:
+        parts = path.relative_to(self._run).parts
+        return any(part.startswith(".") or part in _PRIVATE for part in parts)
+
+
+def _recorders(attempt: Path) -> list[Path]:
+    workers = [layout.worker_folder(attempt, rank) for rank in layout.workers(attempt)]
+    monitors = [layout.monitor_folder(attempt, number) for number in layout.monitors(attempt)]
+    return [*workers, *monitors]
+
+
+def _is_end(path: Path) -> bool:
+    return path.name == "end.json"
+
+
+def _read_lines(path: Path) -> set[str]:
+    try:
+        return set(path.read_text(encoding="utf-8").splitlines())
+    except FileNotFoundError:
+        return set()

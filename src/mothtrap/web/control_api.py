@@ -1,0 +1,167 @@
+"""What the page may ask: marks on findings; more capture, or an end, of a running job."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from mothtrap.core.collections import Collection, complaint
+from mothtrap.core.control_requests import CaptureRequest, StopRequest
+from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.marks import Mark
+from mothtrap.reader.run import open_run
+from mothtrap.session.control_client import (
+    ask,
+    ask_to_stop,
+    check_running,
+    common_step,
+    in_force,
+    when,
+)
+from mothtrap.store.control_inbox import new_id
+from mothtrap.store.layout import attempts
+from mothtrap.store.marks import put_mark
+
+ANSWER_S = 20.0
+"""How long the page waits for the job's answer; chosen by hand: a click should not hang."""
+MAX_BYTES = 1 << 16
+MAX_NOTE = 1000
+T = TypeVar("T")
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a request, in a sentence."""
+
+    message: str
+
+
+class CaptureCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tensors to capture from the next step on, see `core.collections.Collection`."""
+
+    tensors: str
+    every: int = 1
+    for_steps: int | None = None
+
+
+class StopCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why the job is to end."""
+
+    reason: str = "asked in the browser"
+
+
+class MarkCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A finding, by fingerprint, a remark, and for how many hours it is muted (None: for good)."""
+
+    finding: str
+    note: str = ""
+    hours: float | None = None
+
+
+def capture(path: Path, body: bytes) -> Done:
+    """Have a running job capture more."""
+    wish = _read(body, CaptureCommand)
+    collection = Collection(tensors=(wish.tensors,), every=wish.every)
+    if found := complaint(wish.tensors, collection):
+        raise ConfigError(found)
+    job = check_running(path)
+    request = CaptureRequest(
+        id=new_id(),
+        attempt=attempts(path)[-1],
+        add={wish.tensors: collection},
+        for_steps=wish.for_steps,
+        from_step=common_step(job),
+    )
+    answers = ask(path, request, ANSWER_S)
+    return Done(message=f"{wish.tensors}: {when(request, answers, in_force(path))}")
+
+
+def stop(path: Path, body: bytes) -> Done:
+    """Have a running job stop at a step that all its workers agree on."""
+    wish = _read(body, StopCommand)
+    request = StopRequest(id=new_id(), attempt=attempts(path)[-1], reason=wish.reason[:MAX_NOTE])
+    answers = [answer for answer in ask_to_stop(path, request, ANSWER_S) if not answer.error]
+    steps = ", ".join(str(step) for step in sorted({answer.step for answer in answers}))
+    return Done(message=f"{path.name} stops before step {steps}")
+
+
+def acknowledge(path: Path, body: bytes) -> Done:
+    """Mark a finding as known to someone."""
+    return _mark(path, body, "acknowledged")
+
+
+def mute(path: Path, body: bytes) -> Done:
+    """Have no alert sent of a finding."""
+    return _mark(path, body, "muted")
+
+
+def unmute(path: Path, body: bytes) -> Done:
+    """Have alerts sent of a finding again."""
+    return _mark(path, body, "unmuted")
+
+
+OF_FINDINGS: dict[str, Callable[[Path, bytes], Done]] = {
+    "ack": acknowledge,
+    "mute": mute,
+    "unmute": unmute,
+}
+OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {"capture": capture, "stop": stop}
+"""Requests by the last part of their address; the page shows those that a run can take."""
+
+
+def controls(running: bool) -> tuple[str, ...]:
+    """Return what can be asked of a run."""
+    return (*OF_FINDINGS, *(OF_JOBS if running else ()))
+
+
+def carry_out(name: str, path: Path, body: bytes) -> Done:
+    """Carry out a request to a run.
+
+    Raises:
+        UnknownNameError: there is no such request, or no such finding.
+        ConfigError: the request cannot be read.
+        ControlError: the job does not run, refuses, or gives no answer.
+        OSError: the run cannot be written.
+    """
+    known = OF_FINDINGS | OF_JOBS
+    if name not in known:
+        raise UnknownNameError(f"there is no request {name!r}{nearest(name, known)}")
+    if len(body) > MAX_BYTES:
+        raise ConfigError(f"the request has more than {MAX_BYTES:,} bytes")
+    return known[name](path, body)
+
+
+def _mark(path: Path, body: bytes, kind: Literal["acknowledged", "muted", "unmuted"]) -> Done:
+    wish = _read(body, MarkCommand)
+    finding = next((f for f in open_run(path).findings if f.fingerprint == wish.finding), None)
+    if finding is None:
+        raise UnknownNameError(f"{path.name} has no finding {wish.finding!r}")
+    now_s = time.time()
+    mark = Mark(
+        fingerprint=finding.fingerprint,
+        kind=kind,
+        at_s=now_s,
+        by=_user(),
+        note=wish.note[:MAX_NOTE],
+        until_s=now_s + 3600 * wish.hours if wish.hours is not None else None,
+    )
+    put_mark(path, mark)
+    return Done(message=f"{finding.code} {finding.name} {kind}")
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as err:
+        raise ConfigError(f"the request cannot be read: {err}") from err
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a name for its user
+        return ""

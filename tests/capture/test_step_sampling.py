@@ -1,0 +1,159 @@
+"""Steps that nobody watches: how many, and which."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from mothtrap.capture.step_sampling import (
+    EXCESS,
+    FIRST_STEPS,
+    MOST_CUT,
+    ROUND,
+    SAMPLINGS_REMEMBERED,
+    TOGETHER,
+    StepSampler,
+)
+
+
+def watched(sampler: StepSampler, plain_s: float, own_s: float, steps: int = FIRST_STEPS) -> None:
+    for _ in range(steps):
+        sampler.watched(plain_s + own_s, own_s)
+
+
+def steps_watched(sampler: StepSampler, plain_s: float, own_s: float, steps: int) -> list[int]:
+    """The steps that are watched of so many, the first of them after all of the beginning."""
+    found, step = [], FIRST_STEPS
+    while step < FIRST_STEPS + steps:
+        found.append(step)
+        sampler.watched(plain_s + own_s, own_s)
+        step = sampler.next_after(step)
+    return found
+
+
+def test_the_beginning_is_watched() -> None:
+    sampler = StepSampler(0.02)
+    for step in range(FIRST_STEPS - 1):
+        sampler.watched(2e-3, 1e-3)
+        assert sampler.next_after(step) == step + 1
+    sampler.watched(2e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS - 1) == FIRST_STEPS
+    sampler.watched(2e-3, 1e-3)
+    sampler.watched(2e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 1) == FIRST_STEPS + 100
+
+
+@pytest.mark.parametrize(("overhead", "plain_s"), [(0.0, 1e-6), (0.02, 0.02), (0.2, 1e-3)])
+def test_without_a_limit_or_where_hooks_are_cheap_beside_steps_all_are(
+    overhead: float, plain_s: float
+) -> None:
+    sampler = StepSampler(overhead)
+    watched(sampler, plain_s, own_s=1e-3)
+    assert sampler.next_after(FIRST_STEPS) == FIRST_STEPS + 1
+
+
+@given(
+    st.floats(0.001, 0.15),
+    st.floats(1e-5, 1e-2),
+    st.floats(1.01, 50.0),
+)
+def test_the_budget_holds_and_steps_are_round(
+    overhead: float, plain_s: float, excess: float
+) -> None:
+    own_s = EXCESS * overhead * plain_s * excess
+    sampler = StepSampler(overhead)
+    watched(sampler, plain_s, own_s)
+    found = steps_watched(sampler, plain_s, own_s, 4 * ROUND[-1])
+    own, plain = len(found) * own_s, 4 * ROUND[-1] * plain_s
+    assert own <= 1.001 * overhead * plain
+    assert 12.5 * own >= overhead * plain  # the next smaller number is 2.5 times less at least
+    every = found[TOGETHER] - found[0]
+    assert every in ROUND
+    assert {step % every for step in found} == set(range(TOGETHER))
+
+
+def test_runs_with_different_costs_have_steps_in_common() -> None:
+    slow, fast = StepSampler(0.02), StepSampler(0.02)
+    watched(slow, 1e-3, 1e-3)
+    watched(fast, 1e-3, 4e-3)
+    common = set(steps_watched(slow, 1e-3, 1e-3, 5000)) & set(steps_watched(fast, 1e-3, 4e-3, 5000))
+    assert len(common) == 2 * 5000 // 500
+
+
+def test_what_the_last_step_costs_after_its_end_counts() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 3) == FIRST_STEPS + 100
+    for _ in range(16):
+        sampler.watched(2e-3, 1e-3)
+        sampler.watched(2e-3, 1e-3)
+        sampler.rested(1e-3)
+    assert sampler.next_after(FIRST_STEPS + 3) == FIRST_STEPS + 200
+
+
+def test_a_long_step_is_known_by_those_that_were_watched() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.long_s() == pytest.approx(4e-3)
+
+
+def test_a_job_whose_rests_are_cut_short_is_watched_for_a_while() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+
+    def ended(steps: int) -> None:
+        sampler.ended(98, steps, 1e-3 * steps)
+        watched(sampler, 1e-3, 1e-3, TOGETHER)
+
+    for _ in range(MOST_CUT - 1):
+        ended(5)
+    ended(98)
+    for _ in range(MOST_CUT):
+        assert sampler.next_after(FIRST_STEPS + 2) > FIRST_STEPS + 3
+        ended(5)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 3
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 2) > FIRST_STEPS + 3
+
+
+def test_steps_are_watched_together_though_the_first_of_them_took_long() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 109) == FIRST_STEPS + 200
+    sampler.ended(90, 90, 90e-3)
+    sampler.watched(1.0, 0.5)
+    assert sampler.next_after(FIRST_STEPS + 200) == FIRST_STEPS + 201
+    sampler.watched(2e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 201) > FIRST_STEPS + 202
+
+
+def test_what_a_rest_shows_of_the_plain_step_counts() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 100
+    sampler.ended(98, 98, 98 * 0.5e-3)  # watched, the same steps took 2 ms: own is 1.5
+    watched(sampler, 1e-3, 1e-3, TOGETHER)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 500
+
+
+def test_steps_that_became_shorter_while_all_are_watched_begin_to_rest() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    sampler.ended(98, 98, 98 * 0.1)
+    watched(sampler, 0.1, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 3
+    watched(sampler, 1e-3, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 100
+
+
+def test_steps_that_became_longer_are_known_once_a_rest_has_shown_it() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    sampler.ended(98, 98, 98e-3)
+    watched(sampler, 0.1, 1e-3)
+    assert sampler.next_after(FIRST_STEPS + 2) > FIRST_STEPS + 3
+    for _ in range(SAMPLINGS_REMEMBERED):
+        sampler.ended(98, 98, 98 * 0.1)
+    watched(sampler, 0.1, 1e-3, TOGETHER)
+    assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 3

@@ -1,0 +1,70 @@
+"""A job of short steps: most of them nobody sees, and what goes wrong in one is found in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.harness.running import observed, run, show
+
+import mothtrap
+from mothtrap.capture.step_sampling import FIRST_STEPS, TOGETHER
+from mothtrap.core.facts.captures import Unwatched
+from mothtrap.reader.run import Run
+
+STEPS, BAD = FIRST_STEPS + 2000, FIRST_STEPS + 1755
+PROGRAM = f"""
+import torch
+from torch import nn
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range({STEPS}):
+    x = torch.randn(8, 4)
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), x.sum(1, keepdim=True))
+    if step == {BAD}:
+        loss = loss * float("nan")
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("rests")
+    (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    command = observed(["train.py"], runs_dir=folder / "runs", name="short")
+    outcome = run(command, cwd=folder)
+    assert outcome.returncode == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened(folder: Path) -> Run:
+    return mothtrap.open_run(folder / "runs" / "short")
+
+
+def test_all_steps_are_counted_and_each_was_watched_or_told(opened: Run) -> None:
+    told = opened.observations(Unwatched)
+    unseen = [step for fact in told for step in range(fact.step, fact.last_step + 1)]
+    seen = opened.steps_of("train").tolist()
+    assert sorted([*seen, *unseen]) == list(range(STEPS))
+    assert opened.steps == STEPS
+    assert opened.overhead.unwatched == len(unseen) > 1000
+
+
+def test_between_rests_steps_are_watched_together(opened: Run) -> None:
+    # How far apart they are goes by the time that hooks take; a busy machine may leave none here.
+    seen = np.array([s for s in opened.steps_of("train") if FIRST_STEPS + 10 < s < BAD], int)
+    later = np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1) if len(seen) else []
+    lengths = [len(part) for part in later] or [TOGETHER]
+    assert min(lengths) == TOGETHER == np.median(lengths)  # a pause of the machine adds some
+
+
+def test_the_step_that_went_wrong_is_named(folder: Path) -> None:
+    verdict = show(folder / "runs" / "short", cwd=folder)
+    first = next(finding for finding in verdict["findings"] if finding["code"] == "NUM001")
+    assert first["step"] == BAD
