@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mothtrap.actions._on_job import JobAction
 from mothtrap.core.actions import Action, Job, settings_of
 from mothtrap.core.collections import Collection, complaint
 from mothtrap.core.errors import ConfigError
@@ -16,20 +17,15 @@ FOR_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(JobAction):
     """Asks the job to capture a collection; `for_steps` of each of its modes."""
 
     collection: Collection
     for_steps: int
-    label: str = "capture"
-    target: str = ""
-    is_message: bool = False
+    label = "capture"
 
-    def run(self, event: Event, job: Job, delivery: str) -> str:
+    def ask(self, event: Event, job: Job) -> str:
         """Ask for the collection."""
-        del delivery
-        if not job.is_running:
-            return ""
         code = event.finding.code if event.finding is not None else event.kind
         job.capture({f"on {code}": self.collection}, self.for_steps)
         return f"asked the job to capture more for {self.for_steps} steps"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mothtrap.actions._on_job import JobAction
 from mothtrap.core.actions import Action, Job
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.events import Event
@@ -15,19 +16,14 @@ LIBRARIES = ("optuna", "ray")
 
 
 @dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(JobAction):
     """Asks the job to end its trial; the process goes on."""
 
     library: Literal["optuna", "ray"]
-    label: str = "prune"
-    target: str = ""
-    is_message: bool = False
+    label = "prune"
 
-    def run(self, event: Event, job: Job, delivery: str) -> str:
+    def ask(self, event: Event, job: Job) -> str:
         """Ask the job to prune the trial."""
-        del delivery
-        if not job.is_running:
-            return ""
         asked = job.stop(event.text, self.library)
         return f"asked the job to prune its trial of {self.library}" if asked else ""
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mothtrap.actions._on_job import JobAction
 from mothtrap.core.actions import Action, Job
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(JobAction):
     """Asks the job for a snapshot."""
 
-    label: str = "snapshot"
-    target: str = ""
-    is_message: bool = False
+    label = "snapshot"
 
-    def run(self, event: Event, job: Job, delivery: str) -> str:
+    def ask(self, event: Event, job: Job) -> str:
         """Ask for a snapshot of the next step."""
-        del event, delivery
-        if not job.is_running:
-            return ""
+        del event
         job.snapshot()
         return "asked the job for a snapshot of its next step"
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mothtrap.actions._on_job import JobAction
 from mothtrap.core.actions import Action, Job
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(JobAction):
     """Asks the job to stop; `stop_exit_code` is its exit code then."""
 
-    label: str = "stop"
-    target: str = ""
-    is_message: bool = False
+    label = "stop"
 
-    def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Ask the job to stop; one that has ended is left alone."""
-        del delivery
-        if not job.is_running:
-            return ""
+    def ask(self, event: Event, job: Job) -> str:
+        """Ask the job to stop."""
         return "asked the job to stop" if job.stop(event.text) else ""
 
 
