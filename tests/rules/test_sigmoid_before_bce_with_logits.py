@@ -6,7 +6,11 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
-from mothtrap.rules.sigmoid_before_bce_with_logits import LOSS, SigmoidBeforeBceWithLogits
+from mothtrap.rules.sigmoid_before_bce_with_logits import (
+    LOSS,
+    OF_PROBABILITIES,
+    SigmoidBeforeBceWithLogits,
+)
 
 
 def call(*chain: str, operation: str = LOSS, step: int = 0) -> LossCall:
@@ -29,8 +33,19 @@ def test_stays_quiet_on_logits(chain: tuple[str, ...]) -> None:
     assert check(call(*chain)) == []
 
 
-def test_another_loss_may_come_after_a_sigmoid() -> None:
+def test_fires_on_two_sigmoids_under_a_loss_of_probabilities() -> None:
+    [finding] = check(call("sigmoid", "view", "sigmoid", operation=OF_PROBABILITIES))
+    assert finding.message == "sigmoid is applied twice before binary cross-entropy"
+    assert finding.fixes[0].startswith("Remove one of the two sigmoids")
+
+
+@pytest.mark.parametrize("chain", [("sigmoid", "linear"), ("sigmoid", "mul", "sigmoid"), ()])
+def test_a_loss_of_probabilities_may_come_after_one_sigmoid(chain: tuple[str, ...]) -> None:
+    assert check(call(*chain, operation=OF_PROBABILITIES)) == []
+
+
+def test_other_losses_are_not_judged() -> None:
     with pytest.raises(NotApplicable):
-        check(call("sigmoid", operation="binary_cross_entropy"))
+        check(call("sigmoid", operation="elementwise"))
     with pytest.raises(NotEnoughData):
         SigmoidBeforeBceWithLogits().check(window(steps=3))

@@ -64,4 +64,22 @@ HEADLINES = {
         says=("probabilities go into cross_entropy in evaluation",),
         fix="Give the loss of the evaluation the logits",
     ),
+    "softmax_over_the_nodes": Headline(
+        code="STR709",
+        severity="error",
+        says=("axis of size 600", "the axis of the classes has size 7"),
+        fix="Give the axis of the classes",
+    ),
+    "values_against_returns": Headline(
+        code="STR706",
+        severity="error",
+        says=("(64, 1)", "(64, 64)"),
+        fix="Give both the same shape",
+    ),
+    "probabilities_squashed_again": Headline(
+        code="STR702",
+        severity="error",
+        says=("sigmoid is applied twice",),
+        fix="Remove one of the two sigmoids",
+    ),
 }

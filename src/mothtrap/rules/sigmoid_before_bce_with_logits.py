@@ -1,4 +1,4 @@
-"""STR702: a loss that applies a sigmoid itself is given the output of one."""
+"""STR702: two sigmoids stand between the scores of the model and a binary loss."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 
 LOSS = "binary_cross_entropy_with_logits"
+OF_PROBABILITIES = "binary_cross_entropy"
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
+MESSAGES = {
+    LOSS: "sigmoid goes into binary cross-entropy with logits, which applies one",
+    OF_PROBABILITIES: "sigmoid is applied twice before binary cross-entropy",
+}
+ONE_IS_ENOUGH = (
+    "Remove one of the two sigmoids: that of the model, or that in the line of the loss.",
+)
 
 
 @dataclass(frozen=True)
 class SigmoidBeforeBceWithLogits(Rule):
-    """A loss that applies a sigmoid itself is given the output of one.
+    """Two sigmoids stand between the scores of the model and a binary loss.
 
     What it detects:
         A sigmoid whose output, with nothing but views and casts between, goes into
-        binary cross-entropy with logits, which applies a sigmoid itself.
+        binary cross-entropy with logits, which applies a sigmoid itself; or into another
+        sigmoid before binary cross-entropy of probabilities.
 
     Why it matters:
         The first sigmoid gives 0..1, the second makes 0.5..0.73 of it: the model can
@@ -40,7 +49,7 @@ class SigmoidBeforeBceWithLogits(Rule):
         - Remove the sigmoid from the model: give the logits to
           `binary_cross_entropy_with_logits`, and apply it only where probabilities are
           shown.
-        - Or keep the sigmoid and use `binary_cross_entropy`, which is less stable.
+        - Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(torch.sigmoid(model(x)), y)  # twice
@@ -55,14 +64,14 @@ class SigmoidBeforeBceWithLogits(Rule):
     explains = ("loss_not_decreasing", "stuck_at_chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the operations under every binary loss with logits."""
+        """Look at the operations under every binary loss."""
         every = list(window.seen(LossCall))
         if not every:
             raise NotEnoughData("no loss was traced to its operation")
-        calls = [call for call in every if call.operation == LOSS]
+        calls = [call for call in every if call.operation in (LOSS, OF_PROBABILITIES)]
         if not calls:
-            raise NotApplicable("no binary cross-entropy with logits was seen")
-        twice = [call for call in calls if _before(call) == "sigmoid"]
+            raise NotApplicable("no binary cross-entropy was seen")
+        twice = [call for call in calls if _has_two_sigmoids(call)]
         if not twice:
             return []
         first = min(twice, key=lambda call: call.step)
@@ -73,14 +82,17 @@ class SigmoidBeforeBceWithLogits(Rule):
                 step=first.step,
                 last_step=max(call.step for call in twice),
                 count=len({call.step for call in twice}),
-                message="sigmoid goes into binary cross-entropy with logits, which applies one",
+                message=MESSAGES[first.operation],
                 evidence={"chain": " <- ".join((first.operation, *first.chain))},
+                fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
                 location=first.location,
                 mode=first.mode.value,
             )
         ]
 
 
-def _before(call: LossCall) -> str:
-    """The operation whose output the loss gets."""
-    return next((name for name in call.chain if name not in TRANSPARENT), "")
+def _has_two_sigmoids(call: LossCall) -> bool:
+    """Whether the loss's own sigmoid, or the one before it, is given the output of another."""
+    values = [name for name in call.chain if name not in TRANSPARENT]
+    needed = 1 if call.operation == LOSS else 2
+    return values[:needed] == ["sigmoid"] * needed

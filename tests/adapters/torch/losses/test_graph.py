@@ -147,6 +147,9 @@ def test_classes_are_those_of_the_labels_where_a_softmax_runs_over_another_axis(
 ) -> None:
     term = only(functional.nll_loss(functional.log_softmax(logits, dim=0), LABELS))
     assert (term.classes, term.prediction_shape) == (3, (4, 3))
+    chosen = torch.tensor([0, 2])
+    term = only(functional.nll_loss(functional.log_softmax(logits, 0)[chosen], LABELS[chosen]))
+    assert (term.classes, term.softmax_sizes) == (3, (4,))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -265,6 +268,21 @@ def test_the_outer_difference_of_quantile_regression_is_no_broadcast_mistake() -
         warnings.filterwarnings("ignore", message="Using a target size")
         term = only(functional.huber_loss(quantiles[:, :, None], targets[:, None, :]))
     assert not _is_broadcast(_call(term))
+
+
+def test_pairs_that_are_compared_on_purpose_are_no_broadcast_mistake() -> None:
+    prediction, y = nn.Linear(6, 1)(torch.randn(8, 6)).squeeze(1), torch.randn(8)
+    term = only(((prediction[:, None] - y[None, :]) ** 2).mean())
+    assert term.result_shape == (8, 8)
+    assert not _is_broadcast(_call(term))
+
+
+def test_a_broadcast_is_seen_under_the_larger_of_two_losses(prediction: Tensor) -> None:
+    y, old = torch.randn(8), torch.randn(8)
+    clipped = old + (prediction - old).clamp(-0.2, 0.2)
+    loss = 0.5 * torch.max((prediction - y) ** 2, (clipped - y) ** 2).mean()
+    [found] = [t for t in loss_terms(loss.grad_fn) if _is_broadcast(_call(t))]
+    assert (found.prediction_shape, found.result_shape) == ((8, 1), (8, 8))
 
 
 def _call(term: LossTerm) -> LossCall:

@@ -68,6 +68,8 @@ _ARITHMETIC = frozenset(
         "clamp",
         "clamp_min",
         "clamp_max",
+        "maximum",
+        "minimum",
         "nan_to_num",
         "exp",
         "dot",
@@ -200,7 +202,7 @@ def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) 
     axis = _axis(log_softmax, len(shape)) if shape else None
     classes = shape[axis] if shape and axis is not None else None
     labelled = output_shape(given) if given is not None else None
-    if labelled and shape and math.prod(labelled) == math.prod(shape):
+    if labelled and shape and (_holds_as_many(labelled, shape) or _are_rows_of(labelled, shape)):
         classes = labelled[min(1, len(labelled) - 1)]
     return LossTerm(
         operation="cross_entropy",
@@ -216,12 +218,27 @@ def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) 
     )
 
 
+def _holds_as_many(shape: Shape, other: Shape) -> bool:
+    return math.prod(shape) == math.prod(other)
+
+
+def _are_rows_of(shape: Shape, whole: Shape) -> bool:
+    """Whether rows were chosen, such as the labelled nodes of a graph; no axis else changed."""
+    return len(shape) > 1 and shape[1:] == whole[1:]
+
+
 def _difference(node: Node, sub: Node) -> LossTerm | None:
-    """A squared or absolute difference written by hand; both sides trained = no target."""
+    """A squared or absolute difference written by hand.
+
+    Both sides trained = no target. An axis that the prediction was given just before is
+    there to compare all pairs: the shape of the target cannot be said.
+    """
     children = list(_children(sub))
     if len(children) != 1:
         return None
     term = _two_sided(node, "elementwise", children[0], output_shape(sub))
+    if operation(children[0]) == "unsqueeze":
+        term = replace(term, target_shape=None)
     return replace(term, target_first=sub.next_functions[0][0] is None)
 
 
