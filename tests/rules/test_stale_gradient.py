@@ -24,6 +24,16 @@ def test_stays_quiet_on_a_single_stale_step() -> None:
     assert StaleGradient().check(window(stale([0, 1, 0, 0, 1, 0]))) == []
 
 
+def test_fires_on_evaluations_of_a_closure_within_one_step() -> None:
+    [finding] = StaleGradient().check(window(stale([18.0], of="LBFGS")))
+    assert "evaluation before, in 18 evaluations of its closure" in finding.message
+    assert finding.fixes == ("Call `optimizer.zero_grad()` at the beginning of the closure.",)
+
+
+def test_stays_quiet_on_one_evaluation_of_a_closure() -> None:
+    assert StaleGradient().check(window(stale([1.0, 0.0, 1.0], of="LBFGS"))) == []
+
+
 def test_counts_own_steps_of_an_optimizer_that_takes_turns() -> None:
     turns = stale([0, 1, 1], of="G", steps=[1, 3, 5])
     [finding] = StaleGradient().check(window(turns, stale([0, 0, 0], of="D", steps=[0, 2, 4])))

@@ -82,4 +82,10 @@ HEADLINES = {
         says=("sigmoid is applied twice",),
         fix="Remove one of the two sigmoids",
     ),
+    "closure_that_adds_up": Headline(
+        code="GRD105",
+        severity="error",
+        says=("not cleared since its evaluation before",),
+        fix="Call `optimizer.zero_grad()` at the beginning of the closure",
+    ),
 }

@@ -24,21 +24,24 @@ class StaleGradient(Rule):
 
     What it detects:
         An optimizer whose gradients were never clean (none or zero) at the beginning
-        of a backward since its own step before.
+        of a backward since its own step before; or a closure that the optimizer evaluates
+        several times a step and that does not clear them.
 
     Why it matters:
         Backward adds to what is there. Without clearing, every step applies the sum of
         all gradients so far: the direction is stale and its length grows without end.
 
     Fires:
-        Error when it holds in `own_steps` steps of an optimizer running.
+        Error when it holds in `own_steps` steps of an optimizer running, or in as many
+        evaluations of a closure within one step.
 
     Stays quiet:
         Gradient accumulation (no step lies between its micro-batches), GANs (the
-        gradients of the other player are cleared before its own backward), SAM and
-        LBFGS, and clearing before or after the step.
+        gradients of the other player are cleared before its own backward), SAM, closures
+        that clear them, and clearing before or after the step.
 
     What to do:
+        - Call `optimizer.zero_grad()` at the beginning of the closure.
         - Call `optimizer.zero_grad()` once per step, before backward or after the step.
         - When gradients are accumulated on purpose, step only once per accumulation.
 
@@ -76,7 +79,7 @@ class StaleGradient(Rule):
 
     own_steps: int = threshold(
         2,
-        unit="steps of the optimizer running",
+        unit="steps of the optimizer running, or evaluations in one",
         source="chosen by hand: one step can be the end of a deliberate accumulation",
     )
 
@@ -89,7 +92,7 @@ class StaleGradient(Rule):
             (int(series.steps_S[start]), series, start)
             for series in every
             for start, stop in stretches(series.values_S > 0)
-            if stop - start >= self.own_steps
+            if stop - start >= self.own_steps or series.values_S[start:stop].max() >= self.own_steps
         ]
         if not found:
             return []
@@ -99,6 +102,10 @@ class StaleGradient(Rule):
     def _judge(self, window: Window, series: Series, start: int, step: int) -> Finding:
         stale = np.flatnonzero(series.values_S > 0)
         stale = stale[stale >= start]
+        evaluations = int(series.values_S[stale].max())
+        closure = evaluations > 1
+        times = f"{evaluations} evaluations of its closure" if closure else f"{len(stale)} steps"
+        clears, *others = self.doc().fixes
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -107,8 +114,9 @@ class StaleGradient(Rule):
             count=len(stale),
             message=(
                 f"{series.of or 'the optimizer'} applied gradients that were not cleared "
-                f"since its step before, in {len(stale)} steps"
+                f"since its {'evaluation' if closure else 'step'} before, in {times}"
             ),
+            fixes=(clears,) if closure else tuple(others),
             evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},
             location=step_location(window, series.of),
         )

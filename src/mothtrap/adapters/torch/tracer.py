@@ -227,8 +227,9 @@ class Tracer(Parts):
         inside_step = self.grouper.inside_step
         event, root = self.losses.began(tensors)
         self.feed(event)
-        if not inside_step:
-            self.contain_part("gradients", self.optimizers.backward_began)
+        reads = self.optimizers
+        began = reads.closure_backward_began if inside_step else reads.backward_began
+        self.contain_part("gradients", began)
         if root is not None:
             self.contain_part("snapshots", self.snapshots.backward_began, event.site, root)
             self.contain_part("data", self.forwards.inputs.loaders.trained_on)
@@ -255,6 +256,7 @@ class Tracer(Parts):
             for _, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     self._gradients_are_final(optimizer)
+            self.contain_part("gradients", self.optimizers.closure_backward_ended)
         else:
             if not self.light or self.hand_steps.stand_in is not None:
                 self.contain_part("steps by hand", self.hand_steps.backward_ended)
@@ -276,6 +278,7 @@ class Tracer(Parts):
         self.feed(StepBegan(known.name))
         if closure:
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
+            self.contain_part("gradients", self.optimizers.closure_entered, optimizer)
         self.contain_part("gradients", self.optimizers.rates, optimizer)
         self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
         self.observers.tell("stepping", optimizer)

@@ -65,6 +65,48 @@ class ClosureGradients:
         return bool(marks) and all(_is_unchanged(mark) for mark in marks)
 
 
+class ClosureEvaluations:
+    """Whether the evaluations of a closure within one step begin with clean gradients.
+
+    An evaluation may have several backwards (micro-batches), of which the first one begins
+    clean. So the backwards that do are compared with the evaluations that the optimizer counts.
+    """
+
+    def __init__(self) -> None:
+        self._counted = self._backwards = self._clean = 0
+        self._marks: list[GradientMark] = []
+        self._optimizer: weakref.ref[Optimizer] | None = None
+
+    def entered(self, optimizer: Optimizer, marks: list[GradientMark]) -> None:
+        """Begin a step; `marks` are of the gradients that the one before applied."""
+        self._optimizer = weakref.ref(optimizer)
+        self._counted, self._marks = _evaluations(optimizer), marks
+        self._backwards = self._clean = 0
+
+    def backward_began(self) -> None:
+        """See whether a backward of the closure begins with clean gradients."""
+        self._backwards += 1
+        self._clean += are_clean(self._marks)
+
+    def backward_ended(self) -> None:
+        """Remember the gradients that it leaves."""
+        optimizer = self._optimizer() if self._optimizer is not None else None
+        groups = optimizer.param_groups if optimizer is not None else ()
+        self._marks = marks_of(p for group in groups for p in group["params"])
+
+    def left(self, optimizer: Optimizer) -> int:
+        """Return how many evaluations of the step began with gradients of an earlier one."""
+        self._marks = []
+        evaluations = _evaluations(optimizer) - self._counted
+        return max(0, min(evaluations, self._backwards) - self._clean)
+
+
+def _evaluations(optimizer: Optimizer) -> int:
+    """Return the evaluations of closures that an optimizer has counted; LBFGS does."""
+    states = (state for state in optimizer.state.values() if isinstance(state, dict))
+    return max((int(state.get("func_evals", 0)) for state in states), default=0)
+
+
 def _is_unchanged(mark: GradientMark) -> bool:
     parameter, reference, version = mark
     gradient = parameter.grad

@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.distributed import DistributedObserver, local_shape
 from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers, value_kind
 from mothtrap.adapters.torch.optimization.device_numbers import add_scalar, scale_of
 from mothtrap.adapters.torch.optimization.gradient_marks import (
+    ClosureEvaluations,
     GradientMark,
     are_clean,
     has_changed,
@@ -78,6 +79,7 @@ class OptimizerObserver:
         self._clipped_norm: torch.Tensor | float | None = None
         self._clip_limit = math.inf
         self._clipping: list[tuple[Known, float]] = []
+        self._closure = ClosureEvaluations()
         self.distributed = DistributedObserver(job, self)
 
     # Who is there
@@ -252,7 +254,8 @@ class OptimizerObserver:
         stale = known.steps > 0 and known.backward and not known.clean and not in_backward
         if not in_backward:
             self._recorder.scalar("gradient_state", known.name, state)
-            self._recorder.scalar("stale_gradient", known.name, float(stale and not closure))
+            count = self._closure.left(optimizer) if closure else int(stale)
+            self._recorder.scalar("stale_gradient", known.name, float(count))
             known.marks = marks_of(parameters(optimizer))
             known.parameter_list.stepped(optimizer)
         known.steps += 1
@@ -291,6 +294,18 @@ class OptimizerObserver:
             if known.steps and not known.clean:
                 known.backward = True
                 known.clean = are_clean([mark for mark in known.marks if mark[0] is not reached])
+
+    def closure_entered(self, optimizer: Optimizer) -> None:
+        """See a step with a closure begin."""
+        self._closure.entered(optimizer, self.add(optimizer).marks)
+
+    def closure_backward_began(self) -> None:
+        """See, before a backward of a closure adds to them, whether gradients are clean."""
+        self._closure.backward_began()
+
+    def closure_backward_ended(self) -> None:
+        """See the gradients that a backward of a closure leaves."""
+        self._closure.backward_ended()
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int) -> None:
         """An optimizer has stepped without being watched; `steps` times."""
