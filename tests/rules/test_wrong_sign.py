@@ -6,6 +6,7 @@ from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.findings import Severity
 from mothtrap.rules.wrong_sign import WrongSign
 
@@ -123,3 +124,53 @@ def test_a_player_of_a_game_may_fall_without_bound() -> None:
     )
     with pytest.raises(NotEnoughData):
         WrongSign().check(window(*players))
+
+
+def updates(*cosines: float, count: int = 8) -> list[UpdateDirection]:
+    layers = tuple(f"{place}.weight" for place in range(len(cosines)))
+    return [
+        UpdateDirection(
+            step=step, optimizer="ByHand", layers=layers, cosines=cosines, location="train.py:9"
+        )
+        for step in range(count)
+    ]
+
+
+def by_hand(values, *parts, operation: str = "cross_entropy"):
+    own = loss(np.asarray(values), optimizers=("ByHand",))
+    return WrongSign().check(window(own, *calls(operation), *parts))
+
+
+RISING, FALLING = np.linspace(2.3, 9.0, 30), np.linspace(2.3, 0.4, 30)
+
+
+@pytest.mark.parametrize(
+    ("cosines", "values", "severity"),
+    [
+        ((1.0, 0.98), RISING, Severity.ERROR),
+        ((1.0, 0.98), FALLING, Severity.ERROR),
+        ((1.0, -1.0), RISING, Severity.ERROR),
+        ((1.0, -1.0), FALLING, Severity.WARNING),
+    ],
+)
+def test_fires_on_updates_by_hand_along_the_gradient(cosines, values, severity) -> None:
+    [finding] = by_hand(values, *updates(*cosines))
+    assert (finding.severity, finding.location) == (severity, "train.py:9")
+    assert finding.layers[0] == "0.weight"
+    assert "its sign is wrong" in finding.message
+    assert finding.fixes[0].startswith("Subtract the gradient")
+
+
+@pytest.mark.parametrize(
+    "directions",
+    [updates(-1.0, -0.9), updates(0.3, -1.0), updates(1.0, 1.0, count=4)],
+    ids=["descent", "noise", "too few"],
+)
+def test_stays_quiet_on_other_updates_by_hand(directions: list[UpdateDirection]) -> None:
+    assert by_hand(RISING, *directions) == []
+
+
+def test_a_gain_may_be_climbed_by_hand() -> None:
+    assert by_hand(-RISING[::-1], *updates(1.0)) == []
+    with pytest.raises(NotApplicable):
+        by_hand(RISING, *updates(1.0), operation="nll")

@@ -88,4 +88,10 @@ HEADLINES = {
         says=("not cleared since its evaluation before",),
         fix="Call `optimizer.zero_grad()` at the beginning of the closure",
     ),
+    "update_of_the_wrong_sign": Headline(
+        code="LOS410",
+        severity="error",
+        says=("along the gradient of the loss", "its sign is wrong"),
+        fix="Subtract the gradient",
+    ),
 }

@@ -197,3 +197,36 @@ def test_places_are_relative_below_the_working_directory_only(
     outside = str(tmp_path.parent / "train.py")
     assert frames._place(outside, 3) == f"{outside}:3"
     assert frames.location(None) is None
+
+
+def _updated_in(source: str, tmp_path: Path) -> str | None:
+    path = tmp_path / "updates.py"
+    path.write_text(source, encoding="utf-8")
+    found: list[str | None] = []
+
+    def backward() -> None:
+        found.append(frames.updated_at(sys._getframe(1)))
+
+    exec(compile(source, str(path), "exec"), {"backward": backward})
+    return found[0] and found[0].rpartition(":")[2]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "p.data.add_(p.grad, alpha=0.1)",
+        "p -= 0.1 * p.grad",
+        "p.data = p.data - 0.1 * p.grad.data",
+        "p.copy_(p - 0.1 * p.grad)",
+    ],
+)
+def test_the_line_that_changes_weights_by_their_gradient_is_found(
+    update: str, tmp_path: Path
+) -> None:
+    body = f"backward()\nif False:\n    p.grad.zero_()\n    p.grad = None\n    {update}\n"
+    assert _updated_in(body, tmp_path) == "5"
+
+
+def test_an_update_in_another_function_is_not_guessed(tmp_path: Path) -> None:
+    source = "def step(p):\n    p -= p.grad\nx = 1\nbackward()\ny = abs(x)\n"
+    assert _updated_in(source, tmp_path) is None

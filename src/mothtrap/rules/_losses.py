@@ -15,7 +15,10 @@ from mothtrap.core.window import Floats, Ints, Series, Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a loss rule says of one series; becomes a finding of the rule."""
+    """What a loss rule says of one series; becomes a finding of the rule.
+
+    `location`: None = the line of the loss.
+    """
 
     severity: Severity
     step: int
@@ -24,6 +27,8 @@ class Judgement:
     message: str
     evidence: dict[str, EvidenceValue]
     fixes: tuple[str, ...] | None = None
+    layers: tuple[str, ...] = ()
+    location: str | None = None
 
 
 def loss_series(window: Window) -> tuple[Series, ...]:
@@ -129,7 +134,8 @@ def judge_series(
         count=verdict.count,
         message=verdict.message,
         evidence={**verdict.evidence, "series": series.of},
-        location=series.location,
+        location=verdict.location or series.location,
         fixes=verdict.fixes,
+        layers=verdict.layers,
     )
     return [found]

@@ -1,4 +1,4 @@
-"""LOS410: a loss passes its lower bound, or has none and falls without end."""
+"""LOS410: a loss passes its lower bound, has none, or is climbed by updates of the wrong sign."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -27,12 +28,13 @@ AT_LEAST_ZERO = (
 
 @dataclass(frozen=True)
 class WrongSign(Rule):
-    """A loss passes its lower bound, or has none and falls without end.
+    """A loss passes its lower bound, has none, or is climbed by updates of the wrong sign.
 
     What it detects:
         A loss made of one cross-entropy, squared or absolute error, none of which can be
-        below 0, that is below 0 and keeps falling; and a loss of any kind that falls to
-        many times the size it began with, below 0.
+        below 0, that is below 0 and keeps falling; a loss of any kind that falls to
+        many times the size it began with, below 0; and weights that the script's own update
+        moves along the gradient of such an error, where it should go against it.
 
     Why it matters:
         The optimizer makes an error, or a term without a bound, as large as it can. Nothing
@@ -43,7 +45,10 @@ class WrongSign(Rule):
         Error when the last `steps` losses are below 0 and the latest of them lie
         `falling_factor` times deeper than the first loss below 0. Error for a loss of any
         kind whose last three finite values fall, the last of them below 0 and `unbounded_factor`
-        times as large as the first loss (as 1, where that is smaller).
+        times as large as the first loss (as 1, where that is smaller). When in each of the
+        first `updates` updates without an optimizer the cosine of the change and the gradient
+        is above `cosine` in a weight: error when it is so in all that were looked at or the
+        loss has not fallen, else a warning.
 
     Stays quiet:
         Losses with several terms, such as an entropy bonus or a policy's gain, losses of
@@ -53,6 +58,7 @@ class WrongSign(Rule):
         player's loss is turned on purpose.
 
     What to do:
+        - Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
         - Remove the minus sign before the loss, or in the function that computes it.
         - Look for `maximize=True` in the optimizer, and for a score such as accuracy or
           log-likelihood that is minimised where its negative was meant.
@@ -71,7 +77,10 @@ class WrongSign(Rule):
     """
 
     code = "LOS410"
-    needs = (Need(facts=(LossCall,), scalars=("loss",)),)
+    needs = (
+        Need(facts=(LossCall,), scalars=("loss",)),
+        Need(facts=(UpdateDirection,), optional=True),
+    )
     explains = (
         "class_imbalance",
         "confusion",
@@ -80,6 +89,7 @@ class WrongSign(Rule):
         "gradient_spike",
         "learning_rate_too_high",
         "loss_diverging",
+        "loss_not_decreasing",
         "loss_oscillating",
         "loss_spike",
         "nonfinite_activation",
@@ -101,6 +111,11 @@ class WrongSign(Rule):
         source="chosen by hand: log-likelihoods and returns stay below 1,000",
     )
 
+    updates: int = threshold(8, unit="updates without an optimizer", source="chosen by hand")
+    cosine: float = threshold(
+        0.5, unit="cosine of change and gradient", source="chosen by hand: ascent is 1, descent -1"
+    )
+
     def check(self, window: Window) -> list[Finding]:
         """Judge every loss series: those of one operation by its bound, all by their fall."""
         terms = _terms(window)
@@ -113,7 +128,8 @@ class WrongSign(Rule):
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
                 raise NotApplicable("the loss has several terms, or one that may be negative")
-            return None if game else self._judge(series, terms[series.of])
+            climbs = self._climbing(window, series)
+            return None if game else climbs or self._judge(series, terms[series.of])
 
         return judge_series(self, window, judge)
 
@@ -136,7 +152,7 @@ class WrongSign(Rule):
             count=len(loss_S) - onset,
             message=(f"the loss fell from {first:.4g} to {last:.4g} and has no lower bound"),
             evidence={"value": last, "first": first, "limit": self.unbounded_factor},
-            fixes=self.doc().fixes[::-1],
+            fixes=self.doc().fixes[:0:-1],
         )
 
     def _judge(self, series: Series, operation: str) -> Judgement | None:
@@ -160,7 +176,47 @@ class WrongSign(Rule):
                 "its sign is turned, and the error is maximised"
             ),
             evidence={"value": latest, "first": first, "operation": operation},
+            fixes=self.doc().fixes[1:],
         )
+
+    def _climbing(self, window: Window, series: Series) -> Judgement | None:
+        """Judge the updates that the script makes itself, of a loss that is 0 or more."""
+        steps_S, loss_S = finite_part(series)
+        seen = [s for s in window.seen(UpdateDirection) if s.optimizer in series.optimizers]
+        if len(seen) < self.updates or not len(loss_S) or loss_S.min() < 0:
+            return None
+        cosines: dict[str, list[float]] = {}
+        for direction in seen:
+            for layer, cosine in zip(direction.layers, direction.cosines, strict=True):
+                cosines.setdefault(layer, []).append(cosine)
+        whole = {layer: min(c) for layer, c in cosines.items() if 2 * len(c) >= self.updates}
+        climbing = {layer: cosine for layer, cosine in whole.items() if cosine > self.cosine}
+        if not climbing:
+            return None
+        third = max(1, len(loss_S) // 3)
+        rose = float(np.median(loss_S[-third:])) >= float(np.median(loss_S[:third]))
+        certain = len(climbing) == len(whole) or rose
+        return Judgement(
+            severity=Severity.ERROR if certain else Severity.WARNING,
+            step=int(steps_S[0]),
+            last_step=int(steps_S[-1]),
+            count=len(loss_S),
+            message=(
+                f"the update by hand moves {_listed(list(climbing))} along the gradient of the "
+                f"loss (cosine {min(climbing.values()):.2g}), not against it: its sign is wrong, "
+                f"and the loss went from {loss_S[0]:.4g} to {loss_S[-1]:.4g}"
+            ),
+            evidence={"value": min(climbing.values()), "limit": self.cosine},
+            fixes=self.doc().fixes[:1],
+            layers=tuple(climbing),
+            location=seen[0].location,
+        )
+
+
+def _listed(names: list[str]) -> str:
+    return (
+        " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more weights"
+    )
 
 
 def _terms(window: Window) -> dict[str, str]:

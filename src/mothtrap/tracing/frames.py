@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FrameType
+from typing import TypeGuard
 
 from mothtrap.core import registry
 from mothtrap.tracing import unseen
@@ -121,12 +122,41 @@ def assigned_at(frame: FrameType) -> str | None:
     return None if line is None else _place(frame.f_code.co_filename, line)
 
 
+def updated_at(frame: FrameType) -> str | None:
+    """Return where a function changes weights by their `.grad` below the line that it runs.
+
+    None where its source shows no such statement: an update in another function.
+    """
+    tree = _parsed(frame.f_code.co_filename)
+    if tree is None:
+        return None
+    nodes = [node for node, _ in _own_nodes(_scope(tree, frame.f_code, frame.f_lineno))]
+    lines = [node.lineno for node in nodes if _is_update(node) and node.lineno > frame.f_lineno]
+    return _place(frame.f_code.co_filename, min(lines)) if lines else None
+
+
+def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
+    """Whether a node writes in place what it works out from a gradient."""
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        writes = called.endswith("_") and called not in ("zero_", "detach_", "requires_grad_")
+    else:
+        writes = isinstance(node, ast.AugAssign | ast.Assign)
+    reads = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "grad")
+    return writes and any(isinstance(attribute.ctx, ast.Load) for attribute in reads)
+
+
+def _parsed(filename: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return None
+
+
 @functools.lru_cache(maxsize=256)
 def _assignment_line(code: CodeType, call_line: int) -> int | None:
-    source = "".join(linecache.getlines(code.co_filename))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    tree = _parsed(code.co_filename)
+    if tree is None:
         return None
     placed = list(_own_nodes(_scope(tree, code, call_line)))
     calls = _backward_calls(placed, call_line)

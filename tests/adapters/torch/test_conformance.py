@@ -66,7 +66,8 @@ class TestTorch(AdapterTests):
 
     def reported(self) -> Sequence[Callable[[], object]]:
         programs = [functools.partial(run_sick, name) for name in SICK]
-        return [self.train, *programs, train_in_odd_order, train_and_evaluate_the_same, keep_losses]
+        odd = train_in_odd_order, train_and_evaluate_the_same, keep_losses, train_by_hand
+        return [self.train, *programs, *odd]
 
 
 SICK = (
@@ -117,6 +118,17 @@ def train_and_evaluate_the_same() -> None:
         with torch.no_grad():
             for x, y in held_out:
                 nn.functional.mse_loss(model(x), y)
+
+
+def train_by_hand() -> None:
+    """Update the weights without an optimizer."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    for _ in range(12):
+        model(torch.randn(8, 4)).square().mean().backward()
+        for parameter in model.parameters():
+            parameter.data.add_(parameter.grad, alpha=-1e-2)
+        model.zero_grad()
 
 
 def keep_losses() -> None:

@@ -44,6 +44,7 @@ from mothtrap.core.facts.optimizers import (
     OptimizerFacts,
     RoundedUpdates,
     UnownedParameter,
+    UpdateDirection,
 )
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
@@ -55,7 +56,7 @@ from mothtrap.core.steps import Mode
 IN_EACH_STEP: Final = (
     *(LossSeries, FailedLoss, LossesKept, NonfiniteModule, FiniteOutputs, NonfiniteInput),
     FirstBadOperation,
-    *(GradientsCleared, ClippedLate, StepGuarded, ScriptFailed),
+    *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode),
     *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),

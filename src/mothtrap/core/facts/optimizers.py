@@ -53,6 +53,20 @@ class RoundedUpdates(Fact, frozen=True, kw_only=True, tag=True):
     layers: tuple[str, ...] = ()
 
 
+class UpdateDirection(Fact, frozen=True, kw_only=True, tag=True):
+    """Where the script's own update moved some weights, in one of its first steps.
+
+    `cosines`: of the change and the gradient of each of `layers` (names of parameters), over
+    some elements: -1 is descent, 1 ascent. `location` is the line of the update, where the
+    source shows it, else None.
+    """
+
+    optimizer: str
+    layers: tuple[str, ...]
+    cosines: tuple[float, ...]
+    location: str | None = None
+
+
 class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     """A parameter of a trained root that no live optimizer holds, counted so far.
 

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations
 
+from mothtrap.core.facts.optimizers import UpdateDirection
+
 RATE = 0.1
 BEFORE = 3
 """Updates after which they are known to be steps."""
@@ -175,3 +177,23 @@ def test_a_model_that_is_only_looked_at_makes_no_steps(trained_too: bool) -> Non
                 optimizer.step()
     assert len(seen.steps()) == (8 if trained_too else 0)
     assert all(step.optimizers == ("SGD",) for step in seen.steps())
+
+
+def test_the_direction_of_the_first_updates_is_reported_by_weight() -> None:
+    first, second = nn.Linear(6, 16), nn.Linear(16, 3)
+    model = nn.Sequential(first, nn.Tanh(), second)
+    with watched() as seen:
+        for _ in range(BEFORE + 12):
+            loss_of(model).backward()
+            with torch.no_grad():
+                for parameter in first.parameters():
+                    parameter += RATE * parameter.grad
+                for parameter in second.parameters():
+                    parameter.data.sub_(RATE * parameter.grad)
+            model.zero_grad()
+    reported = seen.observed(UpdateDirection)
+    assert len(reported) == 8
+    assert reported[0].step == 0
+    for direction in reported:
+        assert direction.layers == ("0.weight", "0.bias", "2.weight", "2.bias")
+        assert direction.cosines == pytest.approx((1, 1, -1, -1), abs=1e-3)

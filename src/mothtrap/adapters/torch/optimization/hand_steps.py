@@ -11,6 +11,7 @@ after which nothing has changed is a step that was skipped.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from mothtrap.adapters.torch.naming import Root
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.capture.grouper import GradientsZeroed
+from mothtrap.core.facts.optimizers import UpdateDirection
+from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
@@ -35,7 +38,9 @@ FRUITLESS = 32
 GLIMPSES = 4
 """Parameters of a backward that are looked at: the first and last ones. Chosen by hand."""
 ELEMENTS = 16
-"""Elements of a parameter whose bytes are compared."""
+"""Elements of a parameter that are compared."""
+DIRECTIONS = 8
+"""Steps whose direction is reported: the first ones. Chosen by hand."""
 MAX_NODES = 2_000
 """Nodes of a graph that are passed on the way to bare parameters."""
 
@@ -57,12 +62,16 @@ class _Glimpse:
     parameter: weakref.ref[torch.Tensor]
     version: int
     pointer: int
-    bytes_N: torch.Tensor
+    values_N: torch.Tensor
+    gradient_N: torch.Tensor
 
     @classmethod
     def of(cls, parameter: torch.Tensor) -> _Glimpse:
-        pointer, bytes_N = parameter.data_ptr(), _bytes(parameter)
-        return cls(weakref.ref(parameter), parameter._version, pointer, bytes_N)
+        pointer, values_N = parameter.data_ptr(), _elements(parameter)
+        gradient = parameter.grad
+        own = gradient is not None and is_plain(gradient) and gradient.shape == parameter.shape
+        gradient_N = _elements(gradient) if gradient is not None and own else values_N[:0]
+        return cls(weakref.ref(parameter), parameter._version, pointer, values_N, gradient_N)
 
     def has_changed(self) -> bool:
         """Return whether the parameter is not what it was."""
@@ -71,7 +80,20 @@ class _Glimpse:
             return False
         if now._version != self.version or now.data_ptr() != self.pointer:
             return True
-        return not torch.equal(_bytes(now), self.bytes_N)
+        before_N, now_N = self.values_N, _elements(now)
+        return not torch.equal(now_N.view(torch.uint8), before_N.view(torch.uint8))
+
+    def direction(self) -> float | None:
+        """Return the cosine of the change and the gradient; None where one of them is 0."""
+        now = self.parameter()
+        if now is None:
+            return None
+        change_N = _elements(now).double() - self.values_N.double()
+        gradient_N = self.gradient_N.double()
+        if change_N.shape != gradient_N.shape:
+            return None
+        lengths = float(change_N.norm() * gradient_N.norm())
+        return float(change_N @ gradient_N) / lengths if 0 < lengths < math.inf else None
 
 
 class HandSteps:
@@ -102,6 +124,8 @@ class HandSteps:
         self._leaves: list[torch.Tensor] = []
         self._glimpses: list[_Glimpse] = []
         self.stand_in: ByHand | None = None
+        self._directions = DIRECTIONS
+        self._updated_at: str | None = None
         self._backwards = self._changes = self._fruitless = 0
         self._each = 1
 
@@ -131,6 +155,9 @@ class HandSteps:
         elif self._is_taken_over(self.stand_in):
             self._give_up()
         elif self._backwards >= self._each:
+            if self._directions == DIRECTIONS:
+                frame = frames.user_frame()
+                self._updated_at = frames.updated_at(frame) if frame is not None else None
             own = self.stand_in.param_groups[0]["params"]
             reached = [p for p in own if p.grad is not None and is_plain(p)]
             self._glimpses = [_Glimpse.of(p) for p in _some(reached)]
@@ -145,6 +172,9 @@ class HandSteps:
         if self.stand_in is not None:
             self._fruitless = 0 if changed else self._fruitless + 1
             self._backwards = 0
+            if changed and self._directions:
+                self._directions -= 1
+                self._report_direction(glimpses, self.stand_in)
             self._ended(self.stand_in, changed)
         elif changed and not self._job.grouper.between_steps:  # else an optimizer has stepped
             self._fruitless = 0
@@ -156,6 +186,22 @@ class HandSteps:
             self._changes = self._changes if self._backwards < self._each else 0
         if self._fruitless >= FRUITLESS:
             self._give_up()
+
+    def _report_direction(self, glimpses: list[_Glimpse], stand_in: ByHand) -> None:
+        seen: dict[str, float] = {}
+        for glimpse in glimpses:
+            parameter, cosine = glimpse.parameter(), glimpse.direction()
+            if parameter is not None and cosine is not None:
+                seen[self._optimizers.name_of(parameter)[0]] = cosine
+        self._job.recorder.observe(
+            UpdateDirection(
+                step=self._job.grouper.step,
+                optimizer=self._optimizers.add(stand_in).name,
+                layers=tuple(seen),
+                cosines=tuple(seen.values()),
+                location=self._updated_at,
+            )
+        )
 
     def _establish(self) -> None:
         if self._changes < ESTABLISHED:
@@ -200,13 +246,13 @@ def _some(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
     return [*parameters[: GLIMPSES // 2], *parameters[-(GLIMPSES // 2) :]]
 
 
-def _bytes(parameter: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of some elements that are spread over a parameter, as uint8."""
-    values = parameter.detach()
+def _elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Return some elements that are spread over a tensor, shape (N,)."""
+    values = tensor.detach()
     if not values.is_contiguous():
-        return torch.empty(0, dtype=torch.uint8)  # version and memory have to do
+        return values.new_empty(0)  # version and memory have to do
     flat = values.view(-1)
-    return flat[:: max(1, flat.numel() // ELEMENTS)].clone().view(torch.uint8)
+    return flat[:: max(1, flat.numel() // ELEMENTS)].clone()
 
 
 def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
