@@ -22,7 +22,8 @@ class Scalar(msgspec.Struct, frozen=True):
     its groups), `gradient_norm` (of an optimizer, before clipping where that was
     seen), `gradient_state` (of an optimizer: see `GradientState`), `stale_gradient`
     (of an optimizer: 1 when no backward since its last step began with clean gradients;
-    of one that evaluates a closure: how many evaluations did not), `clip_limit` (the norm to which gradients were clipped), `loss_scale`,
+    of one that evaluates a closure: how many evaluations did not), `clip_limit` (the norm
+    to which gradients were clipped), `loss_scale`,
     `skipped` (1 when no optimizer applied the step),
     `micro_batches`, `step_s` (wall seconds since the step before), `own_s` (seconds
     that mothtrap took of it on the training thread), `memory_bytes` (in use, now and then,
