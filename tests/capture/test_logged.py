@@ -10,10 +10,19 @@ from tests.capture.test_reductions import stored
 
 from mothtrap.capture.arena import MIN_BYTES
 from mothtrap.capture.logged import CALLS_PER_STEP, Logged, LoggedTensors
+from mothtrap.capture.recorder import Moment
 from mothtrap.capture.selection import LOGGED, of_collection
 from mothtrap.core.collections import Collection
-from mothtrap.core.facts.captures import Blind, Dropped
+from mothtrap.core.facts.captures import Blind, Dropped, NumberLogged
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
+
+
+def at_moments(job: Job) -> list[Moment]:
+    """Let a job say where in a step it is; return the list whose last item it says."""
+    moments: list[Moment] = ["within"]
+    job.recorder.moment = lambda: moments[-1]
+    return moments
 
 
 def by_name(job: Job, record: StepRecord) -> dict[str, np.ndarray]:
@@ -41,6 +50,50 @@ def test_arrays_and_numbers_are_kept_as_they_are(value: object) -> None:
     expected = np.asarray(value)
     assert (array.shape, array.dtype) == (expected.shape, expected.dtype)
     assert array.tobytes() == expected.tobytes()
+
+
+def test_what_is_logged_after_a_step_is_of_it_where_another_one_comes() -> None:
+    job = Job([LOGGED])
+    logged, moments = Logged(job.recorder, job.said.append), at_moments(job)
+    for step in range(3):
+        moments.append("between")
+        logged.number("accuracy", step)
+        logged.tensor("confusion", [step])
+        record = job.close(step)
+        assert [s.value for s in record.scalars if s.name == "accuracy"] == [step]
+        assert by_name(job, record)["metric:confusion"].tolist() == [step]
+
+
+def test_what_is_first_logged_after_the_last_step_is_of_the_next_one() -> None:
+    job = Job([LOGGED])
+    logged, moments = Logged(job.recorder, job.said.append), at_moments(job)
+    for step in range(2):
+        moments.append("between")
+        logged.number("accuracy", step)
+        if step == 0:
+            job.close(0)
+    logged.number("test accuracy", 0.5, timestamp=100.5)
+    logged.tensor("confusion", [1])
+    job.recorder.ends = True
+    last = job.close(1)
+    assert [s.name for s in last.scalars if "accuracy" in s.name] == ["accuracy"]
+    job.recorder.finish(WorkerEnded(step=2, steps=2, own_s=0.0, wall_s=1.0))
+    end = job.sink.records[-1]
+    assert end.key.step == 2
+    assert [(s.name, s.value) for s in end.scalars] == [("test accuracy", 0.5)]
+    assert by_name(job, end)["metric:confusion"].tolist() == [1]
+    (timed,) = (fact for fact in end.observations if isinstance(fact, NumberLogged))
+    assert timed == NumberLogged(step=2, name="test accuracy", value=0.5, time_s=100.5)
+
+
+@pytest.mark.parametrize("timestamp", ["yesterday", float("nan")])
+def test_what_is_no_time_is_reported_and_the_number_kept(timestamp: object) -> None:
+    job = Job([LOGGED])
+    Logged(job.recorder, job.said.append).number("accuracy", 0.5, timestamp)  # type: ignore[arg-type]
+    record = job.close(0)
+    assert [s.value for s in record.scalars if s.name == "accuracy"] == [0.5]
+    (said,) = job.said
+    assert "not a time in Unix seconds" in said
 
 
 def test_further_values_of_a_name_in_a_step_are_numbered() -> None:

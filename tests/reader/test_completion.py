@@ -118,6 +118,13 @@ def test_evaluations_come_in_their_place(tmp_path: Path) -> None:
     assert [status.key for status in run.range(1).follow(Mode.TRAIN)] == [key(1)]
 
 
+def test_a_worker_is_reported_once_for_an_evaluation_of_several_records(tmp_path: Path) -> None:
+    first = [member(0), evaluation(1, 0), evaluation(1, 0), record(1), closing(2)]
+    run = a_run(tmp_path, first, [member(1), record(1), closing(2)], pid=DEAD_PID)
+    got = [(status.key.mode, status.workers, status.missing) for status in run.follow()]
+    assert got == [("train", (0, 1), ()), ("eval", (0,), (1,)), ("train", (0, 1), ())]
+
+
 def test_evaluations_of_one_worker_wait_for_the_others_to_pass_them(tmp_path: Path) -> None:
     first = [member(0), evaluation(1, 0), record(1)]
     run = a_run(tmp_path, first, [member(1), record(1)])

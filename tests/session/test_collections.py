@@ -256,6 +256,32 @@ def test_logged_tensors_are_kept(tmp_path: Path) -> None:
     assert run.scalars("number")[0].values_S.tolist() == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_each_logged_value_bears_the_number_of_its_step(tmp_path: Path, evaluates: bool) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with mothtrap.watch(model, optimizer, name="x", runs_dir=str(tmp_path)) as dbg:
+        for step in range(4):
+            dbg.log("top", step)
+            dbg.log_tensor("first", [step])
+            optimizer.zero_grad()
+            loss = model(torch.ones(4, 2)).sum()
+            dbg.log("forward done", step)
+            loss.backward()
+            optimizer.step()
+            dbg.log("step done", step)
+            if evaluates and step % 2:
+                with torch.no_grad():
+                    model(torch.ones(4, 2))
+        dbg.log("end", 4)
+    run = mothtrap.open_run(tmp_path / "x")
+    for name in ("top", "forward done", "step done", "end"):
+        (logged,) = run.scalars(name, mode="train")
+        assert logged.values_S.tolist() == logged.steps_S.tolist(), name
+    assert [(k.step, *v) for k, v in run.tensor("first").values()] == [(s, s) for s in range(4)]
+    assert run.steps_of("train").tolist() == [0, 1, 2, 3]
+
+
 def test_what_is_logged_after_the_last_step_is_kept(tmp_path: Path) -> None:
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

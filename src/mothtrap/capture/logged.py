@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.captures import Dropped, NumberLogged
 from mothtrap.core.records import MEASURED, logged_name
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
@@ -29,8 +31,37 @@ def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
         Exception: whatever the value raises when it is no number, and the name when it is no text.
     """
     number = float(value)
-    recorder.logs()
+    recorder.logs(False)
     recorder.scalar(logged_name(name), "", number)
+
+
+class LoggedSteps:
+    """The step that a value belongs to which a script logs.
+
+    It is the one in progress. Between `optimizer.step()` and the next forward that is the step just
+    made, except for names that a script logs where a step begins, and for what comes after the
+    last step: these are of the next one. A name that was first logged in such a gap is held
+    until it is known whether another step comes.
+
+    Args:
+        recorder: takes the values.
+    """
+
+    def __init__(self, recorder: Recorder[Any]) -> None:
+        self._recorder = recorder
+        self._at_the_beginning: set[str] = set()
+        self._first_steps: dict[str, int] = {}
+
+    def place(self, name: str) -> tuple[int, bool]:
+        """Return the step of a name that is logged now, and whether it may yet be the next one."""
+        moment = self._recorder.moment()
+        if moment == "begins":
+            self._at_the_beginning.add(name)
+        is_between = moment == "between"
+        begins = is_between and name in self._at_the_beginning
+        step = self._recorder.logs(begins)
+        is_first = self._first_steps.setdefault(name, step) == step
+        return step, is_between and not begins and is_first
 
 
 class Logged:
@@ -45,16 +76,30 @@ class Logged:
 
     def __init__(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         self._recorder, self._say = recorder, say
-        self._tensors = LoggedTensors(recorder)
+        self._steps = LoggedSteps(recorder)
+        self._tensors = LoggedTensors(recorder, self._steps)
         self._told: set[str] = set()
 
-    def number(self, name: str, value: float) -> None:
-        """Add a number."""
-        if (
-            self._take(name, value, "number", functools.partial(log_number, self._recorder))
-            and name in MEASURED
-        ):
+    def number(self, name: str, value: float, timestamp: float | None = None) -> None:
+        """Add a number, and when it was measured where that is given, in Unix seconds."""
+        if self._take(name, value, "number", self._add) and name in MEASURED:
             self._tell_once(name, f"{name!r} is kept as 'log.{name}': mothtrap measures it, too")
+        if timestamp is not None:
+            at = functools.partial(self._add_time, value=value)
+            self._take(name, timestamp, "time in Unix seconds", at)
+
+    def _add(self, name: str, value: Any) -> None:
+        number = float(value)
+        _, may_be_next = self._steps.place(name)
+        self._recorder.scalar(logged_name(name), "", number, may_be_next=may_be_next)
+
+    def _add_time(self, name: str, timestamp: Any, *, value: Any) -> None:
+        time_s, number = float(timestamp), float(value)
+        if not math.isfinite(time_s):
+            raise ValueError(f"{time_s} is not a time")
+        step, may_be_next = self._steps.place(name)
+        fact = NumberLogged(step=step, name=logged_name(name), value=number, time_s=time_s)
+        self._recorder.observe(fact, may_be_next=may_be_next)
 
     def tensor(self, name: str, value: Any) -> None:
         """Keep a tensor whole."""
@@ -90,10 +135,11 @@ class LoggedTensors:
 
     Args:
         recorder: takes the tensors.
+        steps: says which step they belong to.
     """
 
-    def __init__(self, recorder: Recorder[Any]) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder[Any], steps: LoggedSteps | None = None) -> None:
+        self._recorder, self._steps = recorder, steps or LoggedSteps(recorder)
         self._ids: dict[str, int] = {}
         self._calls: dict[str, int] = {}
         self._step = -1
@@ -109,7 +155,7 @@ class LoggedTensors:
             Exception: whatever the value raises when it is none of these.
         """
         recorder = self._recorder
-        step = recorder.logs()
+        step, may_be_next = self._steps.place(name)
         if step != self._step:
             self._step = step
             self._calls.clear()
@@ -126,4 +172,5 @@ class LoggedTensors:
         if label not in self._ids:
             info = TensorInfo(kind="metric", name=label, shape=shape, dtype=dtype)
             self._ids[label] = recorder.define(info)
-        recorder.reduce("metric", [self._ids[label]], [tensor], reducer=copier)
+        with recorder.held() if may_be_next else nullcontext():
+            recorder.reduce("metric", [self._ids[label]], [tensor], reducer=copier)

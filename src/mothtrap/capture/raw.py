@@ -199,12 +199,17 @@ class StepCopies(Generic[ArrayT]):
         copier: knows the bytes of a tensor.
         arenas: where the copies lie.
         wait_s: see `RawCopies`.
+
+    Attributes:
+        are_held: copies are kept apart, until it is known of which step they are.
     """
 
     def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
         self._arenas = arenas
         self._own = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_own)
         self._forward = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_forward)
+        self._held = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_held)
+        self.are_held = False
         self._committed: list[RawBlock] = []
         self._late = self._crowded_out = 0
         self._lost_bytes = self._lost_of_forward = self._needed_bytes = 0
@@ -217,7 +222,7 @@ class StepCopies(Generic[ArrayT]):
         Args:
             waits: they belong to a forward whose mode is not known yet.
         """
-        target = self._forward if waits else self._own
+        target = self._forward if waits else self._held if self.are_held else self._own
         for tensor, is_full in target.add_all(wanted, copier):
             if is_full:
                 self._crowded_out += 1
@@ -246,6 +251,10 @@ class StepCopies(Generic[ArrayT]):
         self._lost_bytes = self._needed_bytes = 0
         return [*committed, *self._own.take()]
 
+    def take_held(self) -> Sequence[RawBlock]:
+        """Return the copies that are kept apart."""
+        return self._held.take()
+
     def take_dropped(self, step: int) -> list[Dropped]:
         """Return how many tensors found no memory since the last call, and why."""
         needed_mb, limit_mb = self._needed_bytes / 2**20, self._arenas.limit_bytes / 2**20
@@ -262,10 +271,13 @@ class StepCopies(Generic[ArrayT]):
         ]
 
     def _beside_own(self) -> int:
-        return held_bytes(self._committed) + self._forward.held_bytes
+        return held_bytes(self._committed) + self._forward.held_bytes + self._held.held_bytes
 
     def _beside_forward(self) -> int:
-        return held_bytes(self._committed) + self._own.held_bytes
+        return held_bytes(self._committed) + self._own.held_bytes + self._held.held_bytes
+
+    def _beside_held(self) -> int:
+        return held_bytes(self._committed) + self._own.held_bytes + self._forward.held_bytes
 
     def _tell_needed(self, size: int, *, of_forward: bool) -> None:
         """Note what the step would need, with a tensor that found no room."""

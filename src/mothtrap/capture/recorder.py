@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Generic, Literal, TypeVar
+
+from msgspec import structs
 
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.changes import Changes
@@ -43,6 +46,8 @@ _MADE_BY_FORWARDS = kinds.made_by("forward", "backward")
 _STATISTICS = frozenset(STATISTICS)
 _IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
 """What is taken from a tensor where it lies; all else takes a copy."""
+Moment = Literal["begins", "within", "between"]
+"""Nothing of the step in progress was seen yet; it goes on; it was applied, and none has begun."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -62,7 +67,10 @@ class Recorder(Generic[ArrayT]):
         gradients: what the gradients reduced in this step were found to be.
         rests: says which steps are to be watched.
         clock: returns seconds.
-        logs: called when users log something; returns the step that it belongs to.
+        logs: called when users log something, with whether a step is known to begin with it;
+            returns the step that it belongs to.
+        moment: says where in a step the training is; see `Moment`.
+        ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
     """
@@ -90,7 +98,11 @@ class Recorder(Generic[ArrayT]):
         self.tensors, self.looks = Tensors(), looks or Looks()
         self.gradients = GradientLooks()
         self._plan, self.sampler = Plan(streams, overhead), StepSampler(overhead)
-        self.logs: Callable[[], int] = lambda: self.step
+        self.logs: Callable[[bool], int] = lambda _: self.step
+        self.moment: Callable[[], Moment] = lambda: "within"
+        self.ends = False
+        self._held_scalars: list[Scalar] = []
+        self._held_facts: list[Fact] = []
         self.boundary: Callable[[int], None] = lambda _: None
         self.changes = Changes(self._plan, self._announce)
         self._scalars: list[Scalar] = []
@@ -278,17 +290,35 @@ class Recorder(Generic[ArrayT]):
             if rows or raw:
                 self._emit(key, Collected(parts=rows), (), (), raw=raw)
 
-    def scalar(self, name: str, of: str, value: float) -> None:
-        """Add a number to the step in progress."""
-        self._scalars.append(Scalar(name, of, value))
+    def scalar(self, name: str, of: str, value: float, *, may_be_next: bool = False) -> None:
+        """Add a number to the step in progress; or to the next one, where there comes none."""
+        target = self._held_scalars if may_be_next else self._scalars
+        target.append(Scalar(name, of, value))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Add copies that are made inside to the step in progress, or to the next one, where there
+        comes none."""
+        self._copies.are_held = True
+        try:
+            yield
+        finally:
+            self._copies.are_held = False
+
+    def _take_held(self, step: int) -> Sequence[RawBlock]:
+        """Make what was held part of a step; return its copies."""
+        self._scalars += self._held_scalars
+        self._observations += (structs.replace(fact, step=step) for fact in self._held_facts)
+        self._held_scalars, self._held_facts = [], []
+        return self._copies.take_held()
 
     def scalars(self, name: str, of: Sequence[str], values: Sequence[float]) -> None:
         """Add a number of each of some owners."""
         self._scalars += [Scalar(name, o, value) for o, value in zip(of, values, strict=True)]
 
-    def observe(self, observation: Fact) -> None:
-        """Add a fact to the step in progress."""
-        self._observations.append(observation)
+    def observe(self, observation: Fact, *, may_be_next: bool = False) -> None:
+        """Add a fact to the step in progress; or to the next one, where there comes none."""
+        (self._held_facts if may_be_next else self._observations).append(observation)
 
     def never_stepped(self, reason: str) -> None:
         """Say why a process that trained in some way has made no step."""
@@ -323,6 +353,7 @@ class Recorder(Generic[ArrayT]):
         own_before_s = self.own_s
         captures_s, self._step_captures_s = self._step_captures_s, 0.0
         light = self._plan.is_light
+        held = [] if self.ends else self._take_held(closed.step)
         asked_s, self._asked_before_s = self.asked_s - self._asked_before_s, self.asked_s
         self.sampler.watched(step_s - asked_s, own_s - asked_s, light=light)
         self._plan.depths.watched(
@@ -350,7 +381,7 @@ class Recorder(Generic[ArrayT]):
         self._observations += self.changes.settle(closed.step + 1)
         scalars, observations = self._scalars, self._observations
         self._scalars, self._observations = [], []
-        self._emit(key, self.rows.take(), scalars, observations, raw=raw, closed=closed)
+        self._emit(key, self.rows.take(), scalars, observations, raw=[*raw, *held], closed=closed)
         self._plan.earn(*self._times.passed(own_before_s))
         self._plan.begin(closed.step + 1)
 
@@ -369,9 +400,10 @@ class Recorder(Generic[ArrayT]):
 
     def hand_on_logged(self, step: int) -> None:
         """Hand on what users have logged in a step that is not watched."""
+        held = [] if self.ends else self._take_held(step)
         scalars, self._scalars = self._scalars, []
         key = StepKey(step=step, mode_step=step)
-        self._emit(key, Collected(), scalars, (), raw=self._copies.take())
+        self._emit(key, Collected(), scalars, (), raw=[*self._copies.take(), *held])
 
     def hand_on_facts(
         self, *more: Fact, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
@@ -398,8 +430,9 @@ class Recorder(Generic[ArrayT]):
             self._observations += self._plan.take_told(last=True)
             self._observations += self.looks.end(self._steps)
             self._observations += self.changes.settle(self.step, ended=True)
+            held = self._take_held(self._steps)
             own = [s for s in self._scalars if s.name not in MEASURED]
-            raw = self.tensors.with_logged(self._copies.take())
+            raw = self.tensors.with_logged([*self._copies.take(), *held])
             self.hand_on_facts(ending, own=own, raw=raw)
 
     def leave(self) -> None:

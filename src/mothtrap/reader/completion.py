@@ -115,7 +115,7 @@ class Completion:
         self._number = number
         self._read: dict[int, int] = {}
         self._reached: dict[int, dict[Mode, StepKey]] = {}
-        self._held: dict[StepKey, list[int]] = {}
+        self._held: dict[StepKey, set[int]] = {}
         self._waiting: list[StepKey] = []
         self._told: dict[Mode, StepKey] = {}
 
@@ -149,9 +149,9 @@ class Completion:
                 key = commits.key(row)
                 reached[key.mode] = key
                 if key in self._held:
-                    self._held[key].append(rank)
+                    self._held[key].add(rank)
                 elif key.mode not in self._told or key > self._told[key.mode]:
-                    self._held[key] = [rank]
+                    self._held[key] = {rank}
                     heapq.heappush(self._waiting, key)
             self._read[rank] = len(commits)
 

@@ -6,15 +6,17 @@ import sys
 from typing import Any
 
 
-def log(name: str, value: float) -> None:
+def log(name: str, value: float, timestamp: float | None = None) -> None:
     """Record a number of the step in progress; does nothing outside a run.
+
+    See `Watch.log` for the step and the timestamp.
 
     Inside a script started by `mothtrap run` it goes to that run, else to the latest
     `mothtrap.watch` that is open.
     """
     worker = _worker()
     if worker is not None:
-        worker.logged.number(name, value)
+        worker.logged.number(name, value, timestamp)
 
 
 def log_tensor(name: str, value: Any) -> None:

@@ -36,7 +36,7 @@ class Watch:
     def __init__(
         self,
         step: Callable[[Any, dict[str, float]], None],
-        log: Callable[[str, float], None],
+        log: Callable[[str, float, float | None], None],
         log_tensor: Callable[[str, Any], None],
         close: Callable[[BaseException | None], None],
         path: Callable[[], Path | None],
@@ -66,9 +66,20 @@ class Watch:
             scalars = {"scalars": scalars}
         self._step(loss, {**(scalars or {}), **numbers})
 
-    def log(self, name: str, value: float) -> None:
-        """Record a number of the step in progress."""
-        self._log(name, value)
+    def log(self, name: str, value: float, timestamp: float | None = None) -> None:
+        """Record a number of the step in progress.
+
+        After `optimizer.step()` that is the step just made; where an evaluation has run since, or
+        no further step comes, it is the next one. A name that the script logs before the
+        forward of its first step is of the step that begins, in later ones, too.
+
+        Args:
+            name: of the scalar.
+            value: a number.
+            timestamp: when it was measured, in Unix seconds, where that is to be kept; read with
+                `run.observations(NumberLogged)`.
+        """
+        self._log(name, value, timestamp)
 
     def log_tensor(self, name: str, value: Any) -> None:
         """Keep an array of the step in progress whole, as `metric:<name>`.

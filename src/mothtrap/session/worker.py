@@ -181,6 +181,7 @@ class Worker:
             self._stop.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
+        self.recorder.ends = True
         for handle in self.adapters.handles():
             self.detach(handle)
         # Before the queues run dry: that is no training time.

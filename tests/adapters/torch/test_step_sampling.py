@@ -167,7 +167,7 @@ def test_what_users_log_belongs_to_its_step(when: str) -> None:
             nn.functional.cross_entropy(model(x), y).backward()
             if when == "after":
                 optimizer.step()
-            recorder.logs()
+            recorder.logs(False)
             recorder.scalar("mine", "", float(step))
             if when == "before":
                 optimizer.step()

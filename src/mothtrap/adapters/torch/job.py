@@ -22,6 +22,7 @@ from mothtrap.capture.grouper import (
     RootCalled,
     StepEnded,
 )
+from mothtrap.capture.recorder import Moment
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
 
@@ -64,7 +65,7 @@ class Job(abc.ABC):
         self.grouper = job.grouper
         self.random_states = RandomStates()
         self.sampling = StepSampling(self)
-        self.recorder.logs = self.sampling.logged
+        self.recorder.logs, self.recorder.moment = self._logged, self._moment
         job.observer = self
         self._step_code: CodeType | None = None
 
@@ -91,6 +92,17 @@ class Job(abc.ABC):
     def is_light_next(self) -> bool:
         """Whether what happens now belongs to a light step: once one is applied, to the next."""
         return self.recorder.next_is_light if self.grouper.between_steps else self.light
+
+    def _moment(self) -> Moment:
+        if self.grouper.between_steps or self.sampling.is_between:
+            return "between"
+        return "begins" if self.grouper.knows_no_loss and not self.sampling.on else "within"
+
+    def _logged(self, begins: bool) -> int:
+        """Return the step of what a script logs; close the one before, where another one begins."""
+        if begins and self.grouper.between_steps:
+            self.contain(self.feed, Ended())
+        return self.sampling.logged(begins)
 
     def interrupted(self) -> None:
         """Let another framework make a step: watch again, and close what is over."""

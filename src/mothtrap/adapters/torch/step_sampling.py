@@ -124,12 +124,22 @@ class StepSampling:
 
     # What hooks ask while the job rests
 
-    def logged(self) -> int:
+    @property
+    def is_between(self) -> bool:
+        """Whether a step that is not watched was applied, and no other one has begun."""
+        return self._between
+
+    def logged(self, begins: bool) -> int:
         """The user logs something: return the step that it belongs to.
 
         If that is not watched it is handed on by itself, before the next one begins.
+
+        Args:
+            begins: a step is known to begin with it.
         """
-        step = self._job.grouper.step - self._between
+        if begins and self._between and self._logged_step >= 0:
+            self._job.contain(self._hand_on_logged)
+        step = self._job.grouper.step - (self._between and not begins)
         if self.passes_by:
             self._logged_step = step
         return step

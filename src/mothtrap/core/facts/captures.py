@@ -80,6 +80,17 @@ class Dropped(Fact, frozen=True, kw_only=True, tag=True):
     reason: str
 
 
+class NumberLogged(Fact, frozen=True, kw_only=True, tag=True):
+    """A number that a script logged with the time at which it was measured.
+
+    `name` is that of the scalar of the step, which has it, too; `time_s` is in Unix seconds.
+    """
+
+    name: str
+    value: float
+    time_s: float
+
+
 class FullSteps(Fact, frozen=True, kw_only=True, tag=True):
     """The rule by which steps are watched in full from `step` on; the others are light.
 
