@@ -28,7 +28,7 @@ class Function:
 
     @property
     def is_message(self) -> bool:
-        """Whether it is called in this process, and so noted and called until it was."""
+        """Return whether it is called in this process, and so noted and called until it was."""
         return not self.in_job
 
     def run(self, event: Event, job: Job, delivery: str) -> str:

@@ -27,7 +27,7 @@ class Containment:
         self.left_by: BaseException | None = None
 
     def is_off(self, part: str) -> bool:
-        """Whether a part has failed and must not be called any more."""
+        """Return whether a part has failed and must not be called any more."""
         return part in self.failed
 
     def report(self, part: str, error: BaseException, *, step: int = 0) -> ToolError | None:

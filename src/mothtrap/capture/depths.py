@@ -1,4 +1,4 @@
-"""Which steps are watched in full, and which lightly.
+"""Choice of the steps that are watched in full, and of the light ones.
 
 To look at a step from all sides takes a few milliseconds, whatever the model. So
 

@@ -1,4 +1,4 @@
-"""What a step record takes of memory, roughly."""
+"""Rough memory footprint of a step record."""
 
 from __future__ import annotations
 

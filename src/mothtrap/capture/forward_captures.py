@@ -1,4 +1,4 @@
-"""What is captured in a forward, until it returns and says what it was for."""
+"""Captures of a forward, held back until it returns and its purpose is known."""
 
 from __future__ import annotations
 

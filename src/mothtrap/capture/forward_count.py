@@ -1,4 +1,4 @@
-"""How many training forwards of a step are captured."""
+"""Number of training forwards of a step that are captured."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ TRIALS = 2
 
 
 class Priority(IntEnum):
-    """Who is paid first; the last are shed first."""
+    """Order in which streams are paid; the last are shed first."""
 
     GRADIENTS = 0
     WEIGHTS = 1
@@ -68,7 +68,7 @@ class Priority(IntEnum):
 
 @dataclass(slots=True)
 class _Budget:
-    """What a stream has to spend; less than nothing where a capture cost more than expected."""
+    """Budget of a stream, in seconds; negative after a capture that cost more than expected."""
 
     priority: Priority
     held_s: float = 0.0
@@ -93,7 +93,7 @@ class Governor:
         self._rested = False
 
     def admits(self, stream: str, priority: Priority) -> bool:
-        """Whether a stream may capture in the step that begins."""
+        """Return whether a stream may capture in the step that begins."""
         budget = self._budgets.get(stream)
         if budget is None:
             budget = self._budgets[stream] = _Budget(priority)

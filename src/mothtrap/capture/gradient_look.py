@@ -1,4 +1,4 @@
-"""What the look at the gradients of a step has told, for who decides about the step."""
+"""Findings of the look at a step's gradients, for the guard and the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAN, _INF, _L2 = (FIELDS.index(name) for name in ("nan", "inf", "l2"))
 
 
 class GradientLook:
-    """What some gradients were found to be.
+    """Result of a look at some gradients.
 
     Attributes:
         is_late: whether the answer may still be on its way from a device: to ask is to wait.
@@ -37,7 +37,7 @@ class GradientLook:
 
     @property
     def nonfinite(self) -> bool:
-        """Whether one of them holds NaN or an infinite value."""
+        """Return whether one of them holds NaN or an infinite value."""
         if self._nonfinite is None:
             # Side by side; an absent value is NaN, and so never above 0.
             self._nonfinite = bool((self._known[:, _NAN : _INF + 1] > 0).any())
@@ -45,7 +45,7 @@ class GradientLook:
 
     @functools.cached_property
     def tensors(self) -> int:
-        """How many were looked at for NaN and Inf."""
+        """Return the number of tensors checked for NaN and Inf."""
         return int(np.count_nonzero(~np.isnan(self._known[:, _NAN] + self._known[:, _INF])))
 
     @functools.cached_property
@@ -70,7 +70,7 @@ class GradientLooks:
         self._rows.append(rows)
 
     def take(self) -> GradientLook:
-        """What was seen since the last call."""
+        """Return the look at all gradients since the last call."""
         rows, self._rows = self._rows, []
         if not rows:
             return NONE_SEEN

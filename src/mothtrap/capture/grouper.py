@@ -164,7 +164,7 @@ class Grouper:
 
     @property
     def inside_step(self) -> bool:
-        """Whether an `optimizer.step()` is running (then a backward is a closure's)."""
+        """Return whether an `optimizer.step()` is running (then a backward is a closure's)."""
         return bool(self.running)
 
     @property
@@ -180,12 +180,12 @@ class Grouper:
 
     @property
     def between_steps(self) -> bool:
-        """Whether the latest step was applied, or skipped, and no other one has begun."""
+        """Return whether the latest step was applied, or skipped, and no other one has begun."""
         return self._group is not None and not self.running and not self._backward_depth
 
     @property
     def knows_no_loss(self) -> bool:
-        """Whether no backward has been seen since the last step was closed."""
+        """Return whether no backward has been seen since the last step was closed."""
         return not self._pending and self._group is None
 
     def feed(self, event: Event) -> ClosedStep | None:

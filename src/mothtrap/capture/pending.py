@@ -27,7 +27,7 @@ class PendingRows(Protocol):
         """Bytes of the rows."""
 
     def has_arrived(self) -> bool:
-        """Whether `rows` would not wait."""
+        """Return whether `rows` would not wait."""
 
     def rows(self) -> Rows:
         """Wait for the rows; RuntimeError when they never come."""
@@ -37,7 +37,7 @@ class Flight(Protocol):
     """All that was on its way at one moment."""
 
     def has_arrived(self) -> bool:
-        """Whether `wait` would not wait."""
+        """Return whether `wait` would not wait."""
 
     def wait(self) -> None:
         """Wait for it; RuntimeError when it never comes."""
@@ -57,10 +57,10 @@ class Device(Copier[ArrayT], Protocol[ArrayT]):
     """
 
     def holds(self, tensors: Sequence[ArrayT]) -> bool:
-        """Whether tensors lie on such a device."""
+        """Return whether tensors lie on such a device."""
 
     def is_capturing(self) -> bool:
-        """Whether nothing can be read at present."""
+        """Return whether nothing can be read at present."""
 
     def reduce(self, tensors: Sequence[ArrayT], statistics: Collection[str]) -> PendingRows:
         """Begin to reduce each tensor to one row."""
@@ -105,7 +105,7 @@ class PendingStep:
         self._lock = threading.Lock()
 
     def has_arrived(self) -> bool:
-        """Whether `complete` would not wait."""
+        """Return whether `complete` would not wait."""
         return self._flight.has_arrived()
 
     def complete(self, record: StepRecord) -> StepRecord:

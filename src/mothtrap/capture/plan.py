@@ -1,4 +1,4 @@
-"""What is captured in the step in progress."""
+"""Plan of the step in progress: the statistics and copies that are due."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Plan:
         return self._selection.matching(tensor_id)
 
     def is_due(self, kind: str, mode: Mode, statistic: str = "") -> bool:
-        """Whether anything of a kind, or one statistic of it, is captured in this step."""
+        """Return whether anything of a kind, or one statistic of it, is captured in this step."""
         if not statistic:
             return kind in self.kinds[mode]
         for stream in self.active[mode]:
@@ -210,17 +210,17 @@ class Plan:
         return False
 
     def due(self, kind: str, mode: Mode) -> frozenset[str]:
-        """What is captured in this step of any tensor of a kind."""
+        """Return the statistics due in this step for any tensor of a kind."""
         streams = [stream for stream in self.active[mode] if kind in stream.kinds]
         return frozenset().union(*(stream.statistics for stream in streams))
 
     def wanted(self, tensor_id: int, mode: Mode | None) -> frozenset[str]:
-        """What is captured of a tensor in this step; None = in one mode or another."""
+        """Return the statistics due for a tensor in this step; mode None: in any mode."""
         names = self._any_names if mode is None else self._names[mode]
         return self._selection.statistics(tensor_id, names)
 
     def groups(self, tensor_ids: Sequence[int], mode: Mode | None) -> Groups:
-        """What is captured of some tensors in this step, each with the places in the list."""
+        """Group tensors by the statistics due in this step, each with its indices in the list."""
         names = self._any_names if mode is None else self._names[mode]
         return self._selection.groups(tensor_ids, names)
 

@@ -127,12 +127,12 @@ class Recorder(Generic[ArrayT]):
 
     @property
     def is_light(self) -> bool:
-        """Whether the step in progress is a light one."""
+        """Return whether the step in progress is a light one."""
         return self._plan.is_light
 
     @property
     def next_is_light(self) -> bool:
-        """Whether the step after it is, so far as is known."""
+        """Return whether the step after it is, so far as is known."""
         return self._plan.next_is_light
 
     @property
@@ -152,7 +152,7 @@ class Recorder(Generic[ArrayT]):
 
     @property
     def reductions(self) -> Mapping[str, tuple[str, Reduction]]:
-        """What is to be worked out from copies, by purpose; see `Plan.reductions`."""
+        """Return the reductions to be computed from copies, by purpose; see `Plan.reductions`."""
         return self._plan.reductions
 
     def call(self, code: str) -> None:
@@ -178,16 +178,16 @@ class Recorder(Generic[ArrayT]):
         return self._plan.kinds[mode] - (_MADE_BY_FORWARDS if is_enough else frozenset())
 
     def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
-        """Whether anything of a kind, or one statistic of it, is captured in this step."""
+        """Return whether anything of a kind, or one statistic of it, is captured in this step."""
         kinds = self.due_kinds(mode) if self._forwards.is_enough else self._plan.kinds[mode]
         return kind in kinds and (not statistic or self._plan.is_due(kind, mode, statistic))
 
     def due_statistics(self, kind: str, mode: Mode = Mode.TRAIN) -> frozenset[str]:
-        """What is due in this step of any tensor of a kind; see `statistics`."""
+        """Return the statistics due in this step for any tensor of a kind; see `statistics`."""
         return self._plan.due(kind, mode) if kind in self.due_kinds(mode) else frozenset()
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
-        """What is due of a tensor in this step: ids of statistics, and what takes a copy."""
+        """Return the statistics due for a tensor in this step, and purposes that take a copy."""
         if self._forwards.is_enough and self.tensors[tensor_id].kind not in self.due_kinds(mode):
             return frozenset()
         return self._plan.wanted(tensor_id, mode)
@@ -260,7 +260,7 @@ class Recorder(Generic[ArrayT]):
 
     @property
     def holds_forward(self) -> bool:
-        """Whether anything was captured of the forward that is running, or has just returned."""
+        """Return whether anything was captured of the forward that runs, or has just returned."""
         return self._forward.is_any
 
     def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:

@@ -39,7 +39,7 @@ _WRITTEN, _READ, _STATE, _CLOSING, _PID, _WORDS = range(6)
 
 
 class ReaderState(enum.IntEnum):
-    """How the reader fares."""
+    """State of the reader."""
 
     STARTING = 0
     READY = 1
@@ -94,7 +94,7 @@ class Ring:
         return int(self._head[_WRITTEN]) - int(self._head[_READ])
 
     def frame_bytes(self, size: int) -> int:
-        """What a frame of `size` bytes takes of the ring."""
+        """Return the bytes of the ring that a frame of `size` bytes occupies."""
         return _HEADER.size + size + -size % _ALIGNMENT
 
     def write(self, parts: Sequence[Bytes], *, last: bool = True) -> bool:
@@ -142,12 +142,12 @@ class Ring:
 
     @property
     def state(self) -> ReaderState:
-        """How the reader fares, as it says."""
+        """Return the state that the reader reports."""
         return ReaderState(int(self._head[_STATE]))
 
     @property
     def words(self) -> str:
-        """Why the reader has failed."""
+        """Return the reader's message of failure."""
         end = _WORDS_AT + min(int(self._head[_WORDS]), _MAX_WORDS_BYTES)
         return self._map[_WORDS_AT:end].decode("utf-8", "replace")
 
@@ -158,7 +158,7 @@ class Ring:
 
     @property
     def closing(self) -> bool:
-        """Whether the writer has written its last frame."""
+        """Return whether the writer has written its last frame."""
         return bool(self._head[_CLOSING])
 
     def begin(self, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""Which statistics of which tensors are due at a step: the union of what is needed."""
+"""Statistics that are due at a step, by tensor: the union of all needs."""
 
 from __future__ import annotations
 
@@ -88,32 +88,38 @@ class Stream:
 
     @property
     def in_light_steps(self) -> bool:
-        """Whether it captures in light steps, too: what guards them, and what users hand over."""
+        """Return whether it captures in light steps, too.
+
+        What guards them, and what users hand over.
+        """
         guards = self.kinds == ("gradient",) and self.statistics <= ESSENTIAL
         in_each = self.essential and not self.collection
         return in_each and (guards or self.kinds == ("metric",)) and not self.on
 
     @property
     def is_asked(self) -> bool:
-        """Whether a user asked for just this: it is no cost of mothtrap's own."""
+        """Return whether a user asked for just this: it is no cost of mothtrap's own."""
         return bool(self.collection) or self.kinds == ("metric",)
 
     @property
     def by_user(self) -> bool:
-        """Whether a user has asked for it: the steps in which it is due are no light ones."""
+        """Return whether a user has asked for it.
+
+        The steps in which it is due are no light ones.
+        """
         return bool(self.collection) or self.name.startswith(EVERYTHING)
 
     @property
     def ends(self) -> bool:
-        """Whether it was asked for some steps, which its schedules name."""
+        """Return whether it was asked for some steps, which its schedules name."""
         return self.on == (collections.REQUEST,)
 
     def is_over(self, steps: Mapping[Mode, int]) -> bool:
-        """Whether no schedule names the step of its mode, or a later one."""
+        """Return whether no schedule names the step of its mode, or a later one."""
         return all(schedule.is_over(steps[mode]) for mode, schedule in self.schedules.items())
 
     def is_called_by(self, code: str) -> bool:
-        """Whether a finding of a rule makes it due."""
+        """Return whether a finding of a rule makes it due."""
         return any(word == collections.ANY_FINDING or code.startswith(word) for word in self.on)
 
 
@@ -178,7 +184,7 @@ class Selection:
         return found
 
     def groups(self, tensor_ids: Sequence[int], active: frozenset[str]) -> Groups:
-        """What the active streams want of some tensors, and of which of them: their places."""
+        """Group tensors by the statistics that the active streams need, each with its indices."""
         key = (tuple(tensor_ids), active)
         found = self._groups.get(key)
         if found is None:
@@ -320,7 +326,7 @@ def _of_need(need: Need) -> Stream:
 
 
 def _is_bounded(schedule: Schedule | None) -> bool:
-    """Whether it names a few steps and no more: what they cost is paid once."""
+    """Return whether it names a few steps only: their cost is paid once."""
     if schedule is None or schedule.every is not None or schedule.logarithmic:
         return False
     return 0 < len(schedule.steps) <= FEW_STEPS
@@ -347,7 +353,7 @@ def _words(need: Need) -> str:
 
 
 def _cadence(need: Need) -> str:
-    """When a need is due, in words; different schedules never have the same ones."""
+    """Return the cadence of a need in words; different schedules never have the same."""
     schedule = need.schedule
     if schedule is None:
         return f", one step in {need.every}" if need.every > 1 else ""

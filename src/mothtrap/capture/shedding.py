@@ -1,4 +1,4 @@
-"""What is given up when a queue is full, and how that is told."""
+"""Shedding of records when a queue is full, and its report."""
 
 from __future__ import annotations
 

@@ -152,7 +152,10 @@ class SideChannel:
         return True
 
     def _has_failed(self) -> bool:
-        """Whether the other process has given up or, looking now and then, is gone; said once."""
+        """Return whether the other process has given up or, looking now and then, is gone.
+
+        Said once.
+        """
         failed = self._ring.state == ReaderState.FAILED
         gone = False
         if not failed and time.monotonic() - self._looked_s >= _LOOK_S:

@@ -1,4 +1,4 @@
-"""Where finished steps go."""
+"""Destinations of finished steps."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Part = tuple[Sequence[int], Rows | PendingRows]
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record is made of, known or on its way.
+    """Contents of a record, complete or still on their way from a device.
 
     Attributes:
         parts: rows of tensors.
@@ -55,7 +55,7 @@ class StepRows(Generic[ArrayT]):
     def copier(
         self, reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], arenas: Arenas
     ) -> Copier[ArrayT]:
-        """What copies tensors; a device's are copied to arenas that it can write to."""
+        """Return the copier of tensors; those of a device go to arenas that it can write to."""
         device = self.device
         if device is None or not self._lie_on(device, reducer, tensors):
             return reducer

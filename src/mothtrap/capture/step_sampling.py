@@ -1,4 +1,4 @@
-"""Which steps are not watched at all, in a job whose steps are too short to watch each.
+"""Step sampling for jobs whose steps are shorter than the cost of hooks.
 
 The governor thins captures, and most steps are light (`depths.py`); what is left takes a fixed
 time. Where that alone is many times the budget, as with a small network or an agent that learns,

@@ -1,4 +1,4 @@
-"""How long steps take, and what of that is mothtrap's own."""
+"""Times of steps, and mothtrap's own share of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the governor has shed, counted and told."""
+"""Counts and reports of the captures that the governor has shed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Count:
 
 
 class Thinning:
-    """Tells of a stream that is thinned at its first skipped capture, and then now and again."""
+    """Counter of thinned captures: reports a stream at its first skip, and then now and again."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Mode], _Count] = {}

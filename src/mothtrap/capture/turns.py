@@ -1,4 +1,4 @@
-"""Which streams are due at a step, without asking each schedule at each step."""
+"""Streams due at a step, found without asking each schedule at each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands that print findings have in common: formats, baselines, exit codes."""
+"""Shared parts of the commands that print findings: formats, baselines, exit codes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def show(summary: RunSummary, form: str, *, everything: bool = False) -> None:
 
 
 def fails(summary: RunSummary, fail_on: str | None) -> bool:
-    """Whether a finding is as severe as that."""
+    """Return whether a finding is as severe as that."""
     from mothtrap.core.findings import Severity
 
     if fail_on in (None, NEVER):

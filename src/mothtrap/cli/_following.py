@@ -64,6 +64,6 @@ def follow(
 
 
 def _is_news(finding: Finding, told: Mapping[str, Severity]) -> bool:
-    """Whether a finding was not told yet, or is more severe than it was."""
+    """Return whether a finding was not told yet, or is more severe than it was."""
     before = told.get(finding.fingerprint)
     return before is None or finding.severity.rank < before.rank

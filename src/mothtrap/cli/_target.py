@@ -72,7 +72,7 @@ def command_of(target: Sequence[str]) -> list[str]:
 
 
 def _program(name: str) -> str | None:
-    """What starts the program: its name where PATH has it, else its path beside our Python.
+    """Return the program to start: its name where PATH has it, else its path beside our Python.
 
     Launchers such as torchrun lie there, though the environment may not have been activated.
     """

@@ -107,7 +107,10 @@ def _stored(path: Path) -> StoredRun:
 
 
 def _lives(worker: WorkerStarted, touched_s: float) -> bool:
-    """Whether a worker outlived its launcher: a process of its pid began before the last write."""
+    """Return whether a worker outlived its launcher.
+
+    A process of its pid began before the last write.
+    """
     import psutil
 
     try:

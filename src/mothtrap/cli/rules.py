@@ -58,7 +58,7 @@ def command(form: str, files: tuple[str, ...]) -> None:
 
 
 def _needs(rule: type[Rule]) -> list[str]:
-    """What capture does for a rule, such as `gradient l2`."""
+    """Return the captures that a rule needs, such as `gradient l2`."""
     said = [
         " ".join(
             (

@@ -52,7 +52,7 @@ def command(run: str | None, once: bool, runs_dir: str | None) -> None:
 
 
 class _View:
-    """What is shown, and what keys change of it."""
+    """Contents of the screen, and their changes by keys."""
 
     def __init__(self, run: Run, explains: dict[str, frozenset[str]]) -> None:
         self.run, self._explains = run, explains

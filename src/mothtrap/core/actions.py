@@ -68,7 +68,7 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Job(Protocol):
-    """What an action may know of the job, and ask of it."""
+    """Interface of the job for an action."""
 
     @property
     def path(self) -> Path:
@@ -76,7 +76,7 @@ class Job(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether the job still trains."""
+        """Return whether the job still trains."""
 
     def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
         """Have the job, or the trial of a library, end at a step that all workers agree on.
@@ -108,7 +108,7 @@ class Action(Protocol):
 
     @property
     def is_message(self) -> bool:
-        """Whether something leaves this process.
+        """Return whether something leaves this process.
 
         A message is noted, and tried until it is delivered; what is none acts on the job, at
         once.

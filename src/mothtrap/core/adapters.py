@@ -37,7 +37,7 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobStore(Protocol):
-    """What the processes of a job can leave for one another; no method waits for another."""
+    """Messages between the processes of a job; no method waits for another process."""
 
     def count(self, what: str) -> int:
         """Return how often this process has counted something before; counts it."""
@@ -67,7 +67,7 @@ class Environment:
 
 
 class Surroundings(Protocol):
-    """What the numbers of a framework depend on, read at the first step.
+    """Settings that a framework's numbers depend on, read at the first step.
 
     Attributes:
         facts: for the ledger.
@@ -99,7 +99,7 @@ class SnapshotTaker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a user passes to `Watch.step`.
+    """Arguments of `Watch.step`.
 
     Attributes:
         loss: of the step; a number, a one-element tensor, or None.
@@ -260,7 +260,7 @@ class Handle(Protocol):
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots; None where the adapter takes none."""
+        """Return the snapshot taker; None where the adapter takes no snapshots."""
 
     def step(self, given: Given) -> None:
         """Attach what the user passes to the step just made, or make one; never raises."""

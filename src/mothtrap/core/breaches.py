@@ -47,7 +47,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Where an invariant does not hold: since when, by whom, and what is there instead.
+    """Violation of an invariant: since when, by whom, and the value found instead.
 
     `value` is the first wrong one, or the wrong type; None where there is no value.
     """
@@ -129,7 +129,7 @@ def _of_tensors(invariant: Invariant, window: Window) -> Iterator[Table]:
 
 
 def _broken(invariant: Invariant, table: Table) -> Bools:
-    """Where an invariant does not hold; shape (S, T)."""
+    """Return a mask of the values that violate an invariant; shape (S, T)."""
     match invariant:
         case Range():
             wrong_ST = _outside(invariant, table.values_ST)
@@ -165,7 +165,7 @@ def _moved(table: Table) -> Bools:
 
 
 def _stands_still(table: Table, within: int) -> Bools:
-    """Where a value begins that is still the same `within` steps later."""
+    """Return a mask of the values from which a tensor stays the same for `within` steps."""
     wrong_ST = np.zeros(table.present_ST.shape, np.bool_)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])
@@ -178,7 +178,7 @@ def _stands_still(table: Table, within: int) -> Bools:
 
 
 def _goes(table: Table, sign: float) -> Bools:
-    """Where a value is above (`sign` 1) or below (-1) the one before it, or not finite."""
+    """Return a mask of values above (`sign` 1) or below (-1) the one before, or not finite."""
     wrong_ST = ~np.isfinite(table.values_ST)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])
@@ -188,7 +188,7 @@ def _goes(table: Table, sign: float) -> Bools:
 
 
 def _lasting(mask_ST: Bools, judged_ST: Bools, steps_S: Ints, patience: int) -> Bools:
-    """What is wrong at all values judged of at least `patience` steps running."""
+    """Return a mask of the violations that last at least `patience` steps of those judged."""
     if patience <= 1 or not mask_ST.any():
         return mask_ST
     lasting_ST = np.zeros(mask_ST.shape, np.bool_)
@@ -201,7 +201,7 @@ def _lasting(mask_ST: Bools, judged_ST: Bools, steps_S: Ints, patience: int) -> 
 
 
 def _stretches(wrong_S: Bools) -> list[tuple[int, int]]:
-    """Where True begins, and the end after its last."""
+    """Return the stretches of True: the index of the first, and the index after the last."""
     edges = np.flatnonzero(np.diff(np.r_[False, wrong_S, False].astype(np.int8)))
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 

@@ -215,7 +215,10 @@ def _test(pattern: str, names_parts: bool) -> Matcher:
 
 
 def fits(name: str, glob: str) -> bool:
-    """Whether a glob matches a name; brackets are a set of characters, or those of the name."""
+    """Return whether a glob matches a name.
+
+    Brackets are a set of characters, or those of the name.
+    """
     return fnmatchcase(name, glob) or (
         "[" in glob and fnmatchcase(name, glob.replace("[", "[[]"))  # `Adam.parameters[0].*`
     )

@@ -113,7 +113,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.upload_every_s if "://" in self.runs_dir else None
 
     def selects(self, code: str) -> bool:
-        """Whether the rule `code` is in force, by code or family prefix."""
+        """Return whether the rule `code` is in force, by code or family prefix."""
         chosen = not self.select or any(code.startswith(prefix) for prefix in self.select)
         return chosen and not any(code.startswith(prefix) for prefix in self.ignore)
 
@@ -129,7 +129,7 @@ def with_thresholds(
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
-    """Whether `MOTHTRAP_DISABLE` turns everything off: any value but 0 does."""
+    """Return whether `MOTHTRAP_DISABLE` turns everything off: any value but 0 does."""
     return environ.get("MOTHTRAP_DISABLE", "") not in ("", "0")
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of a job while it runs."""
+"""Requests to a running job."""
 
 from __future__ import annotations
 

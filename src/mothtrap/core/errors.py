@@ -77,7 +77,7 @@ class StateMismatchError(MothtrapError, ValueError):
 
 
 class StepUnavailableError(MothtrapError, LookupError):
-    """What was asked for was not captured at that step, and never will be."""
+    """The requested value was not captured at that step, and never will be."""
 
 
 class StepNotYetError(StepUnavailableError):
@@ -116,7 +116,7 @@ class StoreRefusedError(StoreError):
 
 
 class OddKeyError(StoreError):
-    """What lies in a place cannot be listed, since one key has a part such as `..`."""
+    """A place cannot be listed, since a key in it has a part such as `..`."""
 
 
 class ObjectExistsError(StoreError, FileExistsError):

@@ -11,7 +11,7 @@ from mothtrap.core.display import heading, pairs
 
 
 class Severity(enum.StrEnum):
-    """How bad: `error` = training is broken or will be, `warning` = probably hurting."""
+    """Severity: `error` = training is broken or will be, `warning` = probably hurting."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,7 +24,7 @@ class Severity(enum.StrEnum):
 
 
 class RuleState(enum.StrEnum):
-    """What became of a rule in a run."""
+    """State of a rule in a run."""
 
     OK = "ok"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""What held in healthy runs, as a file that people can read, and change.
+"""Invariants of healthy runs, as a file that people can read and change.
 
 The file is TOML: a table `[[invariant]]` for each, whose `kind` says how it is meant::
 
@@ -88,7 +88,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def exceptions(self) -> str:
-        """What it lets pass, in words."""
+        """Return the exceptions that it allows, in words."""
         return f" (exceptions last less than {self.patience} steps)" if self.patience > 1 else ""
 
     @property
@@ -98,7 +98,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def subject(self) -> str:
-        """What it is about, in words."""
+        """Return its subject, in words."""
         if self.statistic is None:
             name, _, owner = self.of.partition(":")
             return _WORDS.get(name, name) + (f" of {owner}" if owner else "")
@@ -107,7 +107,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def whose(self) -> str:
-        """Whose value it is about, in words: tensors, or the scalar itself."""
+        """Return the owners of its value, in words: tensors, or the scalar itself."""
         return self.subject if self.statistic is None else self._tensors(self.statistic[0])
 
     def _tensors(self, kind: str) -> str:
@@ -127,7 +127,7 @@ class Range(Statement, frozen=True, kw_only=True, tag="range", tag_field="kind")
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         if self.at_least is not None and self.at_least == self.at_most:
             return f"{self.subject} is always {self.at_least:g}"
         bounds = (("above", self.above), ("at least", self.at_least), ("at most", self.at_most))
@@ -142,7 +142,7 @@ class Present(Statement, frozen=True, kw_only=True, tag="present", tag_field="ki
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         steps = f"each step of {self.at.partition(':')[2] or self.at}" if self.at else "each step"
         return f"{self.whose} has a value at {steps}"
 
@@ -152,7 +152,7 @@ class Constant(Statement, frozen=True, kw_only=True, tag="constant", tag_field="
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         return f"{self.subject} never changes"
 
 
@@ -163,7 +163,7 @@ class Changes(Statement, frozen=True, kw_only=True, tag="changes", tag_field="ki
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         return f"{self.subject} changes within {self.within} steps"
 
 
@@ -174,7 +174,7 @@ class Direction(Statement, frozen=True, kw_only=True, tag="direction", tag_field
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         return f"{self.subject} never {self.never}"
 
 
@@ -185,7 +185,7 @@ class Dtype(Statement, frozen=True, kw_only=True, tag="dtype", tag_field="kind")
 
     @property
     def sentence(self) -> str:
-        """What holds."""
+        """Return the invariant as a sentence."""
         return f"the type of {self.whose} is {' or '.join(self.dtypes)}"
 
 
@@ -260,7 +260,7 @@ def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
 
 
 def _is_left_out(invariant: Invariant, key: str) -> bool:
-    """Whether a key says nothing."""
+    """Return whether a key says nothing."""
     without_tensors = key == "tensors" and invariant.statistic is None
     return without_tensors or (key == "patience" and invariant.patience == 1)
 

@@ -1,4 +1,4 @@
-"""What of a job's surroundings its numbers depend on, as it was at the first step."""
+"""Ledger of the settings that a job's numbers depend on, as of the first step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start:
-    """How a generator of random numbers was set up before the first step."""
+    """Initialization of a random number generator before the first step."""
 
     SEEDED = "seeded"
     """With a seed."""

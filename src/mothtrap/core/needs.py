@@ -46,7 +46,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     alternative: str = ""
 
     def __str__(self) -> str:
-        """What is needed, in words."""
+        """Return the need in words."""
         of = " of " if self.kinds and self.statistics else ""
         tensors = f"{'/'.join(self.statistics)}{of}{'/'.join(self.kinds)}"
         return ", ".join(filter(None, (tensors, *self.scalars, *(f.__name__ for f in self.facts))))

@@ -22,7 +22,7 @@ SETTINGS = (float, int, str, bool)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What a rule that is a function says: an illness from `step` on.
+    """Result of a rule that is a function: a fault from `step` on.
 
     `severity` is that of the rule when None. `layers` are module paths or names of
     tensors, the most affected first; `location` is `file:line` of what is to be changed.

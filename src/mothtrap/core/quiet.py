@@ -1,4 +1,4 @@
-"""What a user does not want to hear of, or wants to hear louder."""
+"""Findings that a user mutes, or whose severity is raised."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class RawBlock:
 
 
 class Completion(Protocol):
-    """What of a record is still on its way from a device.
+    """Parts of a record that are still on their way from a device.
 
     Attributes:
         nbytes: of the rows that come.
@@ -98,7 +98,7 @@ class Completion(Protocol):
     nbytes: int
 
     def has_arrived(self) -> bool:
-        """Whether `complete` would not wait."""
+        """Return whether `complete` would not wait."""
 
     def complete(self, record: StepRecord) -> StepRecord:
         """Wait for it; return the record with it."""

@@ -16,7 +16,7 @@ UNREACHED_FILE = "unreached-{pid}.json"
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process that replays is asked to do.
+    """Orders for a process that replays.
 
     `workers` are the folders of the snapshot by rank; `scratch` is where results go. `device`
     and `dtype` convert state and inputs; None leaves them as recorded. `narrow`: the first
@@ -62,7 +62,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process saw of the step.
+    """Result of a replay in one process.
 
     `reached`: the step was done, to where its optimizer would apply it. `match`: its losses
     and gradients, `compared` in number (`losses_compared` of them losses), or its exception

@@ -1,4 +1,4 @@
-"""What a rule is: one disease, judged on a window."""
+"""Base of all rules: one fault, judged on a window."""
 
 from __future__ import annotations
 

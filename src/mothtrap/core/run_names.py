@@ -1,4 +1,4 @@
-"""What may name a run: a folder of its own, and a part of a URL."""
+"""Names of runs: a folder, and a part of a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a run as a whole; written once at its start and once at its end."""
+"""Description of a run as a whole; written once at its start and once at its end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one rule, and why."""
+    """State of one rule, with the reason."""
 
     code: str
     name: str
@@ -64,7 +64,7 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules say of a run, the worst finding first, and what became of each rule."""
+    """Judgment of a run by rules: findings, the worst first, and the state of each rule."""
 
     findings: tuple[Finding, ...]
     rules: tuple[RuleStatus, ...]
@@ -91,7 +91,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_script(command: Sequence[str]) -> bool:
-    """Whether a command starts a script, and no session in which code was typed or piped."""
+    """Return whether a command starts a script, and no session in which code was typed or piped."""
     words = tuple(command[1:])
     if words and PurePath(words[0]).name in _SESSIONS:
         return False

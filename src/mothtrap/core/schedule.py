@@ -1,4 +1,4 @@
-"""When to capture, counted in steps of a mode."""
+"""Schedules of capture, counted in steps of a mode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which steps of a mode are captured.
+    """Schedule of the captured steps of a mode.
 
     Steps are those of the mode: optimizer steps of a training, forwards of an
     evaluation, both counted from 0.
@@ -25,7 +25,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     logarithmic: bool = False
 
     def is_due(self, step: int) -> bool:
-        """Whether a step is captured."""
+        """Return whether a step is captured."""
         return step in self.next_due(step)
 
     def next_due(self, step: int) -> range:
@@ -51,7 +51,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return range(begin, end)
 
     def is_over(self, step: int) -> bool:
-        """Whether neither `step` nor any later one is captured."""
+        """Return whether neither `step` nor any later one is captured."""
         ended = self.stop is not None and step >= self.stop
         only_steps = bool(self.steps) and self.every is None and not self.logarithmic
         return (ended or only_steps) and all(step > last for last in self.steps)
@@ -65,7 +65,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return min(named, default=FAR)
 
     def complaint(self) -> str | None:
-        """What about this schedule makes no sense, in words that begin with the key."""
+        """Return the complaint about an inconsistent schedule, in words that begin with the key."""
         if self.every is not None and self.every < 1:
             return f"every must be 1 step or more, not {self.every}"
         if self.every is not None and self.logarithmic:

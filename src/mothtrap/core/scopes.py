@@ -1,4 +1,4 @@
-"""What part of a tensor a worker holds: words that people read and readers merge by.
+"""Part of a tensor that a worker holds, in words that people read and readers merge by.
 
 The words of `TensorInfo.scope`, one part for each way in which the tensor is spread over
 workers, joined by `; `:

@@ -49,7 +49,7 @@ class StateCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SnapshotDraft:
-    """What was taken of a step; fields as in `core.snapshots.Snapshot`.
+    """Draft of a snapshot of a step; fields as in `core.snapshots.Snapshot`.
 
     Attributes:
         steps: recorded ones, oldest first; the last one is `step`.
@@ -74,7 +74,7 @@ class SnapshotSink(Protocol):
         """The steps of the bases that lie on the disk, ascending."""
 
     def has_room(self, spare: int = 0) -> bool:
-        """Whether another one can wait for the disk, and so many more."""
+        """Return whether another one can wait for the disk, and so many more."""
 
     def put(self, taken: SnapshotDraft) -> None:
         """Take one in; returns at once."""

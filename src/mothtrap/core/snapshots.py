@@ -125,7 +125,7 @@ RecordedEvent = BatchHanded | ForwardCalled | LossCalled
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What the script fed into one step, in order.
+    """Inputs of one step, in the order in which the script passed them.
 
     `losses` are those of its backwards, in order. `rates` are the learning rates that were
     applied, by optimizer and group. `carried`: an input has a graph of an
@@ -156,7 +156,7 @@ class KeptStep:
 
 
 class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
-    """What the step came to, as hex digests (`statistics.digest`).
+    """Reference digests of a step, in hex (`statistics.digest`).
 
     `losses` goes by the site (`file:line`) of the backward, from its second call on with
     `#2`, `#3` ... behind; `gradients` by parameter. `exception`: the uncaught one that ended
@@ -170,7 +170,7 @@ class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to do `step` again.
+    """Data needed to replay `step`.
 
     `state_step` is the step before which the state was taken: `step` itself where it is
     exact; smaller where the recorded steps lead from it to `step`; larger where the state is

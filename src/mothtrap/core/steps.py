@@ -1,4 +1,4 @@
-"""Where in a training job something happened."""
+"""Position in a training job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Mode(enum.StrEnum):
-    """What the model was run for."""
+    """Purpose of a run of the model."""
 
     TRAIN = "train"
     EVAL = "eval"

@@ -10,7 +10,7 @@ Role = Literal["", "rectifier", "saturating"]
 
 
 class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a tensor beside its values.
+    """Description of a tensor apart from its values.
 
     `name` is the framework's own qualified name. `module` is the path of the module
     that owns or produces the tensor, `module_type` its class name, `role` what the

@@ -90,7 +90,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
-    """What a rule may know.
+    """View of a run for a rule.
 
     `steps_S` are all train steps closed so far that are still in the window, captured
     or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train

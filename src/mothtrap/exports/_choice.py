@@ -1,4 +1,4 @@
-"""What of a run is exported, and what became of it."""
+"""Selection of a run's data for an export, and the export's result."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Choice:
     end: int | None = None
 
     def has_step(self, step: int) -> bool:
-        """Whether a step is chosen."""
+        """Return whether a step is chosen."""
         return step >= self.begin and (self.end is None or step < self.end)
 
     def has_tensor(self, tensor: TensorInfo) -> bool:
-        """Whether a tensor is chosen."""
+        """Return whether a tensor is chosen."""
         return self.tensors == "*" or _matcher(self.tensors)(tensor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What an export wrote.
+    """Result of an export.
 
     Attributes:
         counts: how many of what, e.g. `{"scalars": 120}`; all zero = nothing was chosen.

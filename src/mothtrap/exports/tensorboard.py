@@ -79,7 +79,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
 
 
 class _NoHistogram(Exception):
-    """What was kept cannot be shown as a histogram; the text says why."""
+    """Stored values cannot be shown as a histogram; the text says why."""
 
 
 def _prefix(mode: Mode) -> str:
@@ -87,7 +87,7 @@ def _prefix(mode: Mode) -> str:
 
 
 class _Axis:
-    """Where on the axis the moments of a worker lie; they must come in order the first time."""
+    """Positions of a worker's moments on the axis; they must come in order the first time."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, Mode], int] = {}

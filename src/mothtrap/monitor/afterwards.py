@@ -86,7 +86,7 @@ def judge_again(
 
 
 def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
-    """What rules need that no worker has, in words; such rules were not in force in the run."""
+    """Return the needs of rules that no worker has, in words; such rules were not in force."""
     every = [monitor.lacking() for monitor in monitors]
     found: dict[str, str] = {}
     for code in codes:

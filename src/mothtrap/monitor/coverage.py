@@ -35,7 +35,7 @@ Outcome = tuple[RuleState, str]
 
 
 class Coverage:
-    """What the adapters of one worker can report, and what was looked for in its steps.
+    """Reports that the adapters of one worker can make, and the facts looked for in its steps.
 
     Runs of versions that did not store this are judged by what the rules say themselves.
     """
@@ -101,7 +101,7 @@ class Coverage:
         return ""
 
     def _left(self, own: AdapterReports, field: str) -> frozenset[str]:
-        """What an adapter reports in this job, of one field of what it reports."""
+        """Return the names that an adapter reports in this job, of one field of its reports."""
         lacking = (c for c in self._cannot if c.adapter == own.adapter)
         left = frozenset(getattr(own, field)).difference(*(getattr(c, field) for c in lacking))
         return left | {LOGGED_KIND} if field == "kinds" else left

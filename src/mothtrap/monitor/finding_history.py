@@ -1,4 +1,4 @@
-"""What the rules have found so far: one case per illness and mode, revised as it goes on."""
+"""History of findings: one case per fault and mode, revised as it goes on."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
 
 
 def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
-    """What each training shows of something; empty where one of them shows too little."""
+    """Return the tables of each training for a statement; empty where one shows too little."""
     probe = Range(of=about.of, tensors=about.tensors)
     found = [tables(probe, window) for window in windows]
     looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]
@@ -223,7 +223,7 @@ def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
-    """Which tensors come nowhere near 0, and which are always 0."""
+    """Return the tensors that come nowhere near 0, and those that are always 0."""
     away: dict[str, bool] = {}
     still: dict[str, bool] = {}
     for table in (table for each in found for table in each):

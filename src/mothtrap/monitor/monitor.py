@@ -198,7 +198,7 @@ class Monitor:
         }
 
     def statuses(self) -> tuple[RuleStatus, ...]:
-        """What became of every rule, and why; sorted by code."""
+        """Return the state of every rule, with its reason; sorted by code."""
         worst = {
             code: min(severities, key=lambda severity: severity.rank)
             for code, severities in self._cases.severities().items()
@@ -282,7 +282,7 @@ class Monitor:
 
 
 def _is_urgent(record: StepRecord) -> bool:
-    """Whether a record bears a loss or gradient that is not finite."""
+    """Return whether a record bears a loss or gradient that is not finite."""
     if any(isinstance(seen, NonfiniteModule) for seen in record.observations):
         return True
     if any(s.name == "loss" and not np.isfinite(s.value) for s in record.scalars):

@@ -1,4 +1,4 @@
-"""Which reactions an event calls for."""
+"""Selection of the reactions to an event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.monitor.alerts import Alerts
 
 @dataclass(slots=True)
 class _Told:
-    """What a reaction has been called for so far."""
+    """Record of the calls of a reaction."""
 
     severities: dict[str, Severity] = field(default_factory=dict)
     last_s: dict[str, float] = field(default_factory=dict)

@@ -98,7 +98,7 @@ class AttemptView:
         return "finished" if clean and ends else "crashed"
 
     def damage(self) -> tuple[str, ...]:
-        """What could not be read of descriptions, events and findings."""
+        """Return the damage to descriptions, events and findings."""
         ended = self.state() != "running"
         found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
         found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
@@ -125,14 +125,14 @@ class AttemptView:
         return found
 
     def _ended_by_workers(self) -> bool:
-        """Whether the job's own process watched itself, and every worker has closed."""
+        """Return whether the job's own process watched itself, and every worker has closed."""
         pid = self.info.pid if self.info else None
         started = [worker.started for worker in self.workers.values()]
         own = any(start is not None and start.pid == pid for start in started)
         return own and all(worker.ended is not None for worker in self.workers.values())
 
     def _judge(self, unheard_s: float) -> tuple[bool, frozenset[int]]:
-        """Whether anybody may write more, and the ranks of this host that do not."""
+        """Return whether anybody may write more, and the ranks of this host that do not."""
         started = {rank: worker.started for rank, worker in self.workers.items()}
         here = {rank: start for rank, start in started.items() if start and _is_here(start.host)}
         # A script outlives a launcher that was killed, and its writer process outlives both.
@@ -153,7 +153,7 @@ class AttemptView:
         return self._quiet_s(unheard_s) < QUIET_S
 
     def _quiet_s(self, unheard_s: float) -> float:
-        """How long nothing was written, as far as that could be seen from here.
+        """Return the seconds without a write, as far as seen from here.
 
         Either by the age of the files, or by how long they have not changed: clocks differ.
         """
@@ -165,7 +165,7 @@ class AttemptView:
         return min(time.time() - touched_s, now_s - seen_s)
 
     def _newest_s(self) -> float:
-        """When anything was last written; 0 where there is nothing."""
+        """Return the time of the latest write; 0 where there is none."""
         newest_s = 0.0
         for folder in (self.path, *(worker.folder for worker in self.workers.values())):
             try:
@@ -181,7 +181,7 @@ def _is_here(host: str) -> bool:
 
 
 def _process_alive(pid: int, created_s: float, ticks: int = 0) -> bool:
-    """Whether the process that was `pid` at `created_s`, or began at `ticks`, still lives."""
+    """Return whether the process with `pid` since `created_s`, or since `ticks`, still lives."""
     try:
         process = psutil.Process(pid)
         if ticks:

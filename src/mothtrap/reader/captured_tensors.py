@@ -62,7 +62,7 @@ class Tensor:
 
     @property
     def kind(self) -> str:
-        """What it is: `weight`, `gradient` ..."""
+        """Return the kind of the tensor: `weight`, `gradient` ..."""
         return self.info.kind
 
     @property

@@ -1,4 +1,4 @@
-"""Which tensors of a run a user means."""
+"""Selection of a run's tensors by the names that a user gives."""
 
 from __future__ import annotations
 

@@ -113,25 +113,28 @@ class Commits:
 
     @property
     def skipped(self) -> Bools:
-        """Whether no optimizer applied the step."""
+        """Return whether no optimizer applied the step."""
         return self._columns["skipped"].view()
 
     @property
     def closing(self) -> Bools:
-        """Whether the record is of no step: facts alone, and what came after the last step."""
+        """Return whether the record is of no step.
+
+        Facts alone, and what came after the last step.
+        """
         return self._columns["closing"].view()
 
     def promised(self, kind: str) -> Ints:
-        """How many rows of a kind (`tensors`, `scalars`, `raw`) each record has."""
+        """Return the number of rows of a kind (`tensors`, `scalars`, `raw`) in each record."""
         return self._columns[kind].view()
 
     @property
     def widths(self) -> Ints:
-        """How many numbers each row of statistics has."""
+        """Return the number of values in each row of statistics."""
         return self._columns["width"].view()
 
     def key(self, row: int) -> StepKey:
-        """When the record in `row` was made."""
+        """Return the step of the record in `row`."""
         return StepKey(
             step=int(self.steps[row]),
             mode=MODES[int(self.modes[row])],
@@ -148,7 +151,7 @@ class Commits:
 
 
 def is_closing(events: StepEvents) -> bool:
-    """Whether a record is not of a step or of an evaluation.
+    """Return whether a record is not of a step or of an evaluation.
 
     It bears the step after the last one. Facts alone are of none; what was logged after the
     last step comes with the worker's end.

@@ -83,11 +83,11 @@ class CommittedRows:
 
     @property
     def bytes_read(self) -> int:
-        """How much of the segments was read."""
+        """Return the number of bytes read of the segments."""
         return self._tail.bytes_read
 
     def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         pending = self._tail.pending if ended else ()
         missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
         lacking = f"{self._folder.name}: {missing} steps lack {self._promise} by damage"

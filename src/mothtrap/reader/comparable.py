@@ -1,4 +1,4 @@
-"""What of a run can be compared with another one, in the order in which a step makes it.
+"""Comparable parts of two runs, in the order in which a step makes them.
 
 Shape suffixes: K = moments (steps, and micro-batches in them), T = tensors.
 """

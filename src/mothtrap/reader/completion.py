@@ -1,4 +1,4 @@
-"""Tells of steps as they become complete: once no more worker will bring them."""
+"""Reports of steps as they become complete: once no more worker will bring them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def wait_for(
 
 
 def _passed(files: RunFiles, span: Span) -> bool:
-    """Whether every worker is beyond the steps that are looked at."""
+    """Return whether every worker is beyond the steps that are looked at."""
     latest = files.attempts[max(files.attempts)]
     ranks = expected_workers(latest)
     reached = [latest.workers[rank].steps for rank in ranks if rank in latest.workers]

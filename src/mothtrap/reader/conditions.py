@@ -1,4 +1,4 @@
-"""What two runs were started with, and how that differs."""
+"""Conditions of two runs, and their differences."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _words(command: tuple[str, ...]) -> list[str]:
 
 
 def _firsts(seen: Iterable[Seen], name: Callable[[Seen], str]) -> dict[str, Seen]:
-    """What was told first of each."""
+    """Return the first report of each."""
     found: dict[str, Seen] = {}
     for one in seen:
         found.setdefault(name(one), one)

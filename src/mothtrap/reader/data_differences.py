@@ -1,4 +1,4 @@
-"""How the data of two runs differ: the same rows in another order, or other rows."""
+"""Differences between the data of two runs: another order of the same rows, or other rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _batches(run: Run) -> Digests:
 
 
 def agree_again(first: Run, second: Run) -> bool:
-    """Whether batches are the same again after the first one that is not."""
+    """Return whether batches are the same again after the first one that is not."""
     mine, theirs = _batches(first), _batches(second)
     if mine.shape[0] != theirs.shape[0]:
         return False

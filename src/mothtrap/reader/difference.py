@@ -1,4 +1,4 @@
-"""Where two runs part: the first step, and in it the first thing, that is not the same."""
+"""First divergence of two runs: the step, and in it the first value that differs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DISCRETE = (Phase.BATCH, Phase.RANDOM, Phase.TARGET)
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """What was compared of one phase, how, and at how many steps."""
+    """Comparison of one phase: its data, method and number of steps."""
 
     phase: str
     method: str
@@ -38,7 +38,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """What a comparison of the steps of two runs gives.
+    """Result of a comparison of the steps of two runs.
 
     `exact`: bit by bit; else within `rtol` and `atol`.
     """
@@ -224,7 +224,7 @@ def _summary(pairs: Sequence[Pair]) -> tuple[Compared, ...]:
 
 
 def _steps(pairs: Sequence[Pair]) -> int:
-    """How many steps both runs have."""
+    """Return the number of steps that both runs have."""
     every = [np.empty(0, np.int64)]
     for pair in pairs:
         every.append(np.intersect1d(pair.first.key_K, pair.second.key_K) // MICRO_BATCHES)

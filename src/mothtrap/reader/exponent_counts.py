@@ -1,4 +1,4 @@
-"""How the values of a tensor were spread over powers of two.
+"""Distribution of a tensor's values over powers of two.
 
 Shape suffixes: B = bins, S = places in ascending order of the values.
 """
@@ -24,7 +24,7 @@ _BAR_CHARS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Which part of the nonzero finite values a type of fewer bits cannot hold well.
+    """Share of the nonzero finite values that a type of fewer bits cannot hold well.
 
     Attributes:
         vanishing: share of those that become 0.

@@ -47,5 +47,5 @@ class RunFiles:
 
     @property
     def writing(self) -> bool:
-        """Whether more may come, judged before the last reading."""
+        """Return whether more may come, judged before the last reading."""
         return bool(self.attempts) and self.attempts[max(self.attempts)].writing

@@ -53,14 +53,14 @@ class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """When two numbers count as the same; both 0: when they are equal."""
+    """Tolerance for the equality of two numbers; both 0: exact equality."""
 
     rtol: float = 0.0
     atol: float = 0.0
 
     @property
     def exact(self) -> bool:
-        """Whether numbers must be equal."""
+        """Return whether numbers must be equal."""
         return not (self.rtol or self.atol)
 
     def differs(self, first: Floats, second: Floats) -> Bools:

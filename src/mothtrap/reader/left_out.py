@@ -1,4 +1,4 @@
-"""Why a step lacks a capture that a collection asked for."""
+"""Reason why a step lacks a capture that a collection asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why two runs part: the class of the cause, with what speaks for it."""
+"""Likely cause of the divergence of two runs: its class, and the evidence for it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _SPEAKING: dict[CauseKind, tuple[str, ...]] = {
 
 
 def _relevant(conditions: Sequence[ConditionDiffers], kind: CauseKind) -> list[ConditionDiffers]:
-    """What speaks for a kind of cause, then the rest but for what can hardly change a training."""
+    """Return the evidence for a kind of cause first, then the rest without trivial conditions."""
     quiet = ("setting ", "host", "working directory", "command", "environment: ", "hardware: ")
     heads = _SPEAKING.get(kind, ())
     speaking = [c for head in heads for c in conditions if c.what.startswith(head)]
@@ -301,7 +301,7 @@ def _apart(case: _Case) -> float | None:
 
 
 def _compares_weights(case: _Case) -> bool:
-    """Whether both runs have digests of weights at the step of the departure."""
+    """Return whether both runs have digests of weights at the step of the departure."""
     step = case.divergence.step
     found = (
         run.range(step, step + 1).scalars("digest*:weight:*") for run in (case.first, case.second)

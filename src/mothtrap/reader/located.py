@@ -1,4 +1,4 @@
-"""Where the rows and copies of one tensor are."""
+"""Places of the rows and copies of one tensor."""
 
 from __future__ import annotations
 

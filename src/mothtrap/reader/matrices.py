@@ -36,12 +36,12 @@ class Choice:
     of_root: bool = False
 
     def holds(self, tensor: TensorInfo) -> bool:
-        """Whether a tensor is among the chosen."""
+        """Return whether a tensor is among the chosen."""
         in_role = self.roles is None or tensor.role in self.roles
         return tensor.kind == self.kind and in_role and (tensor.of_root or not self.of_root)
 
     def joined(self, other: Choice) -> Choice:
-        """What is in one of two choices of the same kind and mode."""
+        """Return the union of two choices of the same kind and mode."""
         both = self.roles is not None and other.roles is not None
         roles = (self.roles or frozenset()) | (other.roles or frozenset()) if both else None
         return Choice(self.kind, self.mode, roles, self.of_root and other.of_root)

@@ -237,7 +237,7 @@ def _gather(
 
 
 def _piece(info: TensorInfo, worker: int, holders: list[int]) -> tuple[int, int]:
-    """Which piece of the whole a worker holds, and how many there are; -1: not mergeable."""
+    """Return a worker's piece of the whole, and the number of pieces; -1: not mergeable."""
     scope = parse_scope(info.scope)
     if not scope.mergeable:
         return -1, 1

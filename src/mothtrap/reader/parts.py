@@ -74,7 +74,7 @@ class Part:
     redone: Redone = NOTHING
 
     def has(self, step: int, mode: ModeName = Mode.TRAIN) -> bool:
-        """Whether a step counts that was recorded."""
+        """Return whether a step counts that was recorded."""
         end = self.redone.train if mode == Mode.TRAIN else self.redone.others
         return step in self.bounds and step < end
 

@@ -53,7 +53,7 @@ def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") 
 
 
 class Run(RunFacts):
-    """What is known of a run; `refresh` reads what a running job has added.
+    """Results and captures of a run; `refresh` reads the additions of a running job.
 
     Opening reads the events and findings; the numbers are read when first asked for, once,
     and kept in memory (the statistics take about 110 bytes for each tensor and step).
@@ -102,7 +102,7 @@ class Run(RunFacts):
 
     @property
     def samples(self) -> Samples:
-        """Which samples each step trained on."""
+        """Return the samples that each step trained on."""
         return Samples(self._span)
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of a run as a whole."""
+"""Facts about a run as a whole."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class RunFacts:
 
     @property
     def info(self) -> RunInfo | None:
-        """How the latest attempt was started; None when that cannot be read."""
+        """Return the description of the latest attempt's start; None when it cannot be read."""
         return self._span.latest.info
 
     @property
     def end(self) -> RunEnd | None:
-        """How the latest attempt ended; None while it runs, and of watched scripts."""
+        """Return the end of the latest attempt; None while it runs, and of watched scripts."""
         return self._span.latest.end
 
     def ledger(self, worker: int | None = None) -> Ledger | None:
@@ -111,7 +111,7 @@ class RunFacts:
 
     @property
     def cursor(self) -> str:
-        """How far the run was read: another text once it brought anything new."""
+        """Return a mark of the position read: another text once anything new was read."""
         number, latest = max(self._span.attempts), self._span.latest
         records = sum(len(view.commits) for view in latest.workers.values())
         told = [(f.fingerprint, f.severity, f.count, f.last_step) for f in self.findings]
@@ -144,13 +144,13 @@ class RunFacts:
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:
-        """What became of each rule: its worst state over workers, by code."""
+        """Return the state of each rule: its worst over workers, by code."""
         readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
         return merge_statuses(reader.statuses for reader in readers)
 
     @property
     def blind(self) -> tuple[Blind, ...]:
-        """What was not observed, each said once."""
+        """Return the parts that were not observed, each once."""
         return merge_blind(self.observations(Blind))
 
     @property
@@ -168,14 +168,14 @@ class RunFacts:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the last attempt was stopped on request; None where it was not."""
+        """Return the reason for a requested stop of the last attempt; None where there was none."""
         seen = [o for view in self._span.latest.workers.values() for o in view.observations]
         stops = (o for o in seen if isinstance(o, TrainingStopped) and not o.error)
         return next((stop.reason for stop in stops), None)
 
     @property
     def dropped(self) -> int:
-        """How much was given up because a queue was full."""
+        """Return the number of records dropped because a queue was full."""
         return sum(dropped.count for dropped in self.observations(Dropped))
 
     @property
@@ -223,7 +223,7 @@ class RunFacts:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read, so far as it was tried; numbers are tried when asked for."""
+        """Return the damage found so far; numbers are read, and checked, on demand."""
         found = [text for attempt in self._span.attempts.values() for text in attempt.damage()]
         return tuple(dict.fromkeys(found))
 

@@ -1,4 +1,4 @@
-"""Which samples each step trained on, as it was captured."""
+"""Index of the samples that each step trained on."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BatchOfSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSamples:
-    """What one worker trained on in one step; `left_out` batches are not told."""
+    """Samples that one worker trained on in one step; `left_out` batches are not listed."""
 
     step: int
     worker: int
@@ -203,7 +203,7 @@ class _PartReader:
 
 
 class _Wanted:
-    """Tells quickly which batches may hold a sample.
+    """Filter of the batches that may hold a sample.
 
     Args:
         wanted: as in `Samples.seen`.
@@ -224,7 +224,7 @@ class _Wanted:
                 self._indices.add(index)
 
     def may_be_in(self, batch: SampleBatch) -> bool:
-        """Whether a batch must be looked at sample by sample."""
+        """Return whether a batch must be looked at sample by sample."""
         if batch.indices:
             if not self._indices:
                 return False

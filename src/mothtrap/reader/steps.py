@@ -1,4 +1,4 @@
-"""Which steps a run has: between modes and the job's own count, over all workers.
+"""Steps of a run, over all workers: in modes, and in the job's own count.
 
 Shape suffix: S = steps.
 """
@@ -23,7 +23,7 @@ chosen by hand: the workers of a job begin together."""
 
 
 class StepState(enum.StrEnum):
-    """How a step stands."""
+    """State of a step."""
 
     AVAILABLE = "available"
     UNAVAILABLE = "unavailable"
@@ -46,7 +46,7 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether it is there, of all workers."""
+        """Return whether it is there, of all workers."""
         return self.state is StepState.AVAILABLE and not self.missing
 
 
@@ -156,7 +156,7 @@ class Timeline:
         return None
 
     def _may_bring(self, worker: int, step: int) -> bool:
-        """Whether a worker that lacks a step may still come to it."""
+        """Return whether a worker that lacks a step may still come to it."""
         latest = self._span.latest
         view = latest.workers.get(worker)
         return latest.writing and worker not in latest.gone and (view is None or view.steps <= step)

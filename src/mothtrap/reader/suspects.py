@@ -1,4 +1,4 @@
-"""Which samples sit in bad steps more often than chance puts them there.
+"""Samples that occur in bad steps more often than by chance.
 
 Shape suffix: S = steps.
 """
@@ -55,7 +55,7 @@ class Suspect:
 
     @property
     def stands_out(self) -> bool:
-        """Whether chance is an unlikely explanation."""
+        """Return whether chance is an unlikely explanation."""
         return self.chance < LIKELY_CHANCE
 
 

@@ -1,4 +1,4 @@
-"""What a run holds as Arrow tables, one row per fact; null means: not captured.
+"""Arrow tables of a run, one row per fact; null means: not captured.
 
 NaN is a value as it was captured, or the statistic of a tensor without finite values.
 Shape suffix: N = rows.

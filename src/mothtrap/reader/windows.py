@@ -170,7 +170,7 @@ class WindowBuilder:
 
 
 def is_step(key: StepKey, optimizers: Sequence[str], observations: Sequence[Fact]) -> bool:
-    """Whether a record is of a train step, not of an evaluation or of a worker's end.
+    """Return whether a record is of a train step, not of an evaluation or of a worker's end.
 
     The record that only brings `WorkerEnded` bears the step after the last one.
     """

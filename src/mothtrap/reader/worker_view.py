@@ -1,4 +1,4 @@
-"""What one worker captured in one attempt: read as it grows, each byte once.
+"""Captures of one worker in one attempt: read as they grow, each byte once.
 
 Shape suffixes: N = rows, C = committed records.
 """
@@ -141,7 +141,7 @@ class WorkerView:
         return self._ids.get(identity, [])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """What could not be read, so far as it was tried; `ended`: a torn end counts."""
+        """Return the damage found so far; `ended`: a torn end counts."""
         rows = [*self._rows.values(), *([self._scalar_rows] if self._scalar_rows else [])]
         found = [text for r in rows for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:

@@ -1,1 +1,1 @@
-"""What a run amounts to: one summary, and the texts made from it."""
+"""Summary of a run, and the texts made from it."""

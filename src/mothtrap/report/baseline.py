@@ -31,7 +31,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Known, ...] = ()
 
     def holds(self, finding: Finding) -> bool:
-        """Whether a finding is known, and no worse than it was."""
+        """Return whether a finding is known, and no worse than it was."""
         return any(
             known.fingerprint == finding.fingerprint
             and known.severity.rank <= finding.severity.rank

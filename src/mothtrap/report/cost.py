@@ -1,4 +1,4 @@
-"""What mothtrap itself cost a run, in words."""
+"""Overhead of mothtrap in a run, in words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _why(cost: Overhead, steps: int, workers: int) -> str:
 
 
 def _unwatched(cost: Overhead, steps: int) -> str:
-    """How many steps nobody has seen."""
+    """Return the number of steps that were not observed, in words."""
     if not cost.unwatched:
         return ""
     return (
@@ -66,7 +66,7 @@ def _asked(cost: Overhead) -> str:
 
 
 def _shed(cost: Overhead) -> str:
-    """What was thinned, most of all first."""
+    """Return the thinned captures, the most frequent first."""
     if not cost.shed:
         return ""
     more = len(cost.shed) - MAX_SHED

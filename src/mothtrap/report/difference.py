@@ -28,7 +28,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """What `mothtrap diff --format json` prints.
+    """Output of `mothtrap diff --format json`.
 
     `same`: there is no difference in the `steps` that both runs have. `conditions` are what
     they were started with that differs, `divergence` is the first difference in the order of

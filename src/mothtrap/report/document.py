@@ -1,4 +1,4 @@
-"""What a report of a run contains, gathered once for every format."""
+"""Contents of a report of a run, gathered once for every format."""
 
 from __future__ import annotations
 

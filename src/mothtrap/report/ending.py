@@ -1,4 +1,4 @@
-"""How a job ended: in a sentence, and in a word."""
+"""End of a job: as a sentence, and as a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ended a script, beside the traceback that it printed itself."""
+"""Exception that ended a script, beside the traceback that it printed itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guard did in a run: how many steps, which, and why."""
+"""Actions of the guard in a run: the number of steps, the steps, and the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps of a run can be done again: those of which a snapshot lies there."""
+"""Steps of a run that can be replayed: those with a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay came to, as text and as JSON."""
+"""Result of a replay, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def as_text(
     converted: str = "",
     style: Style = PLAIN,
 ) -> str:
-    """What was found, for people.
+    """Return the result as text.
 
     Args:
         snapshot: that was played.
@@ -109,21 +109,21 @@ def worst(results: Sequence[ReplayResult]) -> ReplayResult:
 
 
 def _tells(result: ReplayResult) -> int:
-    """How much was narrowed down: what came from another worker began there."""
+    """Return a rank of the result's detail; results from another worker rank lower."""
     if result.operation is None:
         return 1 if result.holder else 0
     return 2 if result.operation.startswith(COLLECTIVE) else 3
 
 
 def all_match(results: Sequence[ReplayResult]) -> bool | None:
-    """Whether all workers' match; None where that could not be compared."""
+    """Return whether all workers' results match; None where that could not be compared."""
     if any(result.match is False for result in results):
         return False
     return True if all(result.match for result in results) else None
 
 
 def why_untested(results: Sequence[ReplayResult]) -> str:
-    """Why there is no test of the failure, where one was asked for and none was written."""
+    """Return the reason for a missing test of the failure, where one was asked for."""
     if not any(result.nonfinite or result.exception for result in results):
         return "the step is in order here, so there is no failure that a test could show"
     said = (result.untested for result in results if result.untested)
@@ -131,13 +131,13 @@ def why_untested(results: Sequence[ReplayResult]) -> str:
 
 
 def is_mended(snapshot: Snapshot, results: Sequence[ReplayResult]) -> bool:
-    """Whether a step that went bad in the run is in order here: as after a repair."""
+    """Return whether a step that went bad in the run is in order here: as after a repair."""
     bad_here = any(result.nonfinite or result.exception for result in results)
     return all_match(results) is False and not bad_here and _was_bad(snapshot)
 
 
 def _was_bad(snapshot: Snapshot) -> bool:
-    """Whether the step was not finite in the run, or raised."""
+    """Return whether the step was not finite in the run, or raised."""
     raised = snapshot.truth is not None and snapshot.truth.exception is not None
     return raised or _was_unsound(snapshot)
 
@@ -154,7 +154,7 @@ def _losses_in_run(snapshot: Snapshot) -> tuple[float, ...]:
 
 
 def _mended_lines(snapshot: Snapshot, shown: ReplayResult, style: Style) -> list[str]:
-    """What the step came to in the run, and here."""
+    """Return the losses of the step in the run, and in the replay."""
     lines, losses = [], _losses_in_run(snapshot)
     then = f"{_numbers(losses)} in the run, " if losses else ""
     here = f"{_numbers(shown.losses)} here; " if shown.losses else ""
@@ -196,7 +196,7 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
 
 
 def _compared(results: Sequence[ReplayResult]) -> str:
-    """What was compared."""
+    """Return a description of the compared values."""
     count = sum(result.compared for result in results)
     losses = sum(result.losses_compared for result in results)
     if not count:
@@ -208,7 +208,7 @@ def _compared(results: Sequence[ReplayResult]) -> str:
 
 
 def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
-    """Whether what was wrong in the run is wrong here, too."""
+    """Return whether what was wrong in the run is wrong here, too."""
     if not _was_unsound(snapshot):
         return f"computed in {converted}"
     if shown.nonfinite:

@@ -1,4 +1,4 @@
-"""What keeps a run from giving the same numbers again, and how to mend it.
+"""Conditions that keep a run from being reproducible, and their fixes.
 
 Only what the run's ledger shows is judged: what is not in it cannot be told.
 """
@@ -288,7 +288,7 @@ def _source(source: Source | None) -> Iterator[Blocker]:
 
 
 def _commit(source: Source | None) -> str:
-    """How the next run gets a commit, by what git said of this one."""
+    """Return the way to give the next run a commit, by what git reported for this one."""
     error = source.error if source is not None else ""
     if "not a git repository" in error:
         return "git init, git add and git commit before a run"

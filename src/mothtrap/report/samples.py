@@ -1,4 +1,4 @@
-"""Which samples were when: as plain records for JSON, and as text.
+"""Samples of steps: as plain records for JSON, and as text.
 
 Every text comes without a final newline; `style` says what the stream can show.
 """

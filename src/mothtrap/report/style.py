@@ -1,4 +1,4 @@
-"""How text is drawn on one stream: colour, glyphs, and names made safe to print."""
+"""Style of text on one stream: color, glyphs, and names made safe to print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a stream can show; the default is plain ASCII, which every stream can."""
+    """Capabilities of a stream; the default is plain ASCII, which every stream can show."""
 
     colour: bool = False
     glyphs: bool = False

@@ -33,7 +33,7 @@ COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which run. `state` is `running`, `finished` or `crashed`; `workers` are ranks."""
+    """Identity of a run. `state` is `running`, `finished` or `crashed`; `workers` are ranks."""
 
     id: str
     path: str
@@ -97,7 +97,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ending: str = ""
 
     def count(self, severity: Severity) -> int:
-        """How many findings have this severity."""
+        """Return the number of findings of this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     def in_story_order(self) -> list[Finding]:
@@ -237,7 +237,7 @@ def has_passed(finding: Finding) -> bool:
 
 
 def _failed(run: Run) -> bool:
-    """Whether the job came to an end that it did not choose, or that it calls a failure."""
+    """Return whether the job came to an end that it did not choose, or that it calls a failure."""
     return run.state == "crashed" or bool(run.end is not None and run.end.exit_code)
 
 

@@ -98,7 +98,7 @@ def state_lines(
 
 
 def _ranks(finding: Finding) -> list[str]:
-    """Who has it, in words, where that is not rank 0 alone."""
+    """Return the ranks of a finding in words, unless it is of rank 0 only."""
     if finding.workers in ((), (0,)):
         return []
     return [f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"]

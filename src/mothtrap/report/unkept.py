@@ -1,4 +1,4 @@
-"""Why the exception that ended a run left no step that could be done again."""
+"""Reason why the exception that ended a run left no step to replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_STEP = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 
 
 def why_unkept(run: Run, called: str) -> str | None:
-    """Why there is no snapshot of the step that ended with an exception.
+    """Return the reason for a missing snapshot of the step that ended with an exception.
 
     Args:
         run: an opened run.

@@ -1,4 +1,4 @@
-"""What the rules on attention share: the looks at each attention of a model."""
+"""Shared parts of the rules on attention: the looks at each attention of a model."""
 
 from __future__ import annotations
 

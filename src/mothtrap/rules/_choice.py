@@ -1,4 +1,4 @@
-"""Which layers a user wants a rule to look at."""
+"""Selection of the layers that a user wants a rule to judge."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ ANY_LAYER = ".*"
 
 
 def is_chosen(layer: str, regex: str) -> bool:
-    """Whether a regular expression is found in the path of a layer."""
+    """Return whether a regular expression is found in the path of a layer."""
     return regex == ANY_LAYER or re.search(regex, layer) is not None

@@ -1,4 +1,4 @@
-"""What the rules share that judge tensors which users name."""
+"""Shared parts of the rules that judge tensors named by users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules on data share: the looks at what first layers are given."""
+"""Shared parts of the rules on data: the looks at the inputs of first layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many illnesses lead to, by name: `explains = (*UNLEARNED, "dead_units")`."""
+"""Common effects of faults, by name: `explains = (*UNLEARNED, "dead_units")`."""
 
 NOT_FINITE = (
     "nonfinite_activation",

@@ -1,4 +1,4 @@
-"""What rules on evaluations share: the losses of each call site over the run."""
+"""Shared parts of the rules on evaluations: the losses of each call site over the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Evaluated:
         return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
 
     def patience(self, evaluations: int) -> float:
-        """How many evaluations running are as many as `evaluations` or more of the run."""
+        """Return the number of consecutive evaluations that counts as `evaluations` of the run."""
         return max(evaluations, LEAST_SHARE * (self.last.number + 1))
 
 

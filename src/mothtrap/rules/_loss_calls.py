@@ -1,4 +1,4 @@
-"""What the rules on a loss's inputs share: sampled calls, and the losses beside them."""
+"""Shared parts of the rules on inputs of losses: sampled calls, and the losses beside them."""
 
 from __future__ import annotations
 
@@ -58,12 +58,18 @@ def by_place(calls: Iterable[LossCall]) -> list[list[LossCall]]:
 
 
 def predicts_tokens(call: LossCall) -> bool:
-    """Whether the classes are tokens: the model reads integers, and there are many classes."""
+    """Return whether the classes are tokens.
+
+    The model reads integers, and there are many classes.
+    """
     return (call.classes or 0) >= MIN_VOCABULARY and any(t in INTEGERS for t in call.model_inputs)
 
 
 def is_classifier(call: LossCall) -> bool:
-    """Whether every example of a batch has one label: no tokens, tags, pixels, several labels."""
+    """Return whether every example of a batch has one label.
+
+    No tokens, tags, pixels, several labels.
+    """
     shape = call.prediction_shape or ()
     sample = call.targets
     if sample is not None and (sample.by_position or sample.input_offsets is not None):

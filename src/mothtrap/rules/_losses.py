@@ -1,4 +1,4 @@
-"""What the loss rules share: which series they may judge, and what is known beside them."""
+"""Shared parts of the loss rules: the series that they may judge, and the evidence beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.core.window import Floats, Ints, Series, Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a loss rule says of one series; becomes a finding of the rule.
+    """Judgment of one series by a loss rule; becomes a finding of the rule.
 
     `location`: None = the line of the loss.
     """
@@ -44,7 +44,7 @@ def loss_series(window: Window) -> tuple[Series, ...]:
 
 
 def has_players(window: Window) -> bool:
-    """Whether several losses are minimised in turn by optimizers that share none: a game.
+    """Return whether several losses are minimised in turn by optimizers that share none: a game.
 
     In a game (GAN, actor and critic) no single loss tells whether training goes well.
     Optimizers that follow one another (pretraining, then fine-tuning) play none.

@@ -1,4 +1,4 @@
-"""Where a rise began that is only seen once it is well under way."""
+"""Onset of a rise that is noticed only once it is well under way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules on modules that no gradient reaches share."""
+"""Shared parts of the rules on modules that no gradient reaches."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Digests = dict[int, dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs, and from when on.
+    """Difference between replicas, and its first step.
 
     Attributes:
         steps: those at which digests differ, ascending; the first is the onset.

@@ -1,4 +1,4 @@
-"""What the rules on weights, updates and optimizers share: what they need, how it is read."""
+"""Shared parts of the rules on weights, updates and optimizers: their needs and readings."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class AttentionCollapse(Rule):
         )
 
     def _learns(self, window: Window) -> bool:
-        """Whether a loss has fallen far since the beginning."""
+        """Return whether a loss has fallen far since the beginning."""
         return any(
             series.first > 0 and np.median(series.values_S[-20:]) < self.loss_share * series.first
             for series in window.scalars("loss")

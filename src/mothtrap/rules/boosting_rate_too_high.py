@@ -100,7 +100,7 @@ class BoostingRateTooHigh(Rule):
         )
 
     def _overshoots(self, one: Boosted) -> tuple[str, Severity]:
-        """What shows that the trees overshoot, and how bad that is."""
+        """Return the evidence of overshooting trees, and its severity."""
         if one.loss is not None:
             loss_S = one.loss.early_S if len(one.loss.early_S) else one.loss.values_S
             first, last = float(loss_S[0]), present(one.loss.values_S)

@@ -109,7 +109,7 @@ class DeadUnits(Rule):
         return [self._finding(window, found)] if found else []
 
     def _judged(self, inactive: Matrix, column: int) -> Bools:
-        """Which rows of a column rest on enough examples; shape (S,)."""
+        """Return a mask of the rows of a column that rest on enough examples; shape (S,)."""
         present_S = inactive.present_ST[:, column] & np.isfinite(inactive.values_ST[:, column])
         batches_S = np.minimum(np.cumsum(present_S), MEMORY_SAMPLES)
         enough_S: Bools = batches_S * _examples(inactive.tensors[column]) >= self.min_examples

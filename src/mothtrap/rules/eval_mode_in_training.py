@@ -141,7 +141,7 @@ class EvalModeInTraining(Rule):
 
 
 def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
-    """Whether an evaluation was the last thing before the steps in evaluation mode."""
+    """Return whether an evaluation was the last thing before the steps in evaluation mode."""
     steps = [phase.step for phase in window.seen(EvaluationPhase)]
     steps += [evaluation.step for evaluation in window.seen(Evaluation)]
     return mode.step in steps

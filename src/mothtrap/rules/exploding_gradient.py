@@ -347,7 +347,7 @@ class _Explosion:
 
 
 def _ebbs(norm_S: Floats, index: int) -> bool:
-    """Whether a norm that jumped in a single step does nothing but fall since: a spike."""
+    """Return whether a norm that jumped in a single step does nothing but fall since: a spike."""
     tail_S = norm_S[index : index + EBB_STEPS]
     jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]
     falls = np.median(tail_S[-3:]) < tail_S[0] and tail_S.max() <= 1.05 * tail_S[0]

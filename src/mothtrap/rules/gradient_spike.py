@@ -147,7 +147,7 @@ class GradientSpike(Rule):
         return high_S, full_S
 
     def _loss_rises(self, window: Window, optimizer: str, step: int) -> bool:
-        """Whether a loss of the optimizer jumps in one of the steps after `step`."""
+        """Return whether a loss of the optimizer jumps in one of the steps after `step`."""
         for series in window.scalars("loss"):
             if optimizer and series.optimizers and optimizer not in series.optimizers:
                 continue
@@ -165,7 +165,7 @@ class GradientSpike(Rule):
 
 
 def _ebbs(norm_S: Floats) -> bool:
-    """Whether norms only fall after the first one."""
+    """Return whether norms only fall after the first one."""
     return bool(norm_S.argmax() == 0 and norm_S[-1] < 0.5 * norm_S[0])
 
 

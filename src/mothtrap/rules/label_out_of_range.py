@@ -191,7 +191,7 @@ class LabelOutOfRange(Rule):
 
 
 def _beyond(call: LossCall) -> float:
-    """How far targets lie outside of 0 to 1."""
+    """Return the distance of targets from the range 0 to 1."""
     sample = call.targets
     if sample is None or sample.least is None or sample.greatest is None:
         return 0.0

@@ -237,7 +237,7 @@ class LearningRateTooHigh(Rule):
         )
 
     def _is_gradients_fault(self, window: Window, series: Series, rate_S: Floats) -> bool:
-        """Whether the rate is an ordinary one of plain gradient descent."""
+        """Return whether the rate is an ordinary one of plain gradient descent."""
         known = [f for n, f in optimizer_facts(window).items() if n in series.optimizers]
         if not known or any(facts.second_moments for facts in known):
             return False
@@ -318,17 +318,17 @@ class _Course:
         return float(self.rate_S[max(0, place)])
 
     def jump(self) -> float:
-        """How far the smoothed loss rose soon after the rate was reached, in starts."""
+        """Return the rise of the smoothed loss soon after the rate was reached, in starts."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return float(_smooth(part_S)[1:-1].max() / self.start) if len(part_S) >= 3 else 0.0
 
     def highest(self) -> float:
-        """How far it rose at most, in starts."""
+        """Return its greatest rise, in starts."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return float(part_S.max() / self.start) if len(part_S) else 0.0
 
     def level(self) -> float:
-        """Where the loss has come to, in starts."""
+        """Return its latest level, in starts."""
         return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
 
     def after(self) -> int:
@@ -339,7 +339,7 @@ class _Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trouble:
-    """What large steps have done; `sampled` is the step at which `ratio` was measured."""
+    """Effects of large steps; `sampled` is the step at which `ratio` was measured."""
 
     severity: Severity
     sampled: int

@@ -162,7 +162,7 @@ def _named(series: Series) -> str:
 
 
 def _had_settled(window: Window, rate: Series, gone: int) -> bool:
-    """Whether the losses of this optimizer had fallen and stopped when its rate vanished."""
+    """Return whether the losses of this optimizer had fallen and stopped when its rate vanished."""
     until = int(rate.steps_S[gone])
     for loss in window.scalars("loss"):
         if loss.optimizers and rate.of not in loss.optimizers:

@@ -232,6 +232,6 @@ def _smooth(loss_S: Floats) -> Floats:
 
 
 def _coming_back(last_S: Floats) -> bool:
-    """Whether the newest of these losses are on their way down again."""
+    """Return whether the newest of these losses are on their way down again."""
     third = len(last_S) // 3
     return bool(np.median(last_S[-third:]) < 0.9 * np.median(last_S[:third]))

@@ -132,7 +132,7 @@ class LossNotDecreasing(Rule):
         )
 
     def _fell_between(self, loss_S: Floats, early: float) -> bool:
-        """Whether the loss was clearly lower in between: then it rose again."""
+        """Return whether the loss was clearly lower in between: then it rose again."""
         fifth = len(loss_S) // 5
         if not fifth:
             return False

@@ -110,14 +110,14 @@ class LossOscillating(Rule):
 
 
 def _turned(loss_S: Floats) -> Bools:
-    """Whether the loss changed its direction, at all but the first and last step."""
+    """Return whether the loss changed its direction, at all but the first and last step."""
     change_S = np.diff(loss_S)
     turned: Bools = change_S[1:] * change_S[:-1] < 0
     return turned
 
 
 def _lasting(turned_S: Bools) -> int:
-    """Where the latest stretch began in which never two steps running went one way."""
+    """Return the start of the latest stretch without two consecutive steps in one direction."""
     straight_S = ~turned_S
     calm = np.flatnonzero(straight_S[1:] & straight_S[:-1])
     runs = stretches(turned_S)

@@ -149,7 +149,7 @@ class LossSpike(Rule):
         ]
 
     def _recovers(self, loss_S: Floats, place: int, level: float) -> bool | None:
-        """Whether the loss came back; None while that cannot be said."""
+        """Return whether the loss came back; None while that is unknown."""
         later_S = loss_S[place + 1 : place + 1 + self.after]
         if len(later_S) < self.after:
             return None
@@ -162,7 +162,7 @@ def _windows(values_S: Floats, size: int) -> Floats:
 
 
 def _restarted(window: Window, series: Series, step: int) -> bool:
-    """Whether the learning rate rose much shortly before a step."""
+    """Return whether the learning rate rose much shortly before a step."""
     steps_S, rate_S = learning_rates(window, series)
     recent_S = rate_S[(steps_S >= step - RATE_STEPS) & (steps_S <= step)]
     return len(recent_S) > 1 and float(recent_S.max()) > RATE_RATIO * float(recent_S.min())

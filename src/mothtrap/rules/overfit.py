@@ -152,6 +152,6 @@ class Overfit(Rule):
 
 
 def _running(over_E: Bools) -> int:
-    """How many of the latest evaluations, without a gap, are over."""
+    """Return the number of consecutive latest evaluations that are over."""
     within = np.flatnonzero(~over_E)
     return len(over_E) - (int(within[-1]) + 1 if len(within) else 0)

@@ -133,7 +133,7 @@ class Overtraining(Rule):
         )
 
     def _idle(self, value_E: Floats) -> tuple[int, int]:
-        """Where the latest improvement by `delta` was, and how many evaluations came after."""
+        """Return the index of the latest improvement by `delta`, and the evaluations since then."""
         best, place = np.inf, 0
         for index, value in enumerate(value_E):
             if value < best - self._margin(float(value)):

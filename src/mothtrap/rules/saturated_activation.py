@@ -193,7 +193,7 @@ def _counts(look: UnitInputs) -> Floats:
 
 
 def _within(counts_UG: Floats, edges: tuple[float, ...], low: float, high: float) -> Floats:
-    """How many inputs of each unit lie between two bounds, shape (units,).
+    """Return the number of inputs of each unit between two bounds, shape (units,).
 
     A bound between two edges shares the gap out evenly; of the open ends nothing is
     within, unless the bound lies beyond the last edge.

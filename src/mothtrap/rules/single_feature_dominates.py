@@ -137,7 +137,7 @@ class SingleFeatureDominates(Rule):
         return float(early[-1]) / table.label_std <= left + math.sqrt(1 - self.explained)
 
     def _separates(self, one: Boosted, series: Series) -> bool:
-        """Whether the loss of two classes is that of trees that never err.
+        """Return whether the loss of two classes is that of trees that never err.
 
         Such trees move the margin of every row by the learning rate over the probability of its
         class, a step of Newton; the first margin is that of the share of its class.

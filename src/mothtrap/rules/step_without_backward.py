@@ -130,6 +130,6 @@ class StepWithoutBackward(Rule):
 
 
 def _cleared(window: Window, optimizer: str, step: int, last: int) -> GradientsCleared | None:
-    """What was seen of gradients that were cleared in some steps of an optimizer."""
+    """Return the observed clearing of gradients in some steps of an optimizer."""
     every = window.seen(GradientsCleared)
     return next((s for s in every if s.optimizer == optimizer and step <= s.step <= last), None)

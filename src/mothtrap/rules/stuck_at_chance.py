@@ -161,7 +161,7 @@ class StuckAtChance(Rule):
         )
 
     def _is_constant(self, spread_N: Floats, steps: int) -> bool:
-        """Whether sampled spreads, in order, belong to predictions that ignore the input."""
+        """Return whether sampled spreads, in order, belong to predictions that ignore the input."""
         if len(spread_N) < MIN_SPREADS:
             return False
         if float(spread_N.max()) <= IDENTICAL_SPREAD:

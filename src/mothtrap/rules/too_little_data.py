@@ -109,7 +109,7 @@ class TooLittleData(Rule):
 
 
 def _samples(window: Window) -> tuple[int, str | None] | None:
-    """How many samples there are to train on, and the line that goes through them."""
+    """Return the number of training samples, and the line that iterates over them."""
     trained = {order.loader for order in window.seen(TargetOrder)}
     told = [
         (began.samples, began.location)
@@ -121,7 +121,7 @@ def _samples(window: Window) -> tuple[int, str | None] | None:
 
 
 def _classes(window: Window) -> int:
-    """How many classes were seen in the targets; 0 where there are none."""
+    """Return the number of classes seen in the targets; 0 where there are none."""
     classes = 0
     for order in window.seen(TargetOrder):
         if len(set(order.counts)) > 1:  # else they number the rows of a batch

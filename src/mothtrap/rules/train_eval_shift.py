@@ -126,7 +126,7 @@ class TrainEvalShift(Rule):
         return findings
 
     def _are_few(self, every: list[InputDistribution]) -> bool:
-        """Whether an argument was seen on both sides, on one of them in too few rows."""
+        """Return whether an argument was seen on both sides, on one of them in too few rows."""
         train = sum(one.rows for one in every if one.mode is Mode.TRAIN)
         by_step: dict[int, int] = defaultdict(int)
         for one in every:

@@ -131,7 +131,7 @@ class TrainModeInEvaluation(Rule):
         )
 
     def _waits(self, phases: list[EvaluationPhase]) -> bool:
-        """Whether more evaluations like these would be told of."""
+        """Return whether more evaluations like these would be told of."""
         if any(phase.repeated for phase in phases):
             return False
         few = len(phases) < self.evaluations and not all(phase.labelled for phase in phases)
@@ -155,7 +155,7 @@ def _active(phase: EvaluationPhase) -> str:
 
 
 def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:
-    """Whether the training loss is computed on rows of the shape of the output."""
+    """Return whether the training loss is computed on rows of the shape of the output."""
     shapes = {
         call.prediction_shape[1:]
         for call in window.seen(LossCall)

@@ -203,7 +203,7 @@ def _norms(window: Window, ratios: Ratios) -> Floats:
 
 
 def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:
-    """Whether steps change a weight, and before the next look it is what it was."""
+    """Return whether steps change a weight, and before the next look it is what it was."""
     last_S, moved_S = norm_S[-RESTORED_LOOKS:], ratio_S[-RESTORED_LOOKS:]
     # What moves by less than this may leave the norm as it is.
     moving = len(last_S) == RESTORED_LOOKS and bool((moved_S > 1e-4).all())

@@ -224,7 +224,7 @@ class VanishingGradient(Rule):
         ]
 
     def _learns(self, window: Window, since: int) -> bool:
-        """Whether a loss fell from its beginning and still falls, or is at its floor."""
+        """Return whether a loss fell from its beginning and still falls, or is at its floor."""
         for series in window.scalars("loss"):
             steps_S, loss_S = finite_part(series)
             loss_S = loss_S[steps_S >= since]

@@ -57,7 +57,7 @@ def _batches(result: ReplayResult, steps: Sequence[StepSamples]) -> list[BatchOf
 
 
 def _names(row: int, batches: Sequence[BatchOfSamples]) -> Iterator[str]:
-    """What a row is in each of some batches."""
+    """Yield the names of a row in some batches."""
     for batch in batches:
         if row < len(batch.samples):
             yield _words(batch.samples[row])

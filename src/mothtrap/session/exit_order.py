@@ -93,7 +93,7 @@ class ExitOrder:
             os.close(self._waker)
 
     def _watching(self) -> select.epoll:
-        """What is waited at; raises OSError where none can be had."""
+        """Return the poll object of the processes; raises OSError where none is available."""
         if self._poll is None:
             poll = select.epoll()
             wake, waker = os.pipe()
@@ -139,7 +139,7 @@ class ExitOrder:
 
 
 def _has_ended(handle: int) -> bool:
-    """Whether the process of a handle is dead, reaped or not."""
+    """Return whether the process of a handle is dead, reaped or not."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(0))

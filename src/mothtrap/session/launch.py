@@ -176,7 +176,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 
 def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
-    """What `run.json` says of a job that this process starts, or is."""
+    """Return the content of `run.json` for a job that this process starts, or is."""
     return RunInfo(
         id=name,
         attempt=1,

@@ -36,7 +36,7 @@ sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: saving take
 
 
 class RunningJob:
-    """What actions may ask of the job of one run; requests go through its control files.
+    """Interface of one run's job for actions; requests go through its control files.
 
     Args:
         run: the run, as it is followed.
@@ -50,7 +50,7 @@ class RunningJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether the job still trains."""
+        """Return whether the job still trains."""
         return not self.has_ended and self._run.state == "running"
 
     def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
@@ -131,7 +131,7 @@ class Executor:
 
     @property
     def was_killed(self) -> bool:
-        """Whether the job had to be ended by a signal, since it did not obey a stop."""
+        """Return whether the job had to be ended by a signal, since it did not obey a stop."""
         return self._signalled > 0
 
     def close(self) -> None:

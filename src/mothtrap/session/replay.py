@@ -47,7 +47,7 @@ SHOWN_LINES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """How the step is to be done.
+    """Options of a replay.
 
     Attributes:
         step: None = the one that matters most.
@@ -82,7 +82,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What came of it.
+    """Result of a replay.
 
     Attributes:
         snapshot: of the first worker.
@@ -189,7 +189,7 @@ def choose(run: Path, step: int | None) -> list[Stored]:
 
 
 def _why_none(run: Path) -> str:
-    """Why a run has no snapshots, and when there would be some."""
+    """Return the reason why a run has no snapshots, and when it would have some."""
     try:
         why = why_unkept(open_run(run), name_here(run))
     except (MothtrapError, OSError, ValueError):  # it cannot be read
@@ -233,7 +233,7 @@ def _play_again(
 
 
 def _warnings(run: Path, snapshot: Snapshot, options: ReplayOptions) -> tuple[str, ...]:
-    """What may keep the step from being the same here."""
+    """Return the conditions that may keep the replay here from being identical."""
     found = list(differences_here(run, snapshot, _folder(options, snapshot)))
     if snapshot.note:
         found.append(snapshot.note)
@@ -250,7 +250,7 @@ def _folder(options: ReplayOptions, snapshot: Snapshot) -> str | None:
 
 
 def _moved(run: Path, snapshots: Sequence[Snapshot], options: ReplayOptions) -> Moved:
-    """Where the places of the snapshots lie in the script as it is."""
+    """Return the current lines of the snapshots' code locations in the script."""
     found = Moved()
     for one in snapshots:
         folder = _folder(options, one)
@@ -260,7 +260,7 @@ def _moved(run: Path, snapshots: Sequence[Snapshot], options: ReplayOptions) -> 
 
 
 def _place_to_stop(plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions) -> str | None:
-    """Where the debugger is to open: before the first bad operation, else where the step begins."""
+    """Return the line for the debugger: the first bad operation, else the start of the step."""
     first = msgspec.structs.replace(plan, narrow=options.narrow, debug=False)
     results, _ = _play(first, snapshot, dataclasses.replace(options, debug=False))
     _clear(Path(plan.scratch))

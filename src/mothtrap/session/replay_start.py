@@ -1,4 +1,4 @@
-"""How the script of a snapshot is started again: by which command, in which folder."""
+"""Restart of a snapshot's script: its command and its folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mothtrap.store import layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a replay is going to execute.
+    """Command that a replay is going to execute.
 
     Attributes:
         command: of the script.
@@ -36,7 +36,7 @@ class Start:
 
     @property
     def words(self) -> str:
-        """What is executed, as one would type it."""
+        """Return the command as one would type it."""
         return f"`{shlex.join(self.command)}` in {self.folder}"
 
 
@@ -65,7 +65,7 @@ def start_of(
 
 
 def folder_of(snapshot: Snapshot, folder: str | None) -> str:
-    """Where the script is started: in the folder that the user gives, or that of the run.
+    """Return the folder in which the script is started: the user's, or that of the run.
 
     Raises:
         ReplayError: there is no such folder.

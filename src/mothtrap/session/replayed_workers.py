@@ -1,4 +1,4 @@
-"""What can be said of a step of several workers, of which not all have a snapshot."""
+"""Limits of a replay of a step of several workers, not all of which have a snapshot."""
 
 from __future__ import annotations
 

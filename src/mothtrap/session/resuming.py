@@ -25,7 +25,7 @@ RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 
 def restarts_of(environ: Mapping[str, str]) -> int:
-    """How often torchrun has started the workers of this job anew."""
+    """Return the number of times that torchrun has restarted the workers of this job."""
     count = environ.get(RESTARTS, "")
     return int(count) if count.isdigit() else 0
 

@@ -1,4 +1,4 @@
-"""What may keep a recorded step from being the same when it is done again here."""
+"""Differences that may keep a replay here from being identical."""
 
 from __future__ import annotations
 

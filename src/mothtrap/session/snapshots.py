@@ -168,7 +168,7 @@ class SnapshotWriter:
         return self._bases
 
     def has_room(self, spare: int = 0) -> bool:
-        """Whether another one can wait for the disk, and so many more."""
+        """Return whether another one can wait for the disk, and so many more."""
         return self._pending + spare < WAITING
 
     def put(self, taken: SnapshotDraft) -> None:
@@ -312,7 +312,10 @@ class SnapshotWriter:
         return (files.folder_of(self._run, step, self._worker) / files.STATE).exists()
 
     def _lying(self) -> dict[Path, Kept]:
-        """What lies there of this worker; all heads are read once, for they may be large."""
+        """Return the stored snapshots of this worker.
+
+        Heads are read once, since they may be large.
+        """
         if self._there is None:
             self._there = {
                 found.folder: Kept(
@@ -354,7 +357,7 @@ class SnapshotWriter:
 
 
 def _lay_there(path: Path, info: RunInfo) -> bool:
-    """Whether a file is the one that lay there when the run began."""
+    """Return whether a file is the one that lay there when the run began."""
     try:
         return path.stat().st_mtime <= info.created_s
     except (OSError, ValueError):  # ValueError: a NUL in the path
@@ -362,7 +365,7 @@ def _lay_there(path: Path, info: RunInfo) -> bool:
 
 
 def _limits(taken: SnapshotDraft) -> str:
-    """What a replay of it cannot do."""
+    """Return the limits of its replay."""
     lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
     if taken.state_step <= taken.step:
         return lost
@@ -372,6 +375,6 @@ def _limits(taken: SnapshotDraft) -> str:
 
 
 def _not_fed(taken: SnapshotDraft) -> list[str]:
-    """What the step was fed with and what was not kept; not what else the script's code has."""
+    """Return the inputs of the step that were not kept, apart from the script's other state."""
     recorded = taken.steps[-1].recorded
     return [what for what in recorded.missing if not what.startswith("the variable")]

@@ -91,7 +91,7 @@ class Supervision:
 
     @property
     def order_seen(self) -> bool:
-        """Whether it was seen that the first of `lost` died before the others."""
+        """Return whether it was seen that the first of `lost` died before the others."""
         lost = self.lost
         return len(lost) < 2 or self._exits.first_of(lost) is not None
 
@@ -104,7 +104,7 @@ class Supervision:
 
     @property
     def _is_watching_all(self) -> bool:
-        """Whether nobody is awaited: no worker has begun, or all of them have."""
+        """Return whether nobody is awaited: no worker has begun, or all of them have."""
         return all(not attempt.awaited for attempt in self._attempts.values())
 
     def _contained(self, *, last: bool) -> None:

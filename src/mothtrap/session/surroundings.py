@@ -1,4 +1,4 @@
-"""What a process depends on, whatever its framework: versions, hardware, variables, sources."""
+"""Surroundings of a process, in any framework: versions, hardware, variables, sources."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _held(module: object) -> Mapping[str, object]:
-    """What a module holds; a module that loads itself when it is asked for anything is not."""
+    """Return the contents of a module; empty for one that loads itself on access."""
     try:
         found = object.__getattribute__(module, "__dict__")
     except AttributeError:

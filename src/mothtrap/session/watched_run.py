@@ -36,7 +36,7 @@ by hand: they end together."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first process says of the run that it has made; `attempt` is a folder."""
+    """Message of the first process about the run that it has made; `attempt` is a folder."""
 
     name: str
     attempt: str

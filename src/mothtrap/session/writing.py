@@ -1,4 +1,4 @@
-"""Where the finished steps of a worker are written: by a thread of it, or beside it."""
+"""Writers of a worker's finished steps: a thread of it, or another process."""
 
 from __future__ import annotations
 

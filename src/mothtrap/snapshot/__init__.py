@@ -1,1 +1,1 @@
-"""What is needed to do a step again: its form in files. Arrays and JSON, nothing executable."""
+"""Snapshots as files, for replay. Arrays and JSON, nothing executable."""

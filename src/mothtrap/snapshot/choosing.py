@@ -1,4 +1,4 @@
-"""Which of the snapshots of a run tells most when its step is done again."""
+"""Choice of the snapshot of a run whose replay is most informative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ASKED_FOR = ("request", "step", "exception")
 
 
 def is_offered(reason: str, *, exact: bool) -> bool:
-    """Whether the user is told of a snapshot unasked: with a later state it shows little.
+    """Return whether the user is told of a snapshot unasked: with a later state it shows little.
 
     Args:
         reason: why it was taken, see `core.snapshots.Snapshot`.

@@ -1,4 +1,4 @@
-"""Where the places of a recorded step lie in a script that was changed since.
+"""Current places of a recorded step in a script that was changed since.
 
 A place is `file:line`. A snapshot holds a digest of each line of the files with its places, no
 source; compared with those of the files as they are, they tell where each line went.
@@ -98,7 +98,7 @@ class CodeLocations:
         self._moved = dict(moved or {})
 
     def fits(self, recorded: str, found: str) -> bool:
-        """Whether a place may be the recorded one."""
+        """Return whether a place may be the recorded one."""
         if recorded not in self._moved:
             return recorded == found
         first, last = self._moved[recorded]
@@ -108,14 +108,14 @@ class CodeLocations:
         return first <= int(line) <= last
 
     def now(self, recorded: str) -> str | None:
-        """Where a recorded place lies; None where several lines may hold it."""
+        """Return the current line of a recorded place; None where several lines may hold it."""
         if recorded not in self._moved:
             return recorded
         first, last = self._moved[recorded]
         return f"{recorded.rpartition(':')[0]}:{first}" if first == last else None
 
     def renamed(self, expected: Mapping[str, str], found: Iterable[str]) -> dict[str, str]:
-        """What goes by recorded place, by the places at which it was found.
+        """Return `expected` by the places at which its values were found.
 
         Args:
             expected: by `file:line`, or `file:line#n` for the n-th of one place.

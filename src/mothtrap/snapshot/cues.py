@@ -1,4 +1,4 @@
-"""Which recorded event answers what a script does when it is run again.
+"""Matching of recorded events to the calls of a script that is run again.
 
 The script goes its own way up to the place of the first recorded event. From there on its
 calls are matched with what was recorded, in order; what has no counterpart is left to the
@@ -56,17 +56,17 @@ class Cues:
 
     @property
     def is_last(self) -> bool:
-        """Whether that is the step that is meant."""
+        """Return whether that is the step that is meant."""
         return self._at == len(self._steps) - 1
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the step has come so far that an optimizer's step would end it."""
+        """Return whether the step has come so far that an optimizer's step would end it."""
         return self._matched > 0 or not self._cued()
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nothing of the step has been matched."""
+        """Return whether nothing of the step has been matched."""
         return self._matched == 0
 
     def expected(self) -> ForwardCalled | None:
@@ -79,7 +79,7 @@ class Cues:
         return None
 
     def batch(self, loader: int, site: str) -> BatchHanded | None:
-        """What a loader gave at a place; None where that is to give its own."""
+        """Return the batch of a loader at a place; None where it is to return its own."""
         found = self._find(
             BatchHanded,
             lambda e: self._places.fits(e.site, site) and (e.loader == loader or self.begun),
@@ -90,7 +90,7 @@ class Cues:
         return found
 
     def forward(self, root: str, site: str, *, trains: bool) -> ForwardCalled | None:
-        """What a module was called with at a place."""
+        """Return the recorded call of a module at a place."""
         found = self._find(
             ForwardCalled,
             lambda e: e.root == root and self._places.fits(e.site, site) and e.trains == trains,
@@ -100,7 +100,7 @@ class Cues:
         return found
 
     def loss(self, function: str, site: str) -> LossCalled | None:
-        """What a loss was called with at a place; each answer is given once."""
+        """Return the recorded call of a loss at a place; each is returned once."""
         if not self.begun:
             return None
         for number, event in enumerate(self.step.events):

@@ -1,4 +1,4 @@
-"""Tells which of the events of a recorded step feed which of its micro-batches.
+"""Assignment of the events of a recorded step to its micro-batches.
 
 Where a loader gives k batches at one place, and all models are called k times (or a multiple of
 k) at theirs, there are k micro-batches, in this order; where no loader gives any, as many as
@@ -49,7 +49,7 @@ class MicroBatches:
 
 
 def _place(event: RecordedEvent) -> Hashable:
-    """What tells calls of one place in the code from those of others; None without autograd."""
+    """Return a key for calls of one place in the code; None without autograd."""
     if isinstance(event, BatchHanded):
         return "batch", event.site
     if isinstance(event, ForwardCalled):

@@ -1,4 +1,4 @@
-"""Which snapshots are removed to make room for another one."""
+"""Selection of the snapshots that are removed to make room for another one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONSETS = ("unsound step", "exception")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What matters of a snapshot here; `created_s` is a Unix time."""
+    """Properties of a snapshot that decide its retention; `created_s` is a Unix time."""
 
     name: str
     reason: str
@@ -53,7 +53,7 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
 
 
 def is_onset(reason: str) -> bool:
-    """Whether a step was kept because something went wrong in it."""
+    """Return whether a step was kept because something went wrong in it."""
     return kind_of(reason) in ONSETS
 
 

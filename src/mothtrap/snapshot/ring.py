@@ -66,7 +66,7 @@ class Ring(Generic[Entry]):
         return step in self._steps
 
     def get(self, step: int) -> Entry | None:
-        """What is kept of a step, None if it is not there any more."""
+        """Return the record of a step; None where it is gone."""
         found = self._steps.get(step)
         return found[0] if found is not None else None
 

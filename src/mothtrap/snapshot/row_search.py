@@ -25,7 +25,7 @@ class Trial(Protocol):
     """Does the step with some rows of its batch."""
 
     def __call__(self, rows: Sequence[int], *, repeat: bool) -> bool | None:
-        """Whether it goes wrong in the same way.
+        """Return whether it goes wrong in the same way.
 
         Args:
             rows: positions on the first axis, at least one.
@@ -38,7 +38,7 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guilty:
-    """What was found.
+    """Rows that make the step go wrong.
 
     Attributes:
         rows: that are guilty; empty where no single rows are.
@@ -83,12 +83,12 @@ def listed(rows: Sequence[int]) -> str:
 
 
 def has_rows_to_blame(watched: ReplayResult) -> bool:
-    """Whether to look for rows: not where the batch has one row, or the weights were bad."""
+    """Return whether to look for rows: not where the batch has one row, or the weights were bad."""
     return watched.batch_rows > 1 and not watched.holder.startswith(("weight", "buffer"))
 
 
 def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> bool | None:
-    """Whether a trial went wrong as the whole batch did; None where it did in another way.
+    """Return whether a trial failed as the whole batch did; None where it failed in another way.
 
     Args:
         trial: the step with some rows.
@@ -143,7 +143,7 @@ class _Search:
     _repeats: bool = False
 
     def fails(self, rows: Iterable[int]) -> bool:
-        """Whether the step goes wrong with some rows, repeated where it cannot do with fewer."""
+        """Return whether the step goes wrong with some rows, repeated if too few for a batch."""
         chosen = tuple(sorted(rows))
         if not chosen or len(chosen) == self.count:
             return bool(chosen)
@@ -166,7 +166,7 @@ class _Search:
         self._known.clear()
 
     def is_in_order_without(self, rows: Iterable[int]) -> bool:
-        """Whether the step is in order without some rows."""
+        """Return whether the step is in order without some rows."""
         rest = set(range(self.count)) - set(rows)
         return bool(rest) and not self.fails(rest) and self.trials <= self.most
 

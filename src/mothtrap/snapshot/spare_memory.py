@@ -1,4 +1,4 @@
-"""How much memory a copy may take, so that nothing is killed for want of it."""
+"""Limits on the memory of a copy, so that no process is killed for lack of it."""
 
 from __future__ import annotations
 

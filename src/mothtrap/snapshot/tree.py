@@ -292,7 +292,7 @@ def keys_of(tree: Tree) -> set[str]:
 
 
 def _is_data(cls: type) -> bool:
-    """Whether objects of a class hold data alone, so that they need no constructor.
+    """Return whether objects of a class hold data alone, so that they need no constructor.
 
     Not one that does something when it goes away: made from fields of a file, that would
     be code of the file's choice.
@@ -307,7 +307,7 @@ def _is_data(cls: type) -> bool:
 
 
 def _is_plain_object(cls: type) -> bool:
-    """Whether a class is one of Python's own making, with a `__dict__` and nothing else in it."""
+    """Return whether a class is made in Python, and holds nothing but a `__dict__`."""
     new: Any = cls.__new__
     return (
         new is object.__new__

@@ -1,4 +1,4 @@
-"""How the values of an array are spread: its quantiles, and what is told of it as an array."""
+"""Quantiles of an array, and its distribution as stored in an array."""
 
 from __future__ import annotations
 

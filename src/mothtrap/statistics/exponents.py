@@ -1,4 +1,4 @@
-"""How values are spread over powers of two: the counts, and how numpy makes them.
+"""Distribution of values over powers of two: the counts, and their computation in numpy.
 
 Shape suffixes: T = tensors, B = bins, N = elements.
 """

@@ -111,7 +111,7 @@ def count_exponents_of(arrays: Sequence[Array]) -> Counts:
 def _places(
     arrays: Sequence[Array], names: tuple[str, ...]
 ) -> tuple[list[Array], in_memory.Integers]:
-    """Where the elements of arrays lie, in any order; and the views that keep them alive."""
+    """Return the addresses of the elements of arrays, in any order, and views that keep them."""
     views = [_in_memory_order(_real(array)) for array in arrays]
     kinds = [_kind(view.dtype, names) if view.flags.c_contiguous else -1 for view in views]
     return views, in_memory.places(views, kinds, [view.itemsize for view in views])
@@ -192,7 +192,7 @@ def _is_known_to_python(dtype: np.dtype[Any]) -> bool:
 
 
 def _lies_in_order(array: Array) -> bool:
-    """Whether the bytes of an array are as they are stored, and Python knows their type."""
+    """Return whether the bytes of an array are as they are stored, and Python knows their type."""
     dtype = array.dtype
     return _LITTLE and array.flags.c_contiguous and dtype.isnative and _is_known_to_python(dtype)
 

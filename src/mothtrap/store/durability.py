@@ -1,4 +1,4 @@
-"""What written bytes survive.
+"""Durability of written bytes.
 
 `crash`: an append has reached the operating system when it returns, so it survives the
 end of any process. `power`: the disk is told to keep it, too, within `SYNC_EVERY_S` of the

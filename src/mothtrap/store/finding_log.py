@@ -1,4 +1,4 @@
-"""What one monitor found: every revision of every finding, and the state of the rules."""
+"""Log of one monitor: every revision of every finding, and the state of the rules."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class FindingReader:
         return len(self.findings) + len(self.statuses) - before
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _read(self, batch: pa.RecordBatch) -> None:

@@ -1,4 +1,4 @@
-"""Where the parts of a run lie, and how its folders come to be.
+"""Layout of a run: its folders and files, and their creation.
 
     RUN/<attempt>/run.json                     how the attempt was started
     RUN/<attempt>/end.json                     how it ended, once it has
@@ -331,6 +331,6 @@ def sealed(data: bytes) -> bytes:
 
 
 def intact(data: bytes) -> bool:
-    """Whether a JSON object is as `sealed` left it; True of one without a checksum."""
+    """Return whether a JSON object is as `sealed` left it; True of one without a checksum."""
     body, found, rest = data.rpartition(b',"checksum":"')
     return not found or rest == b'%016x"}' % xxhash.xxh3_64_intdigest(body)

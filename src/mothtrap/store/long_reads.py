@@ -59,7 +59,7 @@ def _room(size: int) -> memoryview:
 
 
 def _is_cached(file: int, offset: int) -> bool:
-    """Whether the page at an offset is in the cache, so that others will be, too."""
+    """Return whether the page at an offset is in the cache, so that others will be, too."""
     if not hasattr(os, "RWF_NOWAIT"):
         return True
     try:

@@ -146,7 +146,7 @@ class _Source:
         return stage[:filled]
 
     def rest(self) -> list[Bytes]:
-        """What was not read."""
+        """Return the bytes not read."""
         return [part.data for part in reversed(self._parts)]
 
 
@@ -165,7 +165,7 @@ def _write_at(file: int, piece: Stage, at: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def takes_past_cache(folder: Path) -> bool:
-    """Whether files in a folder can be written and read past the cache."""
+    """Return whether files in a folder can be written and read past the cache."""
     return hasattr(os, "O_DIRECT") and file_system(folder) in FILE_SYSTEMS
 
 

@@ -137,7 +137,10 @@ class Mirror:
                     self._news_s[attempt] = now_s
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
-        """Whether an attempt before the latest is looked at: often while things come to it."""
+        """Return whether an attempt before the latest is looked at.
+
+        Often while things come to it.
+        """
         never = float("-inf")
         fresh = now_s < self._news_s.get(attempt, never) + EARLIER_EVERY_S
         return fresh or now_s >= self._looked_s.get(attempt, never) + EARLIER_EVERY_S
@@ -175,7 +178,7 @@ class Mirror:
                 )
 
     def _is_current(self, info: ObjectInfo) -> bool:
-        """Whether a file is the object as it is now."""
+        """Return whether a file is the object as it is now."""
         try:
             status = (self.folder / info.key).stat()
         except FileNotFoundError:
@@ -183,7 +186,10 @@ class Mirror:
         return (status.st_size, status.st_mtime) == (info.size, info.modified_s)
 
     def _new_of(self, folder: str) -> list[ObjectInfo]:
-        """What a worker or monitor has and the mirror lacks: what says that it is there, last."""
+        """Return the objects of a worker or monitor that the mirror lacks.
+
+        The marker object last.
+        """
         commits = list(self._unseen(folder, "events" if _is_worker(folder) else "findings"))
         if not _is_worker(folder) or (not commits and folder in self._complete):
             return commits
@@ -214,7 +220,7 @@ class Mirror:
 
 
 def _is_worker(folder: str) -> bool:
-    """Whether it is the folder of a worker; those of monitors hold findings alone."""
+    """Return whether it is the folder of a worker; those of monitors hold findings alone."""
     return folder.rpartition("/")[2].startswith("w")
 
 
@@ -260,7 +266,10 @@ def _instead(url: str) -> str:
 
 
 def _known(folder: Path) -> Remote | None:
-    """What a mirror's folder says of itself; None where that is damaged: it is said anew."""
+    """Return the remote of a mirror's folder.
+
+    None where its record is damaged: it is written anew.
+    """
     try:
         return read_remote(folder)
     except DamagedDataError:

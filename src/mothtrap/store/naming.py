@@ -1,4 +1,4 @@
-"""What a run is called in a command that is told to people."""
+"""Name of a run in commands that are shown to people."""
 
 from __future__ import annotations
 

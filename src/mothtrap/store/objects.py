@@ -1,4 +1,4 @@
-"""What an object store is to a run: keys and bytes; an object is written once, whole."""
+"""Interface of an object store: keys and bytes; an object is written once, whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Children:
-    """What lies directly in a folder of keys: names of folders, and objects; both sorted."""
+    """Direct children of a folder of keys: names of folders, and objects; both sorted."""
 
     folders: tuple[str, ...]
     objects: tuple[ObjectInfo, ...]
@@ -77,12 +77,12 @@ class Store(Protocol):
 
 
 def is_url(where: object) -> bool:
-    """Whether a place is meant that only an object store can reach."""
+    """Return whether a place is meant that only an object store can reach."""
     return isinstance(where, str) and _URL.match(where) is not None
 
 
 def is_slip(where: object) -> bool:
-    """Whether a URL is meant that lacks a slash: no such folder is to be made."""
+    """Return whether a URL is meant that lacks a slash: no such folder is to be made."""
     return not is_url(where) and isinstance(where, str) and _SLIP.match(where) is not None
 
 

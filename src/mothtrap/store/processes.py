@@ -1,4 +1,4 @@
-"""Which process a pid meant, told without a clock that can be set."""
+"""Identity of a process behind a pid, independent of clocks that can be set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start_ticks(pid: int) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process, and not only a dead one that nobody has buried."""
+    """Return whether there is such a process, and not only a dead one that nobody has buried."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.AccessDenied:

@@ -66,7 +66,7 @@ class _IndexRows(RowReader[pa.RecordBatch, list[RawRow]]):
 
 @dataclass(slots=True)
 class RawIndex:
-    """What tensors of one worker lie where.
+    """Index of the stored tensors of one worker.
 
     Args:
         folder: the worker's folder; need not exist yet.
@@ -96,7 +96,7 @@ class RawIndex:
         return rows
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 

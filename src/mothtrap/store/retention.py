@@ -1,4 +1,4 @@
-"""Which runs are removed to make room, and their removal."""
+"""Selection of runs to be removed for space, and their removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the segments of a run are sealed that lies in an object store.
+"""Times at which segments are sealed in a run that lies in an object store.
 
 An object is written once, so what is captured travels in sealed segments: they are
 sealed by time as well as by size.
@@ -41,7 +41,7 @@ class RollClock:
 
     @property
     def due(self) -> bool:
-        """Whether something written has waited long enough."""
+        """Return whether something written has waited long enough."""
         if self._every_s is None or self._first_s is None:
             return False
         now_s = self._clock()

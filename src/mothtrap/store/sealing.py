@@ -1,4 +1,4 @@
-"""How a batch in a segment is bound to its bytes, its place and its schema.
+"""Seals that bind a batch in a segment to its bytes, its place and its schema.
 
 Every batch message carries a mark in its metadata: the batch's number in the segment,
 the length of its body, and xxh3_64 over the whole message (with the digits of the
@@ -41,7 +41,7 @@ _MASK = (1 << 64) - 1
 
 
 class Mark(NamedTuple):
-    """What the mark of a message says; `end` is the offset behind its body."""
+    """Content of a message's mark; `end` is the offset behind its body."""
 
     number: int
     end: int
@@ -87,7 +87,7 @@ def mark_start(mark: Mark) -> int:
 
 
 def matches(data: Data, offset: int, mark: Mark, seed: int) -> bool:
-    """Whether the message from `offset` to `mark.end` is as it was written."""
+    """Return whether the message from `offset` to `mark.end` is as it was written."""
     return _checksum(data, offset, mark, seed) == mark.checksum
 
 

@@ -289,7 +289,7 @@ class SegmentLog:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a segment file ends in a whole footer: nothing will be added to it."""
+    """Return whether a segment file ends in a whole footer: nothing will be added to it."""
     tail_bytes = sealing.HEADER_BYTES + sealing.TRAILER_BYTES
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -1,4 +1,4 @@
-"""What a worker may write before it writes less."""
+"""Limit on the bytes that a worker writes, and its reduction of capture."""
 
 from __future__ import annotations
 

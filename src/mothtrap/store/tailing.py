@@ -74,7 +74,7 @@ class SegmentReader:
 
     @property
     def bytes_read(self) -> int:
-        """How much of the file was read."""
+        """Return the number of bytes read of the file."""
         return max(self._size_seen, 0)
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ class SegmentTail:
 
     @property
     def bytes_read(self) -> int:
-        """How much of all segments was read."""
+        """Return the number of bytes read of all segments."""
         return self._bytes_before + (self._reader.bytes_read if self._reader else 0)
 
     @property
@@ -259,7 +259,7 @@ class SegmentTail:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """What is damage once the writer is known to be dead."""
+        """Return the texts of damage that count once the writer is known to be dead."""
         reader = self._reader
         if reader is None or reader.done or not reader.pending_bytes:
             return ()

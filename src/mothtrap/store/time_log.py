@@ -130,7 +130,7 @@ class TimeReader:
         return found
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
 

@@ -29,7 +29,7 @@ class CollisionError(MothtrapError):
 
 
 class UploadQueue:
-    """What of a run is still to be sent; segments of tensors leave the disk once they are.
+    """Queue of a run's files still to be sent; segments of tensors leave the disk once sent.
 
     What was sent is kept beside the run, so that another process can go on.
 

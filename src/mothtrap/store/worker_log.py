@@ -1,4 +1,4 @@
-"""What one worker captured, as rows: writing.
+"""Log of one worker's captures, as rows: writing.
 
 Three kinds of segments share a running `record` number per step record:
 

@@ -1,4 +1,4 @@
-"""What one worker captured, as rows: reading, also while it is written.
+"""Log of one worker's captures, as rows: reading, also while it is written.
 
 A step record comes back when its `step` event is there. Where the statistics or the
 scalars of a record are damaged, the record comes back without them, and that is said.
@@ -148,7 +148,7 @@ class EventReader:
 
     @property
     def bytes_read(self) -> int:
-        """How much of the segments was read."""
+        """Return the number of bytes read of the segments."""
         return self._rows.tail.bytes_read
 
     def poll(self) -> Iterator[StepEvents]:
@@ -161,7 +161,7 @@ class EventReader:
                     yield self._step(record, key, commit, events[:-1])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -199,7 +199,7 @@ class EventReader:
 
 @dataclass(slots=True)
 class ReadState:
-    """How far the reading of one worker has come; made with the worker's folder."""
+    """Progress of reading one worker; made with the worker's folder."""
 
     folder: Path
     _events: EventReader = field(init=False)
@@ -218,7 +218,7 @@ class ReadState:
             yield self._join(events)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """What could not be read; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         found = [*self._events.damage(ended=ended)]
         for rows in (self._stats, self._scalars):
             found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]

@@ -1,4 +1,4 @@
-"""Who writes to a worker's folder when that is not the worker itself.
+"""Writers to a worker's folder other than the worker itself.
 
 RUN/<attempt>/w<rank>/writer.json   there while a writer process is at work
 """

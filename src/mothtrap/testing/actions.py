@@ -1,4 +1,4 @@
-"""What every action must be, as tests to derive from."""
+"""Tests of an action, to derive from."""
 
 from __future__ import annotations
 

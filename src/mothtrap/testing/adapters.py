@@ -1,4 +1,4 @@
-"""What every adapter must be, as tests to derive from."""
+"""Tests of an adapter, to derive from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every rule must be, as tests to derive from."""
+"""Tests of a rule, to derive from."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class AdapterJob:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether `resume` has something to say: worth computing digests for."""
+        """Return whether `resume` has something to say: worth computing digests for."""
         return self.process.resumption is not None and not self.grouper.step
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:

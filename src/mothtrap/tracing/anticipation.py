@@ -54,7 +54,7 @@ class Anticipation:
         return self._line if self._concerns(frame) else None
 
     def _concerns(self, frame: FrameType) -> bool:
-        """Whether the expected call stands in the file whose code a frame runs."""
+        """Return whether the expected call stands in the file whose code a frame runs."""
         place = self._expected()
         if place is None:
             return False

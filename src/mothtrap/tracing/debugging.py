@@ -90,7 +90,7 @@ def look_at(error: BaseException) -> None:
 
 
 def _frames_within(trace: TracebackType) -> int:
-    """How many frames of libraries lie within the innermost of the user's own."""
+    """Return the number of library frames within the innermost frame of the user's own."""
     passed = [frame for frame, _ in traceback.walk_tb(trace)]
     users = [place for place, frame in enumerate(passed) if frames.is_users(frame)]
     return len(passed) - 1 - users[-1] if users else 0

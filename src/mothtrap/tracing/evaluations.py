@@ -39,7 +39,7 @@ class TrainingMeans:
 
 @dataclass(slots=True)
 class _Site:
-    """What is known of one metric of one set of data."""
+    """State of one metric of one set of data."""
 
     number: int = 0
     first: float = math.nan

@@ -25,7 +25,7 @@ _FILE = re.compile(r"[^\n\r\t]*[^\n\r\t. ]\.[A-Za-z][A-Za-z0-9]{0,9}(\.[A-Za-z0-
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """Where a data set keeps names of files, one for each sample.
+    """Location of a data set's names of files, one for each sample.
 
     Attributes:
         attribute: of the data set.
@@ -44,7 +44,7 @@ class FileNames:
         return name.removeprefix(self.root)[:MAX_LENGTH]
 
     def are_sorted(self, data: object) -> bool:
-        """Whether the first names stand in the order of the alphabet."""
+        """Return whether the first names stand in the order of the alphabet."""
         names = [_name(entry) for entry in vars(data)[self.attribute][:COMPARED]]
         return all(before <= after for before, after in itertools.pairwise(names))
 

@@ -1,4 +1,4 @@
-"""Which line of the user's own code is running."""
+"""Line of the user's own code that is running."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
 
 
 def is_users(frame: FrameType) -> bool:
-    """Whether a frame runs the user's own code."""
+    """Return whether a frame runs the user's own code."""
     return is_users_file(frame.f_code.co_filename)
 
 
 def is_users_file(filename: str) -> bool:
-    """Whether a file holds the user's own code."""
+    """Return whether a file holds the user's own code."""
     return not _is_ours_or_a_frameworks(filename) and not _is_library(filename)
 
 
@@ -111,7 +111,7 @@ def _place(filename: str, line: int) -> str:
 
 
 def assigned_at(frame: FrameType) -> str | None:
-    """Where the loss was computed whose `backward` is being called on a frame's line.
+    """Return the place at which the loss was computed whose `backward` is being called.
 
     Looks, in the source of the function, for the last assignment above the call to the
     name that the call is about: `loss = criterion(...)` for `loss.backward()`,

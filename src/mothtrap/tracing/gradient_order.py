@@ -10,7 +10,7 @@ from mothtrap.tracing import frames
 
 @dataclass(slots=True, eq=False)
 class GradientOrder:
-    """What was done to the gradients of one optimizer since its own last step.
+    """Operations on the gradients of one optimizer since its own last step.
 
     Attributes:
         made: a backward has begun.

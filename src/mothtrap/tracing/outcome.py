@@ -1,4 +1,4 @@
-"""Where the result of a replay goes; to write it ends the process."""
+"""Destination of a replay's result; writing it ends the process."""
 
 from __future__ import annotations
 

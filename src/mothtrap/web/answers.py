@@ -1,4 +1,4 @@
-"""What the page is told of a run: the facts, the findings, what can be drawn, lines of source."""
+"""Answers about a run for the page: facts, findings, available curves, lines of source."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be drawn: curves of scalars; names of tensors and statistics by kind."""
+    """Available curves: of scalars, and of tensors and statistics by kind."""
 
     scalars: tuple[str, ...]
     tensors: dict[str, list[str]]
@@ -221,7 +221,7 @@ def names_answer(opened: OpenRun) -> NamesAnswer:
 
 
 def _statistics(run: Run) -> dict[str, list[str]]:
-    """Which statistics were captured of each kind, as the first rows of each worker say."""
+    """Return the captured statistics of each kind, by the first rows of each worker."""
     found: dict[str, set[str]] = {}
     for part in run.parts() if run.workers else []:
         rows = 0

@@ -1,4 +1,4 @@
-"""What x counts in a chart: steps, seconds, epochs or samples; all are made from the step."""
+"""Axes of a chart: steps, seconds, epochs or samples; all are made from the step."""
 
 from __future__ import annotations
 

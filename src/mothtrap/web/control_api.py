@@ -1,4 +1,4 @@
-"""What the page may ask: marks on findings; more capture, or an end, of a running job."""
+"""Requests of the page: marks on findings; more capture, or an end, of a running job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a request, in a sentence."""
+    """Outcome of a request, in a sentence."""
 
     message: str
 
@@ -49,7 +49,7 @@ class CaptureCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class StopCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why the job is to end."""
+    """Request to stop the job, with a reason."""
 
     reason: str = "asked in the browser"
 

@@ -1,4 +1,4 @@
-"""What changed, as server-sent events: the page is told, and asks for what it shows.
+"""Changes as server-sent events: the page is notified, and fetches what it shows.
 
 The id of an event is the cursor of what was read. A page that comes back with another id than the
 present one is told at once, so nothing is lost while the server was away.
@@ -27,7 +27,7 @@ Look = Callable[[], Awaitable["Seen"]]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """How something stands. `cursor` is the id; `kind` names its event."""
+    """State of a part of the page. `cursor` is the id; `kind` names its event."""
 
     cursor: str
     kind: str = "state"

@@ -172,7 +172,7 @@ class RunsFolder:
             self._changed.wait_for(lambda: not stale & self._waiting, LOOK_S)
 
     def _is_unread(self, name: str) -> bool:
-        """Whether a row is unknown or may change at any time."""
+        """Return whether a row is unknown or may change at any time."""
         known = self._rows.get(name)
         return known is None or known.row.state == "running"
 
@@ -247,7 +247,10 @@ def last_activity_s(run: Run) -> float:
 
 
 def _changed_ns(where: str) -> int:
-    """When a folder's entries last changed; `UNKNOWN_NS` where that cannot be known."""
+    """Return the time of the last change of a folder's entries.
+
+    `UNKNOWN_NS` where it is unknown.
+    """
     try:
         return UNKNOWN_NS if is_url(where) else os.stat(where).st_mtime_ns
     except OSError:
@@ -278,7 +281,7 @@ def _listed(
 
 
 def _signature(path: Path) -> str:
-    """What changes in a folder when its run goes on: its attempts, and how the latest ended."""
+    """Return a text that changes as the run goes on: its attempts, and the end of the latest."""
     try:
         entries = [entry.name for entry in os.scandir(path) if entry.name.isdecimal()]
         latest = path / max(entries, key=int, default="1")

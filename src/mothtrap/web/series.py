@@ -31,7 +31,7 @@ MOST_EXACT_ROWS = 4_000_000
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """What the head of an answer says of a curve.
+    """Description of a curve in the head of an answer.
 
     `width` is the number of steps in a bucket, `rows` how many values were joined (-1 = unknown).
     `note` says why it is coarser than was asked for; `parameters` are the options of its run, where

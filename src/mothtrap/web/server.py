@@ -29,7 +29,7 @@ MAX_HEAD_BYTES = 1 << 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the page is served: a host and port, or the path of a socket."""
+    """Address of the page: a host and port, or the path of a socket."""
 
     host: str
     port: int

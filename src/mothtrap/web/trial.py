@@ -1,4 +1,4 @@
-"""Where a rule with a limit on a curve would have fired, and how such a rule is written and used.
+"""Trial of a rule with a limit on a curve: where it would have fired, and its source text.
 
 The page writes no file: a rule is Python, and what runs in a training comes from its user only.
 """

@@ -205,7 +205,7 @@ class LightGBMHandle(BoostingHandle):
 
 
 def _is_estimator(target: object = None) -> bool:
-    """Whether an estimator's `fit` is running; of a target: whether it is that one's."""
+    """Return whether an estimator's `fit` is running, or that of `target` where one is given."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "fit":

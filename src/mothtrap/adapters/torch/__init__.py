@@ -31,7 +31,7 @@ def refines() -> str | None:
 
 
 def accepts(target: object) -> bool:
-    """Whether `attach` can watch an object."""
+    """Return whether `attach` can watch an object."""
     return isinstance(target, nn.Module)
 
 

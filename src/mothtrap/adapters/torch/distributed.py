@@ -30,7 +30,7 @@ TOLD_EVERY = 100
 
 
 def is_distributed(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is spread over workers (a `DTensor`); loads nothing to find out."""
+    """Return whether a tensor is spread over workers (a `DTensor`); loads nothing to find out."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
@@ -90,7 +90,7 @@ class HeldParameters(Protocol):
 
 
 class DistributedObserver:
-    """Knows the wrappers that keep replicas equal, and whether they are used."""
+    """Observer of the wrappers that keep replicas equal, and of calls that bypass them."""
 
     def __init__(self, job: Job, optimizers: HeldParameters) -> None:
         self._job, self._optimizers = job, optimizers
@@ -102,7 +102,7 @@ class DistributedObserver:
         self._batches = ReplicaBatchObserver(job)
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
-        """Whether a wrapper keeps a parameter the same on every worker."""
+        """Return whether a wrapper keeps a parameter the same on every worker."""
         self._look_for_new_roots()
         return parameter in self._replicas
 

@@ -1,4 +1,4 @@
-"""What is reported when a job ends: of the exception that ended it, or of steps that never came."""
+"""Reports at the end of a job: the exception that ended it, or steps that never came."""
 
 from __future__ import annotations
 

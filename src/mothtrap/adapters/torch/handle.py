@@ -8,7 +8,7 @@ from mothtrap.core.adapters import Given, SnapshotTaker
 
 
 class TorchHandle:
-    """What watching a whole process and watching some objects have in common.
+    """Base of the handles for a whole process and for single objects.
 
     Args:
         tracer: takes what hooks see.
@@ -19,7 +19,7 @@ class TorchHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker:
-        """What takes snapshots."""
+        """Return the snapshot taker."""
         return self.tracer.snapshots
 
     def step(self, given: Given) -> None:

@@ -1,4 +1,4 @@
-"""What all witnesses of a PyTorch job share."""
+"""State that all observers of a PyTorch job share."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RootObserver(Protocol):
 
 @uncompiled
 class Job(abc.ABC):
-    """What the observers of PyTorch share: names, steps and the record of the job.
+    """Names, steps and the record of the job, shared by its observers.
 
     Attributes:
         light: the step in progress is a light one (`capture.depths`).
@@ -82,7 +82,7 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def may_sample(self) -> bool:
-        """Whether nothing was asked for that needs each step."""
+        """Return whether nothing was asked for that needs each step."""
 
     @abc.abstractmethod
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
@@ -90,7 +90,10 @@ class Job(abc.ABC):
 
     @property
     def is_light_next(self) -> bool:
-        """Whether what happens now belongs to a light step: once one is applied, to the next."""
+        """Return whether what happens now belongs to a light step.
+
+        Once one is applied, to the next.
+        """
         return self.recorder.next_is_light if self.grouper.between_steps else self.light
 
     def _moment(self) -> Moment:

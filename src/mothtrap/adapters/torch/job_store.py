@@ -1,4 +1,4 @@
-"""What the processes of a job can leave for one another, without waiting for each other."""
+"""Messages between the processes of a job, left without waiting for each other."""
 
 from __future__ import annotations
 

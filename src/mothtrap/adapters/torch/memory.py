@@ -1,4 +1,4 @@
-"""What a training process holds: its memory, and losses that are kept with their graphs."""
+"""Memory of a training process, and losses that are kept with their graphs."""
 
 from __future__ import annotations
 

@@ -22,19 +22,19 @@ WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_
 
 
 def role(module_type: str) -> Role:
-    """What a module does to its input, where rules care."""
+    """Return the role of a module type, as rules distinguish it."""
     if module_type in RECTIFIERS:
         return "rectifier"
     return "saturating" if module_type in SATURATING else ""
 
 
 def is_loss(module: nn.Module) -> bool:
-    """Whether a module computes a loss, by its class."""
+    """Return whether a module computes a loss, by its class."""
     return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")
 
 
 def value_kind(name: str) -> Literal["weight", "bias"]:
-    """What a parameter is, by its qualified name."""
+    """Return the kind of a parameter, by its qualified name."""
     return "bias" if name.rpartition(".")[2].startswith("bias") else "weight"
 
 
@@ -65,7 +65,10 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def has_stand_ins(module: nn.Module) -> bool:
-    """Whether other tensors stand where a module has its parameters: in `functional_call`."""
+    """Return whether other tensors stand where a module has its parameters.
+
+    In `functional_call`.
+    """
     return any(_stands_in(parameter) for parameter in module.parameters())
 
 
@@ -89,7 +92,10 @@ def class_name(module: nn.Module) -> str:
 
 
 def unseen_inside(module: nn.Module) -> str | None:
-    """Why the calls of a module's parts cannot be seen; None where they can."""
+    """Return the reason why calls of a module's children cannot be observed.
+
+    None where they can.
+    """
     by = "torch.jit" if isinstance(module, torch.jit.ScriptModule) else ""
     if (
         type(module).__name__ == "OptimizedModule"
@@ -122,7 +128,7 @@ class Root:
 
     @property
     def path(self) -> str:
-        """What stands for the path of the module itself."""
+        """Return the text that replaces the path of the module itself."""
         return self.prefix.rstrip(".") or self.label
 
     def module(self) -> nn.Module | None:
@@ -136,14 +142,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """Where a module was constructed, and as which module of the process."""
+    """Construction of a module: its place, and its number in the process."""
 
     location: str | None
     number: int
 
 
 class NameBook:
-    """Knows every root seen so far; the first one needs no prefix.
+    """Names of all root modules seen so far; the first one needs no prefix.
 
     Attributes:
         names_uncalled: models whose calls are not seen get names too.
@@ -252,7 +258,10 @@ class NameBook:
         return entry[0] if entry is not None else class_name(module)
 
     def is_whole(self, module: nn.Module) -> bool:
-        """Whether a module is a root, or wraps or is wrapped in one: it has the root's path."""
+        """Return whether a module is a root, or wraps or is wrapped in one.
+
+        It has the root's path.
+        """
         entry = self._modules.get(module)
         return entry is not None and entry[0] == entry[1].path
 
@@ -290,7 +299,7 @@ class NameBook:
 
     @property
     def births(self) -> int:
-        """How many modules have been constructed so far."""
+        """Return the number of modules constructed so far."""
         return self._born
 
     def birth(self, module: nn.Module) -> int | None:

@@ -1,4 +1,4 @@
-"""What is looked at in the first step whose loss or gradient is not finite."""
+"""Diagnosis of the first step whose loss or gradient is not finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a worker takes for its own part of a step, in a job of several workers."""
+"""Time that a worker takes for its own part of a step, in a job of several workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of the adapter that act on steps ask of the others."""
+"""Protocols between the services of the adapter that act on steps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Parts(Job):
     @property
     @abc.abstractmethod
     def in_backward(self) -> bool:
-        """Whether a backward is running."""
+        """Return whether a backward is running."""
 
     @abc.abstractmethod
     def step_cancelled(self, optimizer: Optimizer) -> None:

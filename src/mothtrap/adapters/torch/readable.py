@@ -1,4 +1,4 @@
-"""Whether a tensor holds values that can be read here and now."""
+"""Checks for tensors whose values can be read here and now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPARSE = (
 
 
 def shows_values() -> bool:
-    """Whether tensors hold values here and now: nothing is traced or transformed."""
+    """Return whether tensors hold values here and now: nothing is traced or transformed."""
     # Private: inside torch.func a tensor may stand for a whole batch; a test pins it.
     return (
         torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
@@ -27,7 +27,7 @@ def shows_values() -> bool:
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
-    """Whether the values of a tensor exist: it is not traced, batched, faked or captured."""
+    """Return whether the values of a tensor exist: it is not traced, batched, faked or captured."""
     return (
         tensor.device.type != "meta"
         and type(tensor).__name__ not in ("FakeTensor", "FunctionalTensor")
@@ -37,7 +37,7 @@ def is_readable(tensor: torch.Tensor) -> bool:
 
 
 def has_own_values(tensor: torch.Tensor) -> bool:
-    """Whether a tensor can be kept to be read later: the quick part of `is_plain`."""
+    """Return whether a tensor can be kept to be read later: the quick part of `is_plain`."""
     return (
         type(tensor) is torch.Tensor
         and not tensor.is_nested

@@ -1,4 +1,4 @@
-"""What the replicas of a wrapped model are given, so that workers can be compared."""
+"""Inputs of the replicas of a wrapped model, so that workers can be compared."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
 
 
 def _is_open(value: object, levels: int = 4) -> bool:
-    """Whether a value is a tensor, no data at all, or made up of such."""
+    """Return whether a value is a tensor, no data at all, or made up of such."""
     if isinstance(value, (torch.Tensor, *NO_DATA)):
         return True
     parts = [part for _, part in parts_of(value)]

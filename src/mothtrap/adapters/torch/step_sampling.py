@@ -34,7 +34,7 @@ ALIKE_STEPS = 32
 
 
 class SampledJob(Protocol):
-    """What is asked of the job that rests; see `adapters.torch.job.Job`."""
+    """Interface of the job whose steps are sampled; see `adapters.torch.job.Job`."""
 
     config: Config
     recorder: Recorder[torch.Tensor]
@@ -42,7 +42,7 @@ class SampledJob(Protocol):
     contain: Callable[..., Any]
 
     def may_sample(self) -> bool:
-        """Whether nothing was asked for that needs each step."""
+        """Return whether nothing was asked for that needs each step."""
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
@@ -119,7 +119,7 @@ class StepSampling:
 
     @property
     def passes_by(self) -> bool:
-        """Whether nobody watches the step in progress, until another one begins."""
+        """Return whether nobody watches the step in progress, until another one begins."""
         return self.on or self._between
 
     # What hooks ask while the job rests
@@ -145,7 +145,7 @@ class StepSampling:
         return step
 
     def goes_on(self, root: nn.Module) -> bool:
-        """Whether a forward of the model is one of the training, and none to be watched."""
+        """Return whether a forward of the model is one of the training, and none to be watched."""
         if not self._is_here():
             return True
         if self._logged_step >= 0:
@@ -157,7 +157,9 @@ class StepSampling:
         return False
 
     def backward_goes_on(self, tensors: Any) -> bool:
-        """Whether a backward is not to be watched: its loss is finite, so far as is known here.
+        """Return whether a backward is not to be watched.
+
+        Its loss is finite, so far as is known here.
 
         A number on a device is not waited for: what it is shows in the next step watched.
         """
@@ -170,7 +172,7 @@ class StepSampling:
         return False
 
     def begins_to_step(self, optimizer: Optimizer, closure: bool) -> bool:
-        """Whether a step of an optimizer, maybe with a closure, is one that is not watched."""
+        """Return whether an optimizer's step, maybe with a closure, is not to be watched."""
         if self._is_known(optimizer) and not closure:
             self.in_step = True
             return True
@@ -221,7 +223,7 @@ class StepSampling:
 
 
 def needs_no_step(config: Config) -> bool:
-    """Whether a configuration, and the other workers, ask for nothing that needs each step."""
+    """Return whether neither the configuration nor the other workers need each step."""
     acts = config.on_nonfinite != "report" or config.max_gradient_norm
     asks = config.digests or config.snapshot_every or config.snapshot_at
     group = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -211,7 +211,7 @@ class Tracer(Parts):
 
     @property
     def in_backward(self) -> bool:
-        """Whether a backward is running."""
+        """Return whether a backward is running."""
         return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
 
     def _backward_began(self, tensors: Any) -> None:
@@ -379,7 +379,7 @@ class Tracer(Parts):
         self.forwards.new_step()
 
     def may_sample(self) -> bool:
-        """Whether nothing was asked for that needs each step."""
+        """Return whether nothing was asked for that needs each step."""
         busy = self.forwards.narrow.scales or self.snapshots.awaited
         return not busy and needs_no_step(self.config)
 

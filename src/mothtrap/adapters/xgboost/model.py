@@ -179,7 +179,7 @@ def _task(objective: str) -> str:
 
 
 def _rises(stopping: EarlyStopping | None, stops_on: str) -> bool | None:
-    """Whether early stopping looks for the greatest value; as the library decides it."""
+    """Return whether early stopping maximizes its metric, by the library's own rule."""
     if stopping is None:
         return None
     if stopping.maximize is not None:

@@ -227,7 +227,7 @@ def _local_evals() -> Any:
 
 
 def _is_fitting(target: object) -> bool:
-    """Whether an estimator's `fit` is running."""
+    """Return whether an estimator's `fit` is running."""
     return isinstance(target, xgboost.XGBModel) and any(
         frame.f_code.co_name == "fit" and frame.f_locals.get("self") is target
         for frame in _library_frames()

@@ -1,1 +1,1 @@
-"""What adapters report once in a while, one subject per file; rules judge, adapters do not."""
+"""Facts that adapters report, one subject per file; rules judge, adapters do not."""

@@ -8,7 +8,7 @@ from mothtrap.core.fact import Fact
 
 
 class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
-    """What is captured changed while the job ran: a request was answered, or nobody asked.
+    """A change of capture while the job ran: by a request, or by itself.
 
     It counts from `from_step` on. `collections` are those in force since then, by name;
     `added` what those say that came (see `core.config.given`). `error` says why nothing was
@@ -53,7 +53,7 @@ class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """Return the number of steps."""
         return self.last_step + 1 - self.step
 
 

@@ -81,7 +81,7 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
-    """How many rows of an evaluation's inputs were trained on, bit by bit, so far as seen.
+    """Number of rows of an evaluation's inputs that were trained on, bit by bit, so far as seen.
 
     `source` is the loader's label, or says which calls of the model are meant. `train_rows`
     counts distinct rows of training, `eval_rows` those of the evaluation, `shared` of them

@@ -47,7 +47,7 @@ class EvaluationMetrics(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
-    """How a module of a model under training ran in one evaluation.
+    """Mode of a module of a trained model in one evaluation.
 
     `forwards`: how often. `trains`: it was set to training. `dropouts` and `norms` are
     paths of the dropouts and batch norms in it that behaved as in training, at most 8 of each.
@@ -90,7 +90,7 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
-    """How many samples the batch norms of a model got in training forwards looked at.
+    """Numbers of samples that the batch norms of a model got in sampled training forwards.
 
     `forwards` were looked at so far, evenly over those of the run; in `single` of them a
     batch norm had one sample, in `few` fewer than four. `samples` is the most frequent

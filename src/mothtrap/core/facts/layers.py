@@ -88,7 +88,7 @@ class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
-    """How much an output of a trained root differs between the rows of a batch.
+    """Spread of an output of a trained root between the rows of a batch.
 
     `place` says which of several outputs. `spread` is the standard deviation over rows,
     root mean square over units, `rms` that of all values, `largest` the greatest
@@ -107,7 +107,7 @@ class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
-    """What the units of a saturating module (sigmoid, tanh) were given.
+    """Inputs of the units of a saturating module (sigmoid, tanh).
 
     `function` is `sigmoid` or `tanh`. `counts` holds for each of the sampled `units` how
     many of its inputs fell between the `edges`, one number for each gap and the open ends:
@@ -125,7 +125,7 @@ class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
-    """How the router of a mixture of experts spread the rows of a batch.
+    """Load of the experts of a mixture, as its router spread the rows of a batch.
 
     `shares` goes by expert: of the rows, those whose highest score was its. `experts` is
     the path of the experts, `router` of the layer that scores them.

@@ -20,7 +20,7 @@ class AdapterReports(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Cannot(Fact, frozen=True, kw_only=True, tag=True):
-    """What an adapter cannot report in this job, and why; `facts` are tags."""
+    """Data that an adapter cannot report in this job, and the reason; `facts` are tags."""
 
     adapter: str
     why: str

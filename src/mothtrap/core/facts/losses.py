@@ -20,7 +20,7 @@ class LossSeries(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class LossCall(Fact, frozen=True, kw_only=True, tag=True):
-    """How one loss value was computed, from the graph or from a loss call.
+    """Computation of one loss value, read from the graph or from a loss call.
 
     `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
     `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...).
@@ -64,7 +64,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
-    """What the targets of one loss call are like; None = not looked at or not to be had.
+    """Sampled targets of one loss call; None = not looked at, or not available.
 
     `count` targets were looked at, of type `dtype`; `least` and `greatest` of those that
     are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
@@ -115,7 +115,7 @@ class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
-    """How often the most frequent integers stand in an integer input of a model.
+    """Shares of the most frequent integers in an integer input of a model.
 
     `shares` goes by value, the most frequent first; `count` elements were looked at.
     """

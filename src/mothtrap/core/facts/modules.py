@@ -58,7 +58,7 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
-    """What of a trained model does not require a gradient, in elements.
+    """Parts of a trained model that do not require a gradient, in elements.
 
     `untouched` are those frozen ones that look as the framework initialises them, `judged`
     those for which that can be told. `modules` are some that are untouched, the largest first.

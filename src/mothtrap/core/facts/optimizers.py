@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
-    """What an optimizer is: told at its first step, and when anything but its rate changed.
+    """Settings of an optimizer: at its first step, and when anything but its rate changed.
 
     Numbers are the largest over its groups. `decoupled`: decay acts on the weights beside
     the gradient and not through it. `second_moments`: it divides by the root of averaged
@@ -36,7 +36,7 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RoundedUpdates(Fact, frozen=True, kw_only=True, tag=True):
-    """How many elements of 16-bit weights are what they were, after a stretch of steps.
+    """Number of elements of 16-bit weights that are unchanged after a stretch of steps.
 
     The stretch began with the step `since` and ended with `step`. Of the elements looked
     at, `elements` got a gradient that is not 0 in it, `unchanged` of these have the value

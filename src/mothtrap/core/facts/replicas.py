@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class ReplicaBatch(Fact, frozen=True, kw_only=True, tag=True):
-    """What a model whose gradients are averaged over workers was given in a step.
+    """Digest of the batch of a model whose gradients are averaged over workers.
 
     The workers are `size` in number, `lowest` is the lowest rank of them. `digest` is made of
     the tensors of all forwards of the step: equal ones mean equal bits (on an accelerator

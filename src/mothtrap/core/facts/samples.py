@@ -40,7 +40,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
-    """Which samples a step trained on, a batch for each micro-batch; one a step.
+    """Samples that a step trained on, one batch for each micro-batch; one fact a step.
 
     `left_out` batches were too many to be told.
     """

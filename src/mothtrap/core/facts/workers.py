@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
-    """How long the last `steps` steps took on a worker, as medians, in seconds.
+    """Durations of the last `steps` steps on a worker, as medians, in seconds.
 
     `own_s` is what of a step lies outside of backward, where workers wait for each other.
     """

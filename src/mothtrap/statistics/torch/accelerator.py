@@ -75,11 +75,11 @@ class Accelerator:
         self.slow_because = ""
 
     def holds(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Whether tensors are to be reduced here; the first decides: it is asked often."""
+        """Return whether tensors are to be reduced here; the first decides: it is asked often."""
         return bool(tensors) and tensors[0].device.type == self._kind
 
     def is_capturing(self) -> bool:
-        """Whether a graph is being captured: nothing can be read then, and nothing sent."""
+        """Return whether a graph is being captured: nothing can be read then, and nothing sent."""
         return self._capturing()
 
     def reduce(self, tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> PendingRows:
@@ -288,7 +288,7 @@ class PendingRows:
             pieces.results = []
 
     def has_arrived(self) -> bool:
-        """Whether `rows` would not wait."""
+        """Return whether `rows` would not wait."""
         return all(load.has_arrived() for load, _, _ in self._parts)
 
     def rows(self) -> Floats:
@@ -338,7 +338,7 @@ class Flight:
         self._loads = [*loads]
 
     def has_arrived(self) -> bool:
-        """Whether `wait` would not wait."""
+        """Return whether `wait` would not wait."""
         return all(load.has_arrived() for load in self._loads)
 
     def wait(self) -> None:
@@ -375,7 +375,10 @@ def _own_tensors() -> Iterator[None]:
 
 
 def _is_over(load: Load) -> bool:
-    """Whether nothing of a load is on its way any more; then it holds nothing on the device."""
+    """Return whether nothing of a load is on its way any more.
+
+    Then it holds nothing on the device.
+    """
     over = load.has_arrived() or bool(load.failure)
     if over:
         load.release()

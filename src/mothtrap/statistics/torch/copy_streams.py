@@ -23,12 +23,12 @@ LONGEST_PAUSE_S: Final = 1e-3
 
 
 class DeviceFailed(RuntimeError):
-    """What a device was to bring over never comes: it failed meanwhile."""
+    """A device failed before it delivered a copy."""
 
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """What goes over together.
+    """Copies that are transferred together.
 
     Attributes:
         numbers: float64 on the device, shape (N,) each, one after the other on the host.
@@ -49,7 +49,7 @@ class Load:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Return the number of values."""
         return sum(part.numel() for part in self.numbers)
 
     def addressed(self, host: torch.Tensor) -> torch.Tensor:
@@ -61,7 +61,7 @@ class Load:
         return mark
 
     def has_arrived(self) -> bool:
-        """Whether all of it is on the host."""
+        """Return whether all of it is on the host."""
         return self._mark is not None and bool(self._mark[0] == 1.0)
 
     def wait(self) -> None:
@@ -90,7 +90,7 @@ class CopyStream(Protocol):
         """Makes the device the current one."""
 
     def stream(self) -> Any:
-        """What the training's work is put on, on this device."""
+        """Return the stream of the training's work on this device."""
 
     def numbers(self, size: int) -> torch.Tensor:
         """Host memory that the device can write to: float64, `size` elements or more."""

@@ -1,4 +1,4 @@
-"""How the values of PyTorch tensors are spread over powers of two.
+"""Distribution of the values of PyTorch tensors over powers of two.
 
 On the host the compiled part counts, in one pass; without it numpy does. On an accelerator
 operations of torch count where the tensor lies, and 128 numbers of each tensor are copied over.

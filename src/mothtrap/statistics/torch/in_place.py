@@ -18,7 +18,7 @@ PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 
 
 def lies_in_place(tensor: torch.Tensor) -> bool:
-    """Whether the bytes of a tensor, not empty, lie in C order on the host.
+    """Return whether the bytes of a tensor, not empty, lie in C order on the host.
 
     Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
     """

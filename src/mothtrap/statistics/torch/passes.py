@@ -1,4 +1,4 @@
-"""Which pass each tensor takes: fast for all, slower for the few that need it.
+"""Assignment of tensors to passes: fast for all, slower for the few that need it.
 
 A tensor is cut into a head of whole chunks, reduced where it lies (`chunks`), and a tail
 shorter than a chunk, which travels with the results and is reduced in float64 on the

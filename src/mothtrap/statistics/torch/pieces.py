@@ -23,7 +23,7 @@ _FILLED: Final = [COLUMN[name] for name in EXACT]
 
 @dataclass(slots=True)
 class Pieces:
-    """What was reduced of some tensors.
+    """Partial reductions of some tensors.
 
     Attributes:
         results: on the device, float64, shape (P * E,) each.

@@ -16,7 +16,7 @@ from mothtrap.statistics.torch.rows import summarize, summarize_and_digest
 
 
 class _Reducer:
-    """What is done as ever."""
+    """Defaults shared by the reducers below."""
 
     count_exponents_of = staticmethod(count_exponents_of)
     norms = staticmethod(norms)
@@ -42,7 +42,7 @@ class DigestingReducer(_Reducer):
 
 
 class ReadAlready(_Reducer):
-    """Knows rows that were taken of tensors before, while these were in the caches.
+    """Reducer that reuses rows read earlier, while the tensors were in the caches.
 
     Args:
         rows: what `compiled.row_reader` returned of all that are to be reduced, by the identities

@@ -34,7 +34,7 @@ _ELSEWHERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the client is told beside what it finds in the environment itself."""
+    """Settings of the client in addition to those of the environment."""
 
     config: Any
     allow_http: bool

@@ -250,7 +250,7 @@ def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
 
 
 def _are_codes(values_R: Floats, label_R: Floats) -> bool:
-    """Whether levels of whole numbers explain the label, in no order."""
+    """Return whether levels of whole numbers explain the label, in no order."""
     known_R = np.isfinite(values_R)
     values_R, label_R = values_R[known_R], label_R[known_R]
     if len(values_R) < MIN_ROWS or (values_R != np.round(values_R)).any():

@@ -47,7 +47,7 @@ class OwnLoop:
 
 
 class Here(threading.local):
-    """Where a thread is: trainings of several threads do not know of one another.
+    """State of a thread: trainings of several threads are independent.
 
     `in_library`: within the library's own loop; `depth` counts calls that are not over.
     """
@@ -84,7 +84,7 @@ class BoostingHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots: nothing."""
+        """Return the snapshot taker: none."""
         return None
 
     def step(self, given: Given) -> None:

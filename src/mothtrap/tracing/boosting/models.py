@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settings:
-    """How a model is trained, in words of no library; see `BoostingBegan` for the fields.
+    """Settings of a model's training, in words of no library; see `BoostingBegan` for the fields.
 
     `rising` are metrics of which the library itself says that they grow; None = judge by name.
     `scaled`: the objective weighs its classes. `label_order` maps labels to class numbers.

@@ -170,7 +170,10 @@ class Rounds:
             self._job.cannot("the objective is one of the library", lacking)
 
     def _is_ours(self) -> bool:
-        """Whether this is the thread whose trainings are observed: the first that made a round."""
+        """Return whether this is the thread whose trainings are observed.
+
+        The first that made a round.
+        """
         here = threading.get_ident()
         self._thread = self._thread or here
         if here != self._thread:

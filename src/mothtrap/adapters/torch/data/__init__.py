@@ -1,1 +1,1 @@
-"""What is trained on: loaders, what they give, what models are called with."""
+"""Observers of training data: loaders, their batches, and the inputs of models."""

@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What was loaded last: its tensors by place, and what the sampler drew for it.
+    """Batch that was loaded last: its tensors by path, and the indices that its sampler drew.
 
     `sizes` are rows and elements of the tensors. `trains`: whether a model that was
     given it is trained, so far as is known; None before the first. `told`: what is no

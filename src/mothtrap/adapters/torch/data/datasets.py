@@ -45,7 +45,7 @@ class _Known:
             self._reference = None
 
     def is_of(self, data: object) -> bool:
-        """Whether it is this data set, which was found at the same place in memory.
+        """Return whether it is this data set, which was found at the same place in memory.
 
         What cannot be referred to, such as a list, is told by its length.
         """

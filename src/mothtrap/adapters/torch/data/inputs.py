@@ -1,4 +1,4 @@
-"""What models are called with: how it is distributed, and what of it is no number.
+"""Inputs of models: their distribution, and their NaN and infinite values.
 
 Of the forwards in a step only those of the module that was called first are taken to be
 given data: what others are given a model may have made.

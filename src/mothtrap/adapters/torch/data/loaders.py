@@ -1,4 +1,4 @@
-"""What the loaders of a job give: in which order, what twice, and what is no number.
+"""Batches that the loaders of a job return: their order, repeated rows, NaN and infinite values.
 
 A loader is never iterated here, and nothing of it is asked for that draws random numbers.
 Only the thread that trains is followed, in the process that trains.

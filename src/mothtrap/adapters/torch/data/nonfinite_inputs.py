@@ -17,7 +17,7 @@ MAX_ROWS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spots:
-    """How many elements of a tensor are NaN or infinite, and in which rows."""
+    """Number of NaN and infinite elements of a tensor, and the rows that hold them."""
 
     nan: int
     inf: int
@@ -50,7 +50,7 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
 
 
 def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """Whether no tensor holds NaN or infinity, those of masks included.
+    """Return whether no tensor holds NaN or infinity, those of masks included.
 
     Tensors that are not on the host, or that torch takes no sums of, are not looked at: with
     one of them nobody knows.

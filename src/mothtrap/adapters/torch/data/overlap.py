@@ -1,4 +1,4 @@
-"""Which rows of an evaluation's inputs were trained on: by digests of both."""
+"""Rows of an evaluation's inputs that were trained on, found by digests of both."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Trained:
     source: Source | None = None
 
     def is_complete(self) -> bool:
-        """Whether rows come again, or the loader was gone through while all were looked at."""
+        """Return whether rows repeat, or the loader was exhausted while all were looked at."""
         within = self.calls < TRAIN_CALLS and self.total < TRAIN_ROWS
         source = self.source
         if source is not None and source.done and source.plan.sampler in WITHOUT_REPLACEMENT:
@@ -202,7 +202,7 @@ class OverlapObserver:
         trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
 
     def _is_open(self) -> bool:
-        """Whether rows of any training are still to be told."""
+        """Return whether rows of any training are still to be told."""
         for _, by_shape in self._trained.items():
             for trained in by_shape.values():
                 within = trained.calls < TRAIN_CALLS and trained.total < TRAIN_ROWS
@@ -246,7 +246,7 @@ class OverlapObserver:
 
 
 def _has_rows(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a batch of rows of several values on the host."""
+    """Return whether a tensor is a batch of rows of several values on the host."""
     return (
         tensor.ndim > 1
         and tensor.shape[0] > 0

@@ -1,4 +1,4 @@
-"""Which samples each step trained on.
+"""Samples that each step trained on.
 
 A batch of a loader is known by its memory when a model is called, also where a later one
 was loaded meanwhile. Where its tensors were moved or changed on the way, the latest batch
@@ -67,14 +67,14 @@ class Handed:
     finite: bool = False
 
     def was_finite(self) -> bool:
-        """Whether no tensor of it held NaN or infinity, so far as is known."""
+        """Return whether no tensor of it held NaN or infinity, so far as is known."""
         alive = [reference() for _, reference in self.tensors]
         known = [tensor for tensor in alive if tensor is not None]
         self.finite = self.finite or (len(known) == len(alive) and all_finite(known))
         return self.finite
 
     def may_have_made(self, elements: int) -> bool:
-        """Whether a floating-point tensor of it that no model was given has so many elements."""
+        """Return whether a floating-point tensor of it that no model took has so many elements."""
         return any(
             size == elements for address, size in self.sizes.items() if address not in self.given
         )
@@ -156,7 +156,7 @@ class ProvenanceObserver:
             self._held[-1].finite = True
 
     def gave_finite(self, elements: int) -> bool:
-        """Whether all that loaders gave for the step in progress is known to be finite.
+        """Return whether all that loaders gave for the step in progress is known to be finite.
 
         True only where what a tensor of so many `elements` was made of is among it, and
         where no other batch was loaded ahead, or beside it, that it may be of.
@@ -247,7 +247,7 @@ class ProvenanceObserver:
         return (ahead, False) if rows & ahead.rows else (None, False)
 
     def _was_loaded_ahead(self, handed: Handed, rows: set[int]) -> bool:
-        """Whether a batch waits on a device, for all that can be seen, to be trained on."""
+        """Return whether a batch waits on a device, for all that can be seen, to be trained on."""
         if not handed.moved or handed.step >= 0 or handed.evaluated or not rows & handed.rows:
             return False
         told, latest = handed.told, self._held[-1].told
@@ -313,7 +313,7 @@ def _pass_of(handed: Handed) -> tuple[str, int]:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Where the memory of a tensor begins, that of a view included; 0 where it has none."""
+    """Return the address of a tensor's memory, also of a view; 0 where it has none."""
     if tensor.layout is not torch.strided:
         return 0
     return tensor.untyped_storage().data_ptr()

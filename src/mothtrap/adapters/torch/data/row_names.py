@@ -1,4 +1,4 @@
-"""What a batch itself calls its rows: keys, paths or identifiers that the data set put in."""
+"""Names that a batch itself has for its rows: keys, paths or identifiers from the data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sampler drew for a batch, followed down to the data sets that it was taken from."""
+"""Indices that a sampler drew for a batch, followed down to the data sets they belong to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """Where the samples of a batch come from.
+    """Origins of the samples of a batch.
 
     Attributes:
         sets: the data sets, each once.

@@ -29,7 +29,7 @@ _SUBSETS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a loader says of itself; fields as in `LoaderBegan`."""
+    """Description of a loader by itself; fields as in `LoaderBegan`."""
 
     sampler: str
     workers: int

@@ -23,7 +23,7 @@ COMPARED = 4
 
 @dataclass(slots=True, eq=False)
 class _Draws:
-    """Which samples of which data a loader draws."""
+    """Samples that a loader draws, and the data they belong to."""
 
     source: Source
     data: Callable[[], object]

@@ -1,1 +1,1 @@
-"""What modules do in a forward: their calls, modes and outputs, in training and evaluation."""
+"""Modules in forwards: their calls, modes and outputs, in training and evaluation."""

@@ -1,4 +1,4 @@
-"""Which units were ever active, or ever not saturated: over the last sampled batches."""
+"""Units that were ever active, or ever not saturated, over the last sampled batches."""
 
 from __future__ import annotations
 

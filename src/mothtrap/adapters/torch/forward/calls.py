@@ -1,4 +1,4 @@
-"""What modules take and give: inputs, activations, outputs, gradients of activations."""
+"""Inputs, activations and outputs of modules, and the gradients of activations."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class CallCapture:
         self._take("output", module, output, 0, levels=LEVELS, of_root=True)
 
     def _was_taken_inside(self, module: nn.Module) -> bool:
-        """Whether a module wraps one that has returned the same already."""
+        """Return whether a module wraps one that has returned the same already."""
         inner = wrapped(module) if module._modules else None
         return inner is not None and id(inner) in self._left
 
@@ -252,7 +252,10 @@ class CallCapture:
         return ids
 
     def _whole_of(self, module: nn.Module) -> nn.Module:
-        """What bears the name of a module: of a whole model one, called with its wrapper or not."""
+        """Return the module that bears the name.
+
+        For a whole model the root, called with its wrapper or not.
+        """
         book = self._job.book
         root = book.root_of(module)
         first = root.shells[0]() if root is not None and book.is_whole(module) else None
@@ -300,7 +303,7 @@ class CallCapture:
 
 @functools.cache
 def _takes_rows(wanted: frozenset[str]) -> bool:
-    """Whether more statistics of a tensor are wanted than the cheapest look finds."""
+    """Return whether more statistics of a tensor are wanted than the cheapest look finds."""
     return not (wanted & STATISTICS) - OF_SEVERAL <= ESSENTIAL
 
 

@@ -1,4 +1,4 @@
-"""What was compiled, by `torch.compile` or `torch.jit`, and what of it cannot be seen."""
+"""Compiled models, by `torch.compile` or `torch.jit`, and their unobservable parts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class CompilationObserver:
         self._job.contain(self._tell_output, module, output)
 
     def is_handed_on(self, module: nn.Module, output: torch.Tensor) -> bool:
-        """Whether a container merely returns what its last child, inside compiled code, did.
+        """Return whether a container merely returns what its last child, inside compiled code, did.
 
         Compilers lay one tensor where another has been, so its place alone says nothing.
         """
@@ -111,7 +111,7 @@ class CompilationObserver:
         return bool(module._modules) and now == before
 
     def made(self, module: nn.Module) -> bool:
-        """Whether a module is a graph that a compiler made, and no part of a model."""
+        """Return whether a module is a graph that a compiler made, and no part of a model."""
         is_graph = isinstance(module, torch.fx.GraphModule)
         return is_graph and self._job.book.root_of(module) is None
 
@@ -170,7 +170,7 @@ def _asks_for_activations(config: Config) -> bool:
 
 
 def _uses_graphs_of_the_device(options: Mapping[str, Any]) -> bool:
-    """Whether kernels are recorded and played again: nothing of ours is called there."""
+    """Return whether kernels are recorded and played again: nothing of ours is called there."""
     asked = options.get("options") or {}
     return options.get("mode") in ("reduce-overhead", "max-autotune") or any(
         "cudagraph" in str(key) for key in asked

@@ -95,7 +95,7 @@ class EvaluationObserver:
 
     @property
     def is_open(self) -> bool:
-        """Whether an evaluation is going on, for certain."""
+        """Return whether an evaluation is going on, for certain."""
         return self._open is not None
 
     def root_called(self, module: nn.Module, inputs: Sequence[Any], trains: bool) -> None:
@@ -152,7 +152,7 @@ class EvaluationObserver:
             self.losses.add(mean_of(value, inputs), inputs, evaluated_losses.user_site())
 
     def backward_began(self) -> None:
-        """What is in doubt was training; what is not is over."""
+        """Drop doubtful evaluations, which were training, and end the certain one."""
         if self.in_doubt:
             self.in_doubt = False
             self._doubts += 1

@@ -88,7 +88,7 @@ class FastPathOutputs:
             self.before_it = weakref.ref(module)
 
     def is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
-        """Whether a container merely returns what its last child returned."""
+        """Return whether a container merely returns what its last child returned."""
         last = self.last_output
         return bool(module._modules) and last is not None and last() is tensor
 

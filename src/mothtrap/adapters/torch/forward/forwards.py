@@ -1,4 +1,4 @@
-"""What the forwards of modules tell: roots, modes, activations, the latest outputs."""
+"""Forwards of modules: roots, modes, activations, the latest outputs."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ class ForwardObserver:
             self.evaluated_losses.returned(module, value, args, kwargs)
 
     def loss_location(self, root: torch.Tensor) -> str | None:
-        """Where the loss module was called whose output is the root of a backward."""
+        """Return the place of the loss module's call whose output is the root of a backward."""
         if self._loss_output is not None and self._loss_output[0]() is root:
             return self._loss_output[1]
         return None

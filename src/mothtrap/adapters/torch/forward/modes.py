@@ -33,7 +33,7 @@ Paths = tuple[str, ...]
 
 
 def is_dropout(module: nn.Module) -> bool:
-    """Whether a module would drop something in training."""
+    """Return whether a module would drop something in training."""
     if isinstance(module, _DropoutNd):
         return module.p > 0
     if isinstance(module, nn.MultiheadAttention):
@@ -42,7 +42,7 @@ def is_dropout(module: nn.Module) -> bool:
 
 
 def is_batch_norm(module: nn.Module) -> bool:
-    """Whether a module norms by the batch in training and by statistics of its own after."""
+    """Return whether a module norms by the batch in training and by statistics of its own after."""
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 
@@ -157,7 +157,7 @@ class ModeObserver:
         )
 
     def _look(self, samples: _Samples, retained: RetainedOutputs) -> None:
-        """What a batch norm puts out has the shape of what it was given."""
+        """Record batch sizes of batch norms; their outputs have the shapes of their inputs."""
         sizes: list[tuple[int, nn.Module]] = [
             (int(output.shape[0]), module)
             for module, output in retained

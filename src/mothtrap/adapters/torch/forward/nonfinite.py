@@ -1,4 +1,4 @@
-"""Where values stopped being finite: looked for only in a step that went wrong."""
+"""First non-finite output of a forward: searched only in a step that went wrong."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.T
 
 
 class RetainedOutputs:
-    """What modules put out, in order of completion, and what roots were called with."""
+    """Outputs of modules in order of completion, and the inputs of root modules."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []

@@ -1,4 +1,4 @@
-"""Which modules' outputs are written to in place before the forward is over.
+"""Modules whose outputs are written to in place before the forward ends.
 
 `ReLU(inplace=True)` writes to the output of the layer before it, and so does `x += y`. What
 such a layer returned must be looked at as soon as it has returned.
@@ -38,7 +38,7 @@ class RewrittenOutputs:
         self._bytes = 0
 
     def knows(self, root: nn.Module) -> bool:
-        """Whether a forward of this root was learned from."""
+        """Return whether a forward of this root was learned from."""
         return root in self._known
 
     def root_called(self) -> None:

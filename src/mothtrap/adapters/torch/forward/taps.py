@@ -69,7 +69,7 @@ def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
 
 
 def is_tapped(module: nn.Module) -> bool:
-    """Whether a part of a module bears a tap."""
+    """Return whether a part of a module bears a tap."""
     return any(TOKEN in vars(part) for part in module.modules())
 
 

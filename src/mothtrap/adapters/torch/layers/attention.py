@@ -1,4 +1,4 @@
-"""How attention spreads its weights, read from the graph of a loss now and then.
+"""Distribution of attention weights, read from the graph of a loss in sampled steps.
 
 The scores of a fused attention exist nowhere: they are recomputed, for some rows and
 queries, from the queries and keys that its node keeps. An attention written out keeps its

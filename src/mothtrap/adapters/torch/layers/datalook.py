@@ -1,4 +1,4 @@
-"""What a layer is given that no trained layer has made: data, feature by feature."""
+"""Inputs of layers that no trained layer produced: data, feature by feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether weights still look as PyTorch initialises them."""
+"""Detection of PyTorch's default initialization."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EDGE = 1.001
 
 
 def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
-    """Whether all own weights of modules look as they were initialised by default.
+    """Return whether all own weights of modules look as they were initialised by default.
 
     None when there is none for which that can be told: only uniform and normal
     defaults of weights of some size can.

@@ -160,7 +160,7 @@ class InitialWeightsObserver:
         )
 
     def _has_moved(self, optimizer: Optimizer) -> bool:
-        """Whether the steps so far have changed anything."""
+        """Return whether the steps so far have changed anything."""
         for parameter in parameters(optimizer):
             before = self._sums.get(parameter)
             if before is not None and float(parameter.detach().double().sum()) != before:
@@ -200,7 +200,7 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _are_same(tensor: torch.Tensor, axis: int, gates: int, *, exact: bool = False) -> bool:
-    """Whether all units of a weight are the same; within each gate of a recurrent layer."""
+    """Return whether all units of a weight are the same; within each gate of a recurrent layer."""
     units = tensor.movedim(axis, 0)
     if units.shape[0] % gates or units.shape[0] // gates < 2:
         return False

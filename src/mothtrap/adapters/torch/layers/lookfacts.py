@@ -1,4 +1,4 @@
-"""What a look at a forward has gathered, and the observations that it becomes."""
+"""Records of a look at a forward, and the facts made from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LookedAtLayer:
     graph: bool = False
 
     def gave(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is what the layer has put out."""
+        """Return whether a tensor is what the layer has put out."""
         return self.output is not None and self.output() is tensor
 
 

@@ -1,4 +1,4 @@
-"""How large the outputs of layers are, and how much they differ between rows."""
+"""Magnitude of the outputs of layers, and their variation between rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sizes(values: torch.Tensor) -> torch.Tensor:
 
 
 def spread(output: torch.Tensor) -> torch.Tensor | None:
-    """How much an output differs between the rows of a batch.
+    """Return the relative spread of an output between the rows of a batch.
 
     Args:
         output: float, rows along axis 0.
@@ -38,7 +38,7 @@ def spread(output: torch.Tensor) -> torch.Tensor | None:
 
 
 def rows_differ(values: torch.Tensor) -> bool | None:
-    """Whether the rows of a tensor are not all the same; None where there are no rows."""
+    """Return whether the rows of a tensor are not all the same; None where there are no rows."""
     if values.ndim < 1 or len(values) < 2 or not values.numel():
         return None
     rows = values.detach()[:MAX_ROWS]

@@ -1,4 +1,4 @@
-"""What the units of sigmoid and tanh modules are given, as a small histogram for each."""
+"""Inputs of the units of sigmoid and tanh modules, as a small histogram for each unit."""
 
 from __future__ import annotations
 

@@ -31,17 +31,17 @@ def weight_of(module: nn.Module) -> torch.Tensor | None:
 
 
 def is_weighted(module: nn.Module) -> bool:
-    """Whether a module has a matrix that it multiplies its input by."""
+    """Return whether a module has a matrix that it multiplies its input by."""
     return weight_of(module) is not None
 
 
 def is_convolution(module: nn.Module) -> bool:
-    """Whether the features of a module's input and output lie along axis 1."""
+    """Return whether the features of a module's input and output lie along axis 1."""
     return type(module).__name__.startswith(("Conv", "LazyConv"))
 
 
 def normalizes(module: nn.Module) -> bool:
-    """Whether a module brings its input to a scale of its own."""
+    """Return whether a module brings its input to a scale of its own."""
     return "Norm" in type(module).__name__ and not module._modules
 
 
@@ -51,7 +51,7 @@ def unit_axis(module_type: str) -> int:
 
 
 def fan_in(weight: torch.Tensor, module_type: str) -> int:
-    """How many inputs a unit of a layer multiplies."""
+    """Return the number of inputs that a unit of a layer multiplies."""
     return max(1, weight.numel() // max(1, weight.shape[unit_axis(module_type)]))
 
 

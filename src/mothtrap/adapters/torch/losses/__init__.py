@@ -1,1 +1,1 @@
-"""What is minimised: how losses are computed, of what, and what they are given."""
+"""Losses: the operations that compute them, their inputs and their targets."""

@@ -1,4 +1,4 @@
-"""What backwards tell: the loss, its value, how it was computed, where."""
+"""Losses of backwards: value, computation and place."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LossObserver:
 
     @property
     def knows_none(self) -> bool:
-        """Whether no step had a loss so far."""
+        """Return whether no step had a loss so far."""
         return not self._series
 
     def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
@@ -143,7 +143,7 @@ class LossObserver:
             self._job.contain_part("labels", self.read_labels, event.site, root)
 
     def nonfinite(self) -> bool:
-        """Whether a loss of the step in progress is not finite (one transfer)."""
+        """Return whether a loss of the step in progress is not finite (one transfer)."""
         if self._waiting:
             self._resolve()
         return bool(self._nonfinite)

@@ -1,4 +1,4 @@
-"""Whether a position of a sequence can see later ones, by the operations of a graph.
+"""Causality of sequence models: visibility of later positions, read from the operations of a graph.
 
 Node names, shapes and numbers are read; of what attention saved, only whether there is a
 mask. The names are private to PyTorch; the tests of this file pin them.
@@ -71,7 +71,7 @@ def _is_square(shape: tuple[int, ...] | None, length: int) -> bool:
 
 
 def _is_masked(softmax: Node) -> bool:
-    """Whether anything but a change of scale lies between the scores and their softmax."""
+    """Return whether anything but a change of scale lies between the scores and their softmax."""
     node: Node | None = next((c for c, _ in softmax.next_functions if c is not None), None)
     for _ in range(MAX_BEFORE):
         if node is None:

@@ -1,4 +1,4 @@
-"""What the best guess that is the same for every row would lose on some targets."""
+"""Loss of the best constant prediction on some targets."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ can be on one line."""
 
 @dataclass(slots=True)
 class _Collected:
-    """What one site has computed in the evaluation that is going on."""
+    """Values that one site has computed in the current evaluation."""
 
     operation: str
     values: list[torch.Tensor] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Collected:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a site."""
+    """State of one site of evaluation losses."""
 
     label: str
     location: str | None

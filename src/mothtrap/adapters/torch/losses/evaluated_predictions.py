@@ -56,7 +56,7 @@ class EvaluatedPredictions:
 
 
 def are_probabilities(prediction: torch.Tensor) -> bool:
-    """Whether rows lie in [0, 1], sum to 1 and differ.
+    """Return whether rows lie in [0, 1], sum to 1 and differ.
 
     Args:
         prediction: shape (rows, classes, ...), of a floating-point type.

@@ -1,4 +1,4 @@
-"""What a loss was given whose exception ended the script."""
+"""Inputs of a loss whose exception ended the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the first bad operation of a loss ran: its name for people, and its module."""
+"""Location of the first bad operation of a loss: its display name and its module."""
 
 from __future__ import annotations
 

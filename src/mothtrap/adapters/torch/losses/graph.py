@@ -311,7 +311,7 @@ def _axis(node: Node, ndim: int) -> int | None:
 
 
 def _reduction(node: Node) -> str | None:
-    """How a loss operation sums up the losses of its elements."""
+    """Return the reduction of a loss operation over its elements."""
     saved = getattr(node, "_saved_reduction", None)
     return _REDUCTIONS.get(saved) if isinstance(saved, int) else None
 
@@ -336,7 +336,7 @@ def _softmax_sizes(node: Node | None) -> tuple[int, ...]:
 
 
 def _keeps_rows(node: Node) -> bool:
-    """Whether a softmax is still one after the operation; so is one plus a small number."""
+    """Return whether a softmax is still one after the operation; so is one plus a small number."""
     name = operation(node)
     return name in _KEEPS_ROWS or (name == "add" and len(list(_children(node))) == 1)
 

@@ -42,7 +42,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LossInputs:
-    """What a loss function was called with.
+    """Arguments of a call of a loss function.
 
     Attributes:
         name: of the function.
@@ -66,19 +66,19 @@ class LossInputs:
 
     @property
     def reduction(self) -> str:
-        """How the values of the rows are put together, in the words of PyTorch."""
+        """Return the reduction over rows, in PyTorch's words."""
         value = self.given.get("reduction")
         return value if isinstance(value, str) else "mean"
 
     @property
     def rows(self) -> int:
-        """How many rows the prediction has."""
+        """Return the number of rows of the prediction."""
         prediction = self.prediction
         return int(prediction.shape[0]) if prediction is not None and prediction.ndim else 1
 
     @property
     def has_hard_targets(self) -> bool:
-        """Whether the target of a class loss is one class a place."""
+        """Return whether the target of a class loss is one class a place."""
         target = self.target
         return self.name in CLASS_LOSSES and target is not None and not target.is_floating_point()
 

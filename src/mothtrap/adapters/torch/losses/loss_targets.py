@@ -54,7 +54,7 @@ _DIFFERENCES = ("pow", "abs", "mul")
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """What the latest train forwards were called with, and what the last module returned.
+    """Inputs of the latest training forwards, and the output of the module that returned last.
 
     `calls` are the forwards that no backward has used before this one. `has_loss`: the loss
     operation ran inside the forward, which was given its targets.
@@ -201,7 +201,7 @@ def _recovered(term: LossTerm, output: torch.Tensor | None) -> torch.Tensor | No
 
 
 def _only_reshapes(node: Node, source: Node | None) -> bool:
-    """Whether a prediction meets its target element by element, in the order of its memory."""
+    """Return whether a prediction meets its target element by element, in memory order."""
     while node is not None and node is not source:
         if operation(node) not in (*_RESHAPES, *_DIFFERENCES, "sub"):
             return False
@@ -256,7 +256,7 @@ def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[t
 
 
 def are_tokens(tensor: torch.Tensor) -> bool:
-    """Whether an input of a model holds sequences of integers: (rows, length), or turned."""
+    """Return whether an input of a model holds sequences of integers: (rows, length), or turned."""
     return (
         tensor.ndim == 2
         and tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
@@ -269,7 +269,7 @@ def are_tokens(tensor: torch.Tensor) -> bool:
 def _agrees(
     tokens: torch.Tensor, target: torch.Tensor, k: int, ignored: Any, *, transposed: bool = False
 ) -> bool:
-    """Whether labels, shape (rows, length) or flat, are the tokens k positions later."""
+    """Return whether labels, shape (rows, length) or flat, are the tokens k positions later."""
     rows, length = tokens.shape
     positions = target.numel() // rows
     labels = target.reshape(positions, rows).t() if transposed else target.reshape(rows, positions)
@@ -285,7 +285,7 @@ def _agrees(
 
 
 def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
-    """Whether positions of sequences or images were laid out as rows for the loss."""
+    """Return whether positions of sequences or images were laid out as rows for the loss."""
     saved = loss_values.saved_prediction(term)
     return (
         saved is not None
@@ -319,7 +319,7 @@ def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _is_normalized(term: LossTerm) -> bool | None:
-    """Whether exponents of the prediction sum to 1 in every row, of a loss of labels alone."""
+    """Return whether exponents of the prediction sum to 1 in every row, for label losses."""
     if term.operation != "nll":
         return None
     saved = loss_values.saved_prediction(term)

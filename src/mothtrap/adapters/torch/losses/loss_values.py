@@ -1,4 +1,4 @@
-"""What a loss operation saved of its inputs, looked at now and then: labels, predictions.
+"""Values that a loss operation saved of its inputs in sampled steps: labels, predictions.
 
 Saved tensors are read at the loss operation only, and never those that somebody packed
 (checkpointing, offloading) nor once a checkpointed segment was seen in the job: unpacking
@@ -52,13 +52,16 @@ def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
 
 
 def saved_prediction(term: LossTerm) -> torch.Tensor | None:
-    """What a loss operation is taken of: the prediction, log-probabilities, or a difference."""
+    """Return the saved input of a loss operation.
+
+    The prediction, log-probabilities, or a difference.
+    """
     saved = _saved(term, "_saved_self")
     return None if saved is None else saved.detach()
 
 
 def is_weighted(term: LossTerm) -> bool:
-    """Whether a class loss was given weights for its classes."""
+    """Return whether a class loss was given weights for its classes."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
     return any(_saved(term, name) is not None for name in names)
 

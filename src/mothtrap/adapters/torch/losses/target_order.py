@@ -39,7 +39,7 @@ Moments = tuple[float, float, float]
 
 @dataclass(slots=True)
 class _Site:
-    """What one call site was given; the last entry is of the step in progress."""
+    """Targets of one call site; the last entry belongs to the step in progress."""
 
     backwards: int = 0
     steps: list[int] = field(default_factory=list)

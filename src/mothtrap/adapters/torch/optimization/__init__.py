@@ -1,1 +1,1 @@
-"""What steps do: who owns which parameter, what reaches it, how it changes."""
+"""Optimizer steps: ownership of parameters, gradients that reach them, and their changes."""

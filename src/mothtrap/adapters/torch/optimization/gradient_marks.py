@@ -1,4 +1,4 @@
-"""Which gradients a step has applied, and what became of them since."""
+"""Gradients that a step has applied, and their state since then."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def marks_of(parameters: Iterable[torch.Tensor]) -> list[GradientMark]:
 
 
 def has_changed(mark: GradientMark) -> bool:
-    """Whether a gradient is the one that the last step applied, with other values."""
+    """Return whether a gradient is the one that the last step applied, with other values."""
     parameter, reference, version = mark
     gradient = parameter.grad
     return gradient is not None and reference() is gradient and gradient._version != version
 
 
 def are_clean(marks: Sequence[GradientMark]) -> bool:
-    """Whether the gradients of the last step are gone or zero by now."""
+    """Return whether the gradients of the last step are gone or zero by now."""
     there = [parameter for parameter, _, _ in marks if parameter.grad is not None]
     if not there:
         return True

@@ -1,4 +1,4 @@
-"""What of a trained model cannot train: parameters that are hidden, or frozen."""
+"""Parts of a trained model that cannot train: hidden and frozen parameters."""
 
 from __future__ import annotations
 

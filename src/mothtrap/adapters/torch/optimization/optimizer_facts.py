@@ -1,4 +1,4 @@
-"""What an optimizer is set to, and where it was made."""
+"""Settings of optimizers, and the place of their construction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DECOUPLED = ("AdamW", "Lion", "Muon")
 
 
 class OptimizerFactsObserver:
-    """Tells of every optimizer once, and again when its settings have changed."""
+    """Observer that reports every optimizer once, and again when its settings change."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers

@@ -1,4 +1,4 @@
-"""What optimizers tell: who owns what, learning rates, gradients just before the step."""
+"""Optimizers: their parameters, learning rates, and gradients just before the step."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Known:
 
 
 class OptimizerObserver:
-    """Knows every optimizer made since the start (or handed over)."""
+    """Observer of every optimizer made since the start, or passed by the user."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -97,7 +97,7 @@ class OptimizerObserver:
         return known
 
     def steps_of(self, optimizer: Optimizer) -> int:
-        """How often an optimizer has stepped so far."""
+        """Return the number of steps of an optimizer so far."""
         known = self._known.get(optimizer)
         return known.steps if known is not None else 0
 
@@ -145,7 +145,7 @@ class OptimizerObserver:
         return id(parameter) in known.held
 
     def owns_root(self, root: Root) -> bool:
-        """Whether a live optimizer holds a parameter of a root (remembered once true)."""
+        """Return whether a live optimizer holds a parameter of a root (remembered once true)."""
         if root.index in self._owned:
             return True
         module = root.module()
@@ -389,7 +389,7 @@ class OptimizerObserver:
         return tensor_id
 
     def describe(self, parameter: torch.Tensor, kind: str) -> TensorInfo:
-        """What is known of a tensor of a kind that belongs to a parameter and is like it."""
+        """Return the description of a tensor of `kind` that has a parameter's shape."""
         name, path = self.name_of(parameter)
         book = self._job.book
         module = book.module_called(path) if path else None
@@ -408,11 +408,11 @@ class OptimizerObserver:
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `step` was called with a closure; `args` begin with the optimizer."""
+    """Return whether `step` was called with a closure; `args` begin with the optimizer."""
     return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
 
 
 def applies_nothing(optimizer: Optimizer) -> bool:
-    """Whether a gradient scaler has told a fused optimizer to leave the weights alone."""
+    """Return whether a gradient scaler has told a fused optimizer to leave the weights alone."""
     found = getattr(optimizer, "found_inf", None)
     return isinstance(found, torch.Tensor) and bool(found.any())

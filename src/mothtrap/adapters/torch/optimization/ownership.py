@@ -99,7 +99,7 @@ class OwnershipObserver:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
 
     def _is_new(self, root: Root, module: nn.Module) -> bool:
-        """Whether a model looks as it was initialised; asked once, when it is first seen."""
+        """Return whether a model looks as it was initialised; asked once, when it is first seen."""
         if root.index not in self._new:
             self._new[root.index] = looks_untouched(module.modules()) is True
         return self._new[root.index]
@@ -129,7 +129,7 @@ class OwnershipObserver:
             )
 
     def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
-        """Whether the module was built after an optimizer of its root."""
+        """Return whether the module was built after an optimizer of its root."""
         birth = self._job.book.birth(module) if module is not None else None
         whole = root.module()
         if birth is None or whole is None:
@@ -155,7 +155,7 @@ class OwnershipObserver:
         return None
 
     def _is_downstream(self, path: str, root: Root) -> bool:
-        """Whether a module with trained parameters ran before this one in the forward."""
+        """Return whether a module with trained parameters ran before this one in the forward."""
         order = self._forwards.calls.order
         whole = root.module()
         if path not in order or whole is None:

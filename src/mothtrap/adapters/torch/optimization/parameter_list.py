@@ -32,7 +32,7 @@ class OptimizerParameters:
         self._largest = max(plain, key=torch.Tensor.numel, default=None)
 
     def is_of(self, optimizer: Optimizer) -> bool:
-        """Whether an optimizer holds just these parameters, in this order."""
+        """Return whether an optimizer holds just these parameters, in this order."""
         own = [*parameters(optimizer)]
         return len(own) == len(self.parameters) and all(map(operator.is_, own, self.parameters))
 

@@ -1,4 +1,4 @@
-"""Which parameters of optimizers backward never reaches, and what their modules do."""
+"""Parameters of optimizers that backward never reaches, and the state of their modules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MAX_MODULES = 64
 
 @dataclass(slots=True, eq=False)
 class _Module:
-    """What was seen of a module with unreached parameters."""
+    """Record of a module with unreached parameters."""
 
     digest: int
     runs: int = 0
@@ -265,13 +265,13 @@ class ReachObserver:
         )
 
     def _is_upstream(self, module: nn.Module) -> bool:
-        """Whether a module ran before all that have parameters and were reached."""
+        """Return whether a module ran before all that have parameters and were reached."""
         place = self._order.get(module)
         reached = [order for other, order in self._order.items() if _has_gradient(other)]
         return place is not None and bool(reached) and place < min(reached)
 
     def _is_in_sight(self, module: nn.Module) -> bool:
-        """Whether the calls of a module can be seen: nothing around it hides them."""
+        """Return whether the calls of a module can be seen: nothing around it hides them."""
         root = self._job.book.root_of(module)
         if root is not None and not root.is_called:
             return False

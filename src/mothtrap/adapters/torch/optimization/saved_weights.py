@@ -1,4 +1,4 @@
-"""Which weights were saved when: so that a restarted job is known by what it loaded."""
+"""Digests of saved weights by step, by which a restarted job is recognized."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SavedWeights:
             self._forwards.evaluated_losses.forwards = resumed.evaluations
 
     def _own_steps(self) -> int | None:
-        """How many steps the job's optimizer says to have made; None where several could."""
+        """Return the number of steps that the job's optimizer reports; None where several could."""
         known = [optimizer for _, optimizer in self._optimizers.alive()]
         if len(known) != 1:
             return None

@@ -1,4 +1,4 @@
-"""What steps leave behind: the changes of parameters, and the state of their optimizers."""
+"""Effects of steps: changes of parameters, and the state of their optimizers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class UpdateObserver:
         return bool(wanted or self._asking_for_ratio(parameter))
 
     def _wants_ratio_alone(self, parameter: torch.Tensor) -> bool:
-        """Whether nothing but the ratio of a parameter is due, and a part of it can be read."""
+        """Return whether only the ratio of a parameter is due, and a part of it can be read."""
         if self._job.book.parameter_name(parameter) is None or not is_plain(parameter):
             return False
         update = self._recorder.statistics(self._tensor_id(parameter, "update"))
@@ -171,7 +171,7 @@ class UpdateObserver:
 
 
 def _share_of_each(optimizer: Optimizer) -> int:
-    """How many elements of each parameter may be copied."""
+    """Return the maximum number of elements of each parameter that may be copied."""
     sizes = [parameter.numel() for parameter in parameters(optimizer)]
     if sum(sizes) <= COPIED_ELEMENTS:
         return COPIED_ELEMENTS
@@ -183,7 +183,7 @@ def _l2(tensors: Sequence[torch.Tensor]) -> list[float]:
 
 
 def _ratio(change: float, size: float) -> float:
-    """What was zero has changed infinitely when it changed at all."""
+    """Return change over size; infinite where the size is zero and the change is not."""
     if size == 0:
         return math.inf if change else 0.0
     return change / size

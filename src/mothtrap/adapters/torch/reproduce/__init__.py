@@ -1,1 +1,1 @@
-"""What is needed to do a step again, and to say where two trainings part."""
+"""Recording and replay of steps, and comparison of two trainings."""

@@ -1,1 +1,1 @@
-"""What two runs are compared by: digests, and what their numbers depend on."""
+"""Data by which two runs are compared: digests, and the settings that affect numbers."""

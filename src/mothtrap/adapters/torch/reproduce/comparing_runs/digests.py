@@ -167,11 +167,14 @@ class DigestObserver:
             self._tell_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
-        """Whether there is something to tell of an optimizer that is about to step."""
+        """Return whether there is something to tell of an optimizer that is about to step."""
         return self.active and (self.every_tensor or optimizer not in self._stepped)
 
     def reducer(self) -> DigestingReducer | None:
-        """What is to reduce what a step applies, so that it is read once; None: nothing gained."""
+        """Return the reducer for the gradients that a step applies, so that each is read once.
+
+        None: no gain.
+        """
         if not (self.active and self.every_tensor) or self._recorder.rows.device is not None:
             return None
         return DigestingReducer()
@@ -201,7 +204,7 @@ class DigestObserver:
     # How
 
     def _unstated(self, named: Sequence[Placed]) -> list[Placed]:
-        """What was not told of, in this step; of a whole model once is enough."""
+        """Return the values not reported in this step; of a whole model once is enough."""
         if self.every_tensor:
             told = self._stated_now
             return [placed for placed in named if id(placed[1]) not in told]
@@ -223,7 +226,7 @@ class DigestObserver:
             self._stated_now.clear()
 
     def forget_loaded(self) -> None:
-        """What was loaded so far is no part of the next step that is trained."""
+        """Forget loaded batches: they are no part of the next training step."""
         self._loaded, self._given, self._evaluated = [], {}, False
 
     def _begin_step(self) -> None:
@@ -252,7 +255,7 @@ class DigestObserver:
         return found
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor was looked at in this step, and is as it was then."""
+        """Return whether a tensor was looked at in this step, and is as it was then."""
         if tensor.is_inference():  # has no version
             return False
         number, version = id(tensor), tensor._version
@@ -324,7 +327,7 @@ class DigestObserver:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _owner(name: str) -> str:
-    """What the digest of a parameter is called; asked for all of them at every step."""
+    """Return the digest's name of a parameter; called for all of them at every step."""
     return f"{value_kind(name)}:{name}"
 
 

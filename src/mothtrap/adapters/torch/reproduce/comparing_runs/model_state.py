@@ -36,7 +36,7 @@ class ModelState:
         self._parts = _parts(modules)
 
     def tensors(self) -> list[Placed] | None:
-        """What the model is made of; None once that is something else than at first."""
+        """Return the tensors of the model; None once they differ from those at first."""
         if self._made:  # asked for the first time
             made, self._made = self._made, []
             return made

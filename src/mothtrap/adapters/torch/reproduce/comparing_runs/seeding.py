@@ -1,4 +1,4 @@
-"""How random number generators were set up: whether with a seed, and with which.
+"""Initial states of random number generators: seeded or not, and with which seed.
 
 Nothing is drawn from a global generator and no function is replaced: states that were
 read when the framework was imported, and those of the first step's end, are compared by
@@ -140,7 +140,7 @@ def _of_twister(
 
 
 def is_clock(seed: int, now_s: float) -> bool:
-    """Whether a seed is a time of about now: in seconds, or thousandths, or finer."""
+    """Return whether a seed is a time of about now: in seconds, or thousandths, or finer."""
     return any(abs(seed - now_s * unit) < CLOCK_S * unit for unit in (1, 1e3, 1e6, 1e9))
 
 
@@ -205,7 +205,7 @@ def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy
 
 
 def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
-    """Whether a generator comes to the words of a state; it is turned on the way."""
+    """Return whether a generator comes to the words of a state; it is turned on the way."""
     wanted = state[:WORDS]
     for _ in range(turns + 1):
         if generator.words() == wanted:

@@ -1,4 +1,4 @@
-"""What PyTorch's numbers depend on beside the script: switches, threads, devices, seeds."""
+"""Settings that PyTorch's numbers depend on: switches, threads, devices, seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one kind of mistake has to say about an exception, and what all of them need."""
+"""Explanation of an exception by one kind of mistake, and helpers that all kinds share."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def explain_expression(
 
 
 def written(tensor: torch.Tensor, name: str, scene: Scene) -> str:
-    """How the user's line calls a tensor, else the name of the argument."""
+    """Return the user's expression for a tensor, or else the name of the argument."""
     own = next((text for text, value in scene.operands.items() if value is tensor), None)
     return own or name
 

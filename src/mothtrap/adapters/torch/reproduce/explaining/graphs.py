@@ -47,7 +47,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def _loss(scene: Scene) -> torch.Tensor | None:
-    """What `backward` was called on."""
+    """Return the tensor on which `backward` was called."""
     found = scene.function("backward")
     value = found.variables.get("self", found.variables.get("tensors")) if found else None
     if isinstance(value, list | tuple):

@@ -50,7 +50,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def _asking(scene: Scene, sources: Sources) -> str:
-    """What needed the memory."""
+    """Return a description of the operation that needed the memory."""
     module = sources.named(scene.innermost.module) if scene.innermost is not None else ""
     code = f"`{' '.join(scene.code.split())[:120]}`" if scene.code else "the script"
     if scene.subject is not None:

@@ -1,4 +1,4 @@
-"""What the frames of an uncaught exception still hold: who was called with what, and where.
+"""Frames of an uncaught exception: calls, their arguments, and their places.
 
 Nothing is noted while the training runs. The frames of an exception that nobody caught live
 until the process ends, with the arguments of every call in them.
@@ -49,7 +49,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where an exception came from.
+    """Origin of an exception: its frames, calls and modules.
 
     Attributes:
         error: the exception.
@@ -157,7 +157,7 @@ def _is_torch(filename: str) -> bool:
 
 
 def _raises(entry: TracebackType) -> bool:
-    """Whether the line was left by a `raise` statement of its own."""
+    """Return whether the line was left by a `raise` statement of its own."""
     byte = entry.tb_frame.f_code.co_code[entry.tb_lasti]
     return dis.opname[byte] in ("RAISE_VARARGS", "RERAISE")
 

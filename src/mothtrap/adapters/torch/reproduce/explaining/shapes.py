@@ -64,7 +64,7 @@ def _of_module(scene: Scene, sources: Sources, call: Call) -> Explanation | None
 
 
 def _wanted(module: nn.Module, x: torch.Tensor) -> tuple[str, tuple[str, ...]] | None:
-    """What a layer needs, and what to do when it gets `x`."""
+    """Return the input that a layer requires, and fixes for an input `x`."""
     if isinstance(module, nn.Linear):
         return _last_axis(module.in_features, x, f"nn.Linear({_last(x)}, {module.out_features})")
     if isinstance(module, nn.RNNBase) and x.ndim in (2, 3):
@@ -87,7 +87,7 @@ def _wanted(module: nn.Module, x: torch.Tensor) -> tuple[str, tuple[str, ...]] |
 
 
 def _axes_of(module: nn.Module) -> tuple[int, ...]:
-    """How many axes the input of a layer must have."""
+    """Return the numbers of axes that the input of a layer may have."""
     if isinstance(module, nn.RNNBase):
         return 2, 3
     kinds = (nn.BatchNorm1d, (2, 3)), (nn.BatchNorm2d, (4,)), (nn.BatchNorm3d, (5,))
@@ -262,7 +262,7 @@ def _of_expression(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _of_short(scene: Scene, sources: Sources) -> tuple[str, ...]:
-    """What to do where a tensor of a whole batch may have met a smaller one."""
+    """Return fixes for a tensor of a full batch that may have met a smaller one."""
     usual = sources.batch.source.plan.batch_size if sources.batch is not None else None
     fixed = made_with(scene.code, usual) if usual is not None else None
     if fixed is not None:
@@ -294,7 +294,7 @@ def _reshaped(sizes: list[int], elements: int, sources: Sources) -> tuple[str, t
 
 
 def _of_two(scene: Scene) -> tuple[str, ...]:
-    """What to do where two tensors do not fit together."""
+    """Return fixes for two tensors of incompatible shapes."""
     found = [tensor for _, tensor in tensors_of(scene)]
     if len(found) != 2:
         return ()

@@ -1,4 +1,4 @@
-"""Where a tensor that something failed on came from."""
+"""Origin of a tensor on which an operation failed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Knows modules by name, and what made a tensor.
+    """Names of modules, and origins of tensors.
 
     Attributes:
         book: names of modules.
@@ -73,7 +73,7 @@ class Sources:
         return ""
 
     def samples(self) -> tuple[int, ...]:
-        """Which samples the latest batch holds; empty where its loader does not say."""
+        """Return the samples in the latest batch; empty where its loader does not report them."""
         loader = self.batch.source.loader() if self.batch is not None else None
         if self.batch is None or loader is None:
             return ()
@@ -96,7 +96,7 @@ class Sources:
 
 
 def is_short(batch: Batch | None) -> bool:
-    """Whether a batch has fewer rows than the loader gives otherwise."""
+    """Return whether a batch has fewer rows than the loader gives otherwise."""
     if batch is None:
         return False
     rows, size = _rows(batch), batch.source.plan.batch_size
@@ -104,7 +104,7 @@ def is_short(batch: Batch | None) -> bool:
 
 
 def arguments(call: Call) -> Iterator[tuple[str, Any]]:
-    """What a module was called with, by the names that its forward has for it."""
+    """Yield the arguments of a call of a module, by the names in its forward."""
     kind: type = type(call.module)
     names = argument_names(kind)
     for place, value in enumerate(call.args):

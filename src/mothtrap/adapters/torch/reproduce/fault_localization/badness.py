@@ -1,4 +1,4 @@
-"""Tells bad values: those that are not finite, or beyond a limit; and says what tensors hold."""
+"""Detection of bad values, not finite or beyond a limit, and descriptions of tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Which values are bad.
+    """Criterion for bad values.
 
     Attributes:
         limit: values of a larger magnitude are bad as well as those that are not finite.
@@ -25,7 +25,7 @@ class Bad:
     limit: float = math.inf
 
     def mask(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Where a tensor is bad; bool, of its shape."""
+        """Return a mask of the bad elements; bool, of the tensor's shape."""
         wide = _computable(tensor.detach())
         bad = ~torch.isfinite(wide)
         if math.isfinite(self.limit):
@@ -33,7 +33,7 @@ class Bad:
         return bad
 
     def is_in(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor holds a bad value."""
+        """Return whether a tensor holds a bad value."""
         return has_values(tensor) and bool(self.mask(tensor).any())
 
     def rows(self, tensor: torch.Tensor) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ class Bad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorFacts:
-    """What a tensor holds.
+    """Description of a tensor's values.
 
     Attributes:
         name: of the argument, or how the user's line writes it.
@@ -110,7 +110,7 @@ def _at(tensor: torch.Tensor, result: torch.Tensor, bad: Bad) -> float | None:
 
 
 def has_values(tensor: torch.Tensor) -> bool:
-    """Whether there are numbers in it that may be bad."""
+    """Return whether there are numbers in it that may be bad."""
     return (
         (tensor.is_floating_point() or tensor.is_complex())
         and tensor.layout is torch.strided

@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.nested import placed_tensors
 
 
 class Holders:
-    """Knows tensors by the memory that they look at.
+    """Names of tensors by the memory that they view.
 
     Args:
         book: names modules.
@@ -54,7 +54,7 @@ class Holders:
         return self._book.module_name(module)
 
     def of(self, memory: int) -> str | None:
-        """What holds the memory that begins at an address; None where that is not known."""
+        """Return the name of what holds the memory at an address; None where it is unknown."""
         return self._names.get(memory)
 
     def _name(self, tensor: torch.Tensor, name: str) -> None:

@@ -37,7 +37,7 @@ ORDINALS = ("first", "second", "third", "fourth")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Localized:
-    """What made a step go wrong.
+    """Cause of a bad step.
 
     Attributes:
         operation: in the user's words, `torch.log`, `backward of torch.sqrt`, `conversion to
@@ -73,7 +73,7 @@ class Localized:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Where an operation ran."""
+    """Place at which an operation ran."""
 
     call: UserCall | None
     forward: UserCall | None
@@ -130,7 +130,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @property
     def on_top(self) -> bool:
-        """Whether its modes are the last on torch's stacks, from where alone they can be taken."""
+        """Return whether its modes are the last on torch's stacks.
+
+        Only there can they be removed.
+        """
         dispatching: object = _get_current_dispatch_mode()
         calling: object = _get_current_function_mode()  # type: ignore[no-untyped-call]
         return dispatching is self and calling is self._calls
@@ -165,7 +168,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @property
     def seen(self) -> int:
-        """How much has gone wrong so far."""
+        """Return the number of bad results so far."""
         return self._origins.made
 
     def explain(self, gradients: Mapping[str, torch.Tensor | None]) -> Localized | None:
@@ -271,7 +274,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _context(self) -> _Context:
-        """Where the operation that has just run belongs."""
+        """Return the place of the operation that has just run."""
         call, node = self._calls.current, user_calls.running_node()
         if call is not None or node is None:
             stack = call.stack if call is not None else user_calls.own_stack()

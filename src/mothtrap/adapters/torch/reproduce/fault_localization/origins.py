@@ -1,4 +1,4 @@
-"""Where bad values come from: followed from operation to operation, storage by storage.
+"""Origins of bad values, followed from operation to operation, storage by storage.
 
 A tensor that turns bad in an operation whose inputs are good originates there. One that is
 bad because an input is has the origin of that input. What is good holds no origin: a bad
@@ -38,7 +38,7 @@ _FILLING = ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", 
 
 @dataclass(slots=True, eq=False)
 class Origin:
-    """Where bad values began.
+    """First operation or holder of bad values.
 
     Attributes:
         number: counts origins in the order in which they were seen.
@@ -73,7 +73,7 @@ class Operation:
 
     @property
     def is_exchange(self) -> bool:
-        """Whether its results came from other processes."""
+        """Return whether its results came from other processes."""
         return "c10d" in self.name
 
 
@@ -119,12 +119,12 @@ class Origins:
         return result
 
     def of(self, tensor: torch.Tensor) -> Origin | None:
-        """Where the bad values of a tensor come from; None where it has none."""
+        """Return the origin of a tensor's bad values; None where it has none."""
         return self._origin_of(tensor, tensor) if self._is_bad(tensor) else None
 
     @property
     def made(self) -> int:
-        """How many origins have been seen so far."""
+        """Return the number of origins seen so far."""
         return self._made
 
     def first(self) -> Origin | None:
@@ -193,7 +193,7 @@ class Origins:
         return self._new(result, deliberate=deliberate, operation=operation)
 
     def _adds(self, inputs: Sequence[tuple[torch.Tensor, Origin]], result: torch.Tensor) -> bool:
-        """Whether an elementwise result is bad where no input is."""
+        """Return whether an elementwise result is bad where no input is."""
         new = self._bad.mask(result)
         for value, _ in inputs:
             try:

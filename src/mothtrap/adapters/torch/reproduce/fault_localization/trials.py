@@ -43,7 +43,7 @@ class Trials:
 
     @staticmethod
     def are_possible() -> bool:
-        """Whether a copy can do the step: accelerators and other ranks do not know of it."""
+        """Return whether a copy can do the step: accelerators and other ranks do not know of it."""
         in_use = any(
             getattr(torch, kind).is_initialized()
             for kind in ("cuda", "xpu")
@@ -95,7 +95,7 @@ class Trials:
 
 
 def _read(descriptor: int, timeout_s: float) -> bytes:
-    """What is written until the other end is closed; empty when that takes too long."""
+    """Read until the other end is closed; empty when that takes too long."""
     parts: list[bytes] = []
     until = time.monotonic() + timeout_s
     while (left := until - time.monotonic()) > 0:

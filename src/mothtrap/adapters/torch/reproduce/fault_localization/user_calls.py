@@ -1,4 +1,4 @@
-"""Which call of the user's code runs: the function, in the user's words, and the line."""
+"""Current call of the user's code: the function, in the user's words, and the line."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _owner(func: Any) -> str:
 
 
 def node_words(node: Any) -> str:
-    """What a node of the graph is the backward of, from its name alone."""
+    """Return a description of the operation of a backward node, from its name."""
     found = _NODE.match(node.name())
     bare = found.group(1) if found is not None else node.name()
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare).lower()

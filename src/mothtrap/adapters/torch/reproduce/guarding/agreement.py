@@ -35,7 +35,10 @@ class Agreement:
         self._off = False
 
     def worst(self, unsound: bool) -> bool:
-        """Whether the step is unsound on any worker; what this one says where it is alone."""
+        """Return whether the step is unsound on any worker.
+
+        What this one says where it is alone.
+        """
         if self._off or not _several() or self._has_uneven_inputs():
             return unsound
         try:
@@ -77,7 +80,7 @@ class Agreement:
         return worst, -least, greatest
 
     def _has_uneven_inputs(self) -> bool:
-        """Whether workers may run out of batches at different steps (`with model.join():`)."""
+        """Return whether workers may run out of batches at different steps (`model.join()`)."""
         for root in self._job.book.roots:
             whole = root.module()
             if isinstance(whole, DistributedDataParallel) and whole._join_config.enable:

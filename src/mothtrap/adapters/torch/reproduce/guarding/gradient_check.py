@@ -19,7 +19,7 @@ _LOOKED_AT = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
 
 def look_at(gradients: Iterable[torch.Tensor], scale: torch.Tensor | None = None) -> GradientLook:
-    """Whether gradients are finite, and their norm: one pass and, on a device, one transfer.
+    """Return the gradients' norm and finiteness: one pass and, on a device, one transfer.
 
     Args:
         gradients: of any layout; of one that is spread over workers the part that is here.

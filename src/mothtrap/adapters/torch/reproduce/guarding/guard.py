@@ -1,4 +1,4 @@
-"""Knows, before an optimizer applies a step, whether it is sound, and what then is done.
+"""Check of losses and gradients before each optimizer step, and the policy `on_nonfinite`.
 
 Under `on_nonfinite = "report"` nothing is: the onset is told to whoever keeps snapshots.
 Under the other policies `guarded_steps` asks before every step, and cancels.
@@ -43,7 +43,7 @@ ACTIONS: dict[str, Literal["reported", "skipped", "stopped", "raised"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a step is not sound; `reason` in words.
+    """Fault of a step; `reason` in words.
 
     Attributes:
         loss: the value concerned, or the last one seen.
@@ -98,7 +98,7 @@ class Guard:
         self._looks[self._name(optimizer)] = look
 
     def sees_fault(self, look: GradientLook) -> bool:
-        """Whether gradients or losses of the step in progress are known not to be finite.
+        """Return whether gradients or losses of the step in progress are known not to be finite.
 
         Those of a device are waited for only where something depends on it before the step.
         """
@@ -176,7 +176,10 @@ class Guard:
     # What is asked before a step
 
     def decide(self, optimizer: Optimizer, in_backward: bool) -> Fault | None:
-        """Why the step that an optimizer is about to make must not be applied, if so."""
+        """Return the fault for which the optimizer's step must not be applied.
+
+        None where it may.
+        """
         name = self._name(optimizer)
         if in_backward:
             if self._in_backward is None:
@@ -196,7 +199,7 @@ class Guard:
         return fault
 
     def decide_evaluation(self, optimizer: Optimizer, loss: object) -> Fault | None:
-        """Why what a closure has just computed must not be applied, if so."""
+        """Return the fault for which a closure's result must not be applied; None where it may."""
         self._looks.clear()
         value = _number(loss)
         if value is None:
@@ -259,7 +262,7 @@ class Guard:
         return None
 
     def _look(self, optimizer: Optimizer) -> GradientLook:
-        """What is known of the gradients, or is found by looking once more."""
+        """Return the look at the gradients; where there is none yet, look once."""
         look = self._looks.pop(self._name(optimizer), None)
         gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
         hooked = len(getattr(optimizer, "_optimizer_step_pre_hooks", ())) > self.own_hooks

@@ -39,7 +39,7 @@ class StepCancelled(BaseException):
 
 
 class _Running(threading.local):
-    """What a thread is stepping: on several devices a backward has several threads."""
+    """Step that a thread is making: on several devices a backward has several threads."""
 
     def __init__(self) -> None:
         self.optimizers: list[Optimizer] = []
@@ -123,7 +123,7 @@ class GuardedSteps:
     # One step
 
     def _is_elsewhere(self) -> bool:
-        """Whether this is a thread beside the one that trains."""
+        """Return whether this is a thread beside the one that trains."""
         if torch._C._current_graph_task_id() >= 0:
             return False
         here = threading.current_thread()

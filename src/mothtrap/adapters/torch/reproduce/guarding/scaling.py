@@ -1,4 +1,4 @@
-"""Whether a gradient scaler is in charge of the step that an optimizer is about to make."""
+"""Detection of a gradient scaler that controls the next optimizer step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE = grad_scaler.__file__
 
 
 def steps_by_scaler() -> bool:
-    """Whether a scaler that scales is what calls `optimizer.step`.
+    """Return whether a scaler that scales is what calls `optimizer.step`.
 
     Asked of the stack: a scaler's `step` is not wrapped where only objects are watched.
     """

@@ -1,4 +1,4 @@
-"""What an optimizer is about to change, kept until its step is known to be sound.
+"""Copies of the state that an optimizer is about to change, for an undo.
 
 Needed only where a step begins before all of its gradients are known: with a closure, and
 inside a backward.
@@ -72,7 +72,7 @@ class Kept:
 
 
 def evaluates_once(optimizer: Optimizer) -> bool:
-    """Whether an optimizer calls its closure once, and before it changes anything."""
+    """Return whether an optimizer calls its closure once, and before it changes anything."""
     kind = type(optimizer)
     return kind.__module__.startswith("torch.optim.") and kind is not torch.optim.LBFGS
 

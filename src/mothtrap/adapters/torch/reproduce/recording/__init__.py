@@ -1,1 +1,1 @@
-"""What a script feeds into its steps, kept for the latest ones."""
+"""Inputs of the latest steps, recorded for replay."""

@@ -114,7 +114,7 @@ class Attributes:
             self.read()
 
     def new_step(self) -> None:
-        """What was read is of the step that is over."""
+        """Forget the values read in the step that is over."""
         self._is_read = False
 
     def of(self, root: nn.Module) -> dict[str, dict[str, Any]]:
@@ -215,7 +215,7 @@ def _places(roots: Iterable[nn.Module]) -> list[_Place]:
 
 
 def _size(value: Any, depth: int = 0) -> int:
-    """How many values there are in a piece of state; more than `MAX_VALUES` of what is none."""
+    """Return the number of values in a piece of state; more than `MAX_VALUES` for other objects."""
     if type(value) in _PLAIN or isinstance(value, bool | int | float | str):
         return 1
     if isinstance(value, torch.Tensor):

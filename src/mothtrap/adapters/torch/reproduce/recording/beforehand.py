@@ -53,7 +53,7 @@ class _Known:
         return held[self.name] if self.name in held else None  # noqa: SIM401
 
     def has_changed(self) -> bool:
-        """Whether it is not, or may not be, as it was when it was looked at."""
+        """Return whether it is not, or may not be, as it was when it was looked at."""
         tensor = self.current()
         if tensor is None or tensor.is_inference():
             return False
@@ -152,7 +152,7 @@ class Beforehand:
                 own.kept.append(known)
 
     def earlier(self) -> dict[int, torch.Tensor]:
-        """What changed in this step as it was, by the `id` of the tensor that is there now."""
+        """Return earlier values of what changed in this step, by `id` of the current tensor."""
         found: dict[int, torch.Tensor] = {}
         for known in self._called():
             tensor = known.current()
@@ -173,7 +173,7 @@ class Beforehand:
         return tuple(told)
 
     def _called(self) -> Iterator[_Known]:
-        """What belongs to models that were called in this step."""
+        """Yield the tensors of models that were called in this step."""
         for _, own in self._models.items():
             if own.step == self._step:
                 yield from own.kept
@@ -247,7 +247,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[_Place, str, nn.Module, str, to
 
 
 def _has_version(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a plain one, of which it shows when it is written to."""
+    """Return whether a tensor is a plain one, of which it shows when it is written to."""
     return (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and tensor.layout is torch.strided

@@ -94,7 +94,7 @@ class Copy:
         return Array(dtype=name, shape=shape, data=self._block)
 
     def same_bytes(self, array: npt.NDArray[Any]) -> bool:
-        """Whether a numpy array holds what this copy does."""
+        """Return whether a numpy array holds what this copy does."""
         own = self._value
         if not isinstance(own, np.ndarray) or own.dtype != array.dtype or own.shape != array.shape:
             return False
@@ -102,7 +102,7 @@ class Copy:
         return np.array_equal(own.reshape(-1).view(np.uint8), flat)
 
     def shows(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor of this shape and type holds, by a glimpse, what this copy does."""
+        """Return whether a tensor of this shape and type equals this copy, by a sample of it."""
         found = glimpse(tensor)
         if not found or not isinstance(self._value, torch.Tensor):
             return True
@@ -147,7 +147,7 @@ class Copies:
         self.missing: dict[str, None] = {}
 
     def new_batch(self) -> None:
-        """What was copied before may have been written to in ways that no version tells of."""
+        """Invalidate copies: values may have been written to in ways that no version shows."""
         self._batch += 1
 
     def tree(
@@ -189,7 +189,7 @@ class Copies:
         return tree
 
     def take(self) -> tuple[dict[str, Copy | Uncopied], int]:
-        """What the trees that were made since the last call name, and about their own bytes."""
+        """Return the copies named by trees since the last call, and the trees' size in bytes."""
         used, self._used = self._used, {}
         size, self._tree_bytes = self._tree_bytes, 0
         return used, size
@@ -348,7 +348,7 @@ class _Known:
 
 
 def _why_not(tensor: torch.Tensor) -> str | None:
-    """Why a tensor is not kept: "" where it needs not be, None if it is."""
+    """Return the reason why a tensor is not copied: "" where it need not be, None where it is."""
     if tensor.requires_grad and (tensor.grad_fn is not None or isinstance(tensor, nn.Parameter)):
         return ""
     if type(tensor) is not torch.Tensor and not isinstance(tensor, nn.Parameter):

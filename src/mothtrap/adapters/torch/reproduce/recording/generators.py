@@ -85,7 +85,7 @@ def state_of(generator: Any) -> dict[str, Any]:
 
 
 def mark_of(generator: Any) -> Any:
-    """What tells a state of a generator of the user's own from another one, compared by value."""
+    """Return a mark of the state of a user's generator; marks of different states differ."""
     if isinstance(generator, torch.Generator):
         state = generator.get_state()
         return (ctypes.string_at(state.data_ptr(), state.nbytes),)

@@ -1,4 +1,4 @@
-"""What is noted of a step while it is under way: events and the copies that they name."""
+"""Notes of the step in progress: events, and the copies that they refer to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Noted:
 
 @dataclass(slots=True, eq=False)
 class Notes:
-    """What is known so far of a step."""
+    """Record of a step so far."""
 
     events: list[Noted] = field(default_factory=list)
     missing: dict[str, None] = field(default_factory=dict)

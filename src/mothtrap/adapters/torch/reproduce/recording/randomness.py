@@ -161,7 +161,7 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
 
 
 def python_mark(generator: random.Random) -> Mark:
-    """What tells a state of a generator of Python's from another; empty where that is unknown.
+    """Return a mark of the state of a Python generator; empty where it cannot be read.
 
     It is the position in a twister's words, and a few of these: all are made anew together.
     What the generator keeps of normal numbers, `gauss_next`, is not in it. Asking for all of the

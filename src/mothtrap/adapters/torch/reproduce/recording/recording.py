@@ -115,11 +115,11 @@ class Recording:
         return self._entry(self._now, self._job.grouper.step, (), ()).kept()
 
     def has_begun(self) -> bool:
-        """Whether anything was noted of the step in progress."""
+        """Return whether anything was noted of the step in progress."""
         return bool(self._now.events)
 
     def has_forward(self) -> bool:
-        """Whether a model was called in the step in progress."""
+        """Return whether a model was called in the step in progress."""
         return any(isinstance(noted.event, ForwardCalled) for noted in self._now.events)
 
     @property
@@ -360,7 +360,7 @@ class Recording:
         return {"dict": found} if found else None
 
     def _are_carried(self, values: Sequence[Any]) -> bool:
-        """Whether a tensor has a graph that was made before this step."""
+        """Return whether a tensor has a graph that was made before this step."""
         for tensor in tensors_in(values):
             if (node := tensor.grad_fn) is not None and node._sequence_nr() < self._sequence:
                 return True
@@ -397,5 +397,5 @@ def _names(module: nn.Module) -> Sequence[str]:
 
 
 def _nodes_made() -> int:
-    """How many nodes of graphs this thread has made; private, a test pins it."""
+    """Return the number of graph nodes that this thread has made; private, pinned by a test."""
     return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What the user does not want kept: only its type and shape are."""
+"""Redaction: values that the user does not want stored, reduced to type and shape."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Redacted:
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a name is one that is to be redacted, as a function of it."""
+    """Return a predicate for names that are to be redacted."""
     return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -1,4 +1,4 @@
-"""What is too large to be copied at every step: looked for when a step is kept."""
+"""Tensors too large to be copied at every step, looked for when a step is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variables of the calling code a step is fed with: those that are not as they were.
+"""Variables of the calling code that feed a step: those that changed since the last look.
 
 A replay starts the script again, which makes anew whatever was there before the first step:
 the whole data, say. So only what has changed since the code was first seen to call a model
@@ -146,7 +146,10 @@ class ChangedVariables:
         return found
 
     def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
-        """What tells a value from another one later; None where it is not to be kept."""
+        """Return a mark that differs when the value changes.
+
+        None where the value is not to be kept.
+        """
         if self._alone and self._alone.get((code, name), 0) > self._calls:
             return None
         try:
@@ -237,7 +240,7 @@ def _small_size(value: Any, kind: int) -> int:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """What is in a container; None where that is too much."""
+    """Return the items of a container; None where they are too many."""
     if isinstance(value, _MAPPINGS):
         if len(value) > MAX_VALUES:
             return None

@@ -124,7 +124,7 @@ class NotWrittenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What is tested: source that defines it, that names it, that makes its arguments.
+    """Subject of a test: source that defines it, names it, and makes its arguments.
 
     `until` says when the test passes; `unguarded` is the line of the user's whose repair it does
     not see, where it calls nothing of theirs.
@@ -187,7 +187,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
 
 
 def _subjects(found: Localized) -> Iterator[Callable[[SourceRenderer], _Subject]]:
-    """What could be tested, from what shows most to what can be written most often."""
+    """Yield candidate subjects, from the most informative to the easiest to write."""
     call = found.call
     if call is None:
         return
@@ -306,7 +306,7 @@ def _write(path: Path, source: str, renderer: SourceRenderer) -> None:
 
 
 def _fails(path: Path, found: Localized) -> bool:
-    """Whether the test fails, and in the way that is meant."""
+    """Return whether the test fails, and in the way that is meant."""
     tried = f"import runpy; runpy.run_path({str(path)!r})[{TEST!r}]()"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}
     environment["MOTHTRAP_DISABLE"] = "1"

@@ -46,7 +46,7 @@ class Comparison:
         self._places = places or CodeLocations()
 
     def result(self, *, error: BaseException | None = None) -> ReplayResult:
-        """What the step came to, up to here; `error` is what ended it."""
+        """Return the result of the step so far; `error` is the exception that ended it."""
         every = [optimizer for _, optimizer in self._optimizers.alive()]
         text = f"{type(error).__name__}: {error}" if error is not None else None
         found = self._step.tell(every, exception=text)
@@ -58,7 +58,7 @@ class Comparison:
         return msgspec.structs.replace(result, raised_at=raised_at(error))
 
     def _expected_of(self, found: ReferenceDigests) -> ReferenceDigests | None:
-        """What is expected, its losses by the places at which the script has them."""
+        """Return the expected digests, with losses under their places in the script today."""
         expected = self._expected
         if expected is None:
             return None
@@ -66,7 +66,7 @@ class Comparison:
         return msgspec.structs.replace(expected, losses=losses)
 
     def expects_nothing(self) -> None:
-        """What the run says is of another worker."""
+        """Expect nothing: the run's digests belong to another worker."""
         self._expected = None
 
     def _nonfinite_gradients(self, every: Sequence[Optimizer]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ class Conversion:
 
     @property
     def converts(self) -> bool:
-        """Whether anything becomes what it was not."""
+        """Return whether anything becomes what it was not."""
         return self.device is not None or self.dtype is not None
 
     def install(self) -> None:

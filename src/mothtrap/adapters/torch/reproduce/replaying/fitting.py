@@ -127,7 +127,7 @@ def _set(names: Any, name: str, recorded: Any) -> bool:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors have the same type, shape, place and bytes; NaN equals itself."""
+    """Return whether two tensors have the same type, shape, place and bytes; NaN equals itself."""
     if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
         return False
     if one.layout != torch.strided or other.layout != torch.strided:

@@ -66,7 +66,7 @@ class LoaderNumbers:
 
 
 class HandingIterator:
-    """What `iter(loader)` gives in a replay: recorded batches at recorded places.
+    """Iterator of a loader in a replay: returns recorded batches at recorded places.
 
     Args:
         loader: which is iterated.

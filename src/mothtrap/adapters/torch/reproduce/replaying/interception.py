@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 
 
 class Player(Protocol):
-    """What a replay answers."""
+    """Interface of a replay to intercepted calls."""
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
         """A loader is asked for a batch: the one to be handed; None: its `own`."""

@@ -21,7 +21,7 @@ class PlayedStep:
         self._step, self._to_come = step, set(step.optimizers)
 
     def awaits(self, name: str) -> bool:
-        """Whether an optimizer has yet to do its part of the step that began."""
+        """Return whether an optimizer has yet to do its part of the step that began."""
         return name in self._to_come
 
     def applies(self, optimizer: Optimizer, name: str) -> None:

@@ -154,7 +154,10 @@ class SourceRenderer:
 
 
 def defines_only(script: Path) -> bool:
-    """Whether a script only defines things when it is imported: the rest has a main guard."""
+    """Return whether a script only defines things when it is imported.
+
+    The rest has a main guard.
+    """
     try:
         tree = ast.parse(script.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):

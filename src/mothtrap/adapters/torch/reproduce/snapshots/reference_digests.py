@@ -1,4 +1,4 @@
-"""What a step comes to, as digests: of the losses that backwards begin with, and of gradients."""
+"""Reference digests of a step: of the losses of its backwards, and of its gradients."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StepDigests:
         self.new_step()
 
     def told(self, step: int) -> ReferenceDigests | None:
-        """What an earlier step came to, so far as it is still known: its losses."""
+        """Return the losses of an earlier step, as far as they are remembered."""
         losses = self._past.get(step)
         return ReferenceDigests(losses=losses) if losses is not None else None
 

@@ -62,7 +62,7 @@ class TorchSnapshotTaker:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody waits for one."""
+        """Return whether somebody waits for one."""
         return bool(self._orders)
 
     # What is asked from other threads
@@ -200,7 +200,7 @@ class TorchSnapshotTaker:
         self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:
-        """Whether a step is the one that was taken last, and stays."""
+        """Return whether a step is the one that was taken last, and stays."""
         return step == self._taken and self._taken_for != BASE
 
     def _take_now(
@@ -340,7 +340,10 @@ class TorchSnapshotTaker:
         return found
 
     def _has_room(self, order: SnapshotOrder) -> bool:
-        """Whether there is room for one; what is kept just in case leaves some for an onset."""
+        """Return whether there is room for one.
+
+        What is kept just in case leaves some for an onset.
+        """
         if self._sink is None:
             return not self._waiting
         return self._sink.has_room(spare=int(order.reason == BASE))

@@ -70,7 +70,7 @@ class TrackedObjects:
 
     @property
     def roots_seen(self) -> int:
-        """How many roots there were, those included that are gone, or are wrapped now."""
+        """Return the number of roots so far, including those that are gone or wrapped now."""
         return self._book.roots_seen
 
     def modules(self) -> list[nn.Module]:

@@ -156,7 +156,7 @@ def _present(device: str) -> torch.device:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements lie without gaps and none twice, in whatever order of the axes."""
+    """Return whether the elements lie without gaps or overlap, in any order of the axes."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
