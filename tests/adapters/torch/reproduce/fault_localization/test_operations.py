@@ -275,6 +275,54 @@ def test_an_exception_is_traced_to_its_operation() -> None:
     assert found.inputs[0].maximum == 4
 
 
+def refused(loss: Callable[[torch.Tensor], object], x: torch.Tensor) -> Localized | None:
+    """What a watched call that raises comes to."""
+    watch = Watch()
+    with pytest.raises(Exception) as caught, watch:  # noqa: PT011  # whichever it is
+        loss(x)
+    return watch.raised(caught.value)
+
+
+def test_nan_that_an_operation_refuses_is_traced_to_what_made_it() -> None:
+    def loss(x: torch.Tensor) -> object:
+        root = x.sqrt()  # root
+        return functional.binary_cross_entropy(torch.sigmoid(root), torch.ones(3))
+
+    found = refused(loss, torch.tensor([1.0, -1.0, 4.0]))
+    assert found is not None
+    assert (found.operation, found.location, found.rows) == ("torch.sqrt", line_of("root"), (1,))
+    assert "binary_cross_entropy refused it" in found.sentence
+
+
+def test_nan_that_came_in_and_is_refused_is_named_as_what_held_it() -> None:
+    def loss(x: torch.Tensor) -> object:
+        return functional.binary_cross_entropy(x, torch.ones(2))
+
+    found = refused(loss, torch.tensor([0.5, math.nan]))
+    assert found is not None
+    assert found.operation is None
+    assert "it came in that way; torch.nn.functional.binary_cross_entropy" in found.sentence
+
+
+def test_nan_that_a_distribution_or_the_script_refuses_is_traced_too() -> None:
+    def sample(x: torch.Tensor) -> object:
+        return torch.distributions.Categorical(logits=x.log() * 0.0)
+
+    def stop(x: torch.Tensor) -> object:
+        raise ValueError(f"the loss is {x.log().sum() * 0.0}")
+
+    for loss in (sample, stop):
+        found = refused(loss, torch.tensor([0.0, 1.0]))
+        assert found is not None, loss
+        assert found.operation == "torch.log"
+
+
+def test_nan_is_not_blamed_for_a_shape_that_does_not_fit() -> None:
+    found = refused(lambda x: functional.linear(x.sqrt(), torch.ones(2, 7)), torch.tensor([-1.0]))
+    assert found is not None
+    assert found.operation == "torch.nn.functional.linear"
+
+
 def test_operands_of_an_exception_are_named_as_they_are_written() -> None:
     rows, parts = torch.ones(6, 1), [torch.ones(2, 1), torch.ones(2, 3)]
     watch = Watch()

@@ -39,7 +39,7 @@ _DROP = "or leave the smaller last batch out: DataLoader(..., drop_last=True)"
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
     """Explain an exception about shapes; None for any other."""
-    if not _KNOWN.search(scene.message):
+    if not is_about_shapes(scene.message):
         return None
     if loss := scene.function(*_LOSSES):
         return _of_loss(scene, sources, loss.variables)
@@ -49,6 +49,11 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
         if found is not None:
             return found
     return _of_expression(scene, sources)
+
+
+def is_about_shapes(message: str) -> bool:
+    """Return whether the text of an exception complains of shapes."""
+    return _KNOWN.search(message) is not None
 
 
 # Layers

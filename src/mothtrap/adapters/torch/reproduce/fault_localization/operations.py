@@ -6,10 +6,11 @@ for granted but the values: whoever wants the very bits of a step does the step 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.adapters.torch.nested import placed_tensors
 from mothtrap.adapters.torch.reproduce.explaining.scene import operands_written
+from mothtrap.adapters.torch.reproduce.explaining.shapes import is_about_shapes
 from mothtrap.adapters.torch.reproduce.fault_localization import user_calls
 from mothtrap.adapters.torch.reproduce.fault_localization.badness import Bad, TensorFacts, facts_of
 from mothtrap.adapters.torch.reproduce.fault_localization.holders import Holders
@@ -32,6 +34,7 @@ from mothtrap.adapters.torch.reproduce.fault_localization.user_calls import (
 
 INPUTS = 8
 """Inputs of an operation that are described. Chosen by hand."""
+_NONFINITE = re.compile(r"\bnan\b|\binf(inite|inity)?\b|non-?finite|not finite", re.IGNORECASE)
 ORDINALS = ("first", "second", "third", "fourth")
 
 
@@ -192,10 +195,15 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
-        """Say which operation an exception came out of; None where it is none of torch's."""
+        """Say which operation an exception came out of, or made the NaN that it refused.
+
+        Returns:
+            None where it is none of torch's.
+        """
         call = self._calls.raising(error)
-        if call is None:
-            return None
+        refused = self._refused(call, error)
+        if call is None or refused is not None:
+            return refused
         inputs = tuple(_shown(_given(call, operands_written(error))))
         text = f"{type(error).__name__}: {error}"
         return Localized(
@@ -208,6 +216,23 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             sentence=f"{call.function} raised {text}{_where(call.module, call.stack)}",
             call=call,
         )
+
+    def _refused(self, call: UserCall | None, error: BaseException) -> Localized | None:
+        """Say where the NaN began that an operation, or code around it, did not accept."""
+        if not _is_about_values(error):
+            return None
+        if call is None:
+            origin = self._origins.first() if _NONFINITE.search(str(error)) else None
+        else:
+            given = (self._origins.of(tensor) for _, tensor in _given(call, {}))
+            bad = [origin for origin in given if origin is not None and not origin.deliberate]
+            origin = min(bad, key=lambda origin: origin.number, default=None)
+        if origin is None:
+            return None
+        found = self._told(origin)
+        which = f"{call.function} refused it" if call is not None else "the script refused it"
+        place = _where(None, call.stack) if call is not None else ""
+        return replace(found, sentence=f"{found.sentence}; {which}{place}")
 
     def raised_in_module(self, error: BaseException) -> Localized | None:
         """Say which module an exception came out of that no operation raised; None: out of none."""
@@ -313,6 +338,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _running_module(self) -> str | None:
         return self._running[-1].path if self._running else None
+
+
+def _is_about_values(error: BaseException) -> bool:
+    """Return whether NaN can be the reason of an exception: not where shapes or indices are."""
+    about = isinstance(error, RuntimeError | ValueError) and not is_about_shapes(str(error))
+    return about and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
 
 
 def _has_ways_of_its_own(cls: Any) -> bool:
