@@ -50,6 +50,13 @@ from mothtrap.core.run_names import check_name
     metavar="STEP",
     help="Keep this step, so that `mothtrap replay` can do it again; may be given again.",
 )
+@click.option(
+    "--replay",
+    "replay_at_end",
+    is_flag=True,
+    default=None,
+    help="Replay the first bad step at the end: starts the script once more, up to there.",
+)
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html, at the end.")
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print findings and nothing else.")
 @click.pass_context
@@ -86,6 +93,7 @@ def command(
         form_of(report)  # a name without a format is refused before the job
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
+    from mothtrap.session.replay_at_end import replay_at_end
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
@@ -103,5 +111,6 @@ def command(
             join=join,
             warnings=warnings,
             report=report,
+            after_verdict=replay_at_end if config.replay_at_end else None,
         )
     )

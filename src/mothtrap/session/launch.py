@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -58,6 +58,7 @@ def launch(
     join: bool = False,
     warnings: Sequence[str] = (),
     report: str | None = None,
+    after_verdict: Callable[[Path], None] | None = None,
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -69,6 +70,7 @@ def launch(
         join: take part in the run of that name, which the launcher of another machine makes.
         warnings: lines to be said before the start.
         report: file to which a report is written when the job has ended.
+        after_verdict: called with the folder of the run when its verdict has been printed.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -127,6 +129,8 @@ def launch(
     if executor is not None:
         executor.close()
     say_verdict(attempt.parent, config)
+    if after_verdict is not None:
+        after_verdict(attempt.parent)
     say_how_to_go_on(attempt.parent)
     if report is not None:
         write_report(attempt.parent, config, report)

@@ -1,0 +1,64 @@
+"""The replay with which `mothtrap run --replay` ends: operation, line and rows of a bad step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from mothtrap.capture.containment import say_on_stderr
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.errors import MothtrapError
+from mothtrap.report.replays import as_text
+from mothtrap.report.style import Style
+from mothtrap.session.replay import ReplayOptions, choose, replay
+from mothtrap.snapshot.retention import is_onset
+
+
+def replay_at_end(run: Path) -> None:
+    """Replay the first step that was not finite or raised, and print what it came to.
+
+    Prints nothing where no such step was kept. Ctrl-C skips it.
+
+    Args:
+        run: folder of a run that has ended.
+    """
+    try:
+        step = _bad_step(run)
+        if step is None:
+            return
+        with _progress(f"replaying step {step}, in a new start of the script; Ctrl-C skips it"):
+            found = replay(run, ReplayOptions(step=step))
+        style = Style.of(sys.stderr)
+        text = as_text(
+            found.snapshot, found.results, run.name, warnings=found.warnings, style=style
+        )
+        say_on_stderr(f"\n{text}")
+    except KeyboardInterrupt:
+        say_on_stderr(f"  replay skipped; later: mothtrap replay {run.name} --step {step}")
+    except Exception as err:  # the job is done
+        say_on_stderr(f"mothtrap: cannot replay step {step} ({in_one_line(err)})")
+
+
+def _bad_step(run: Path) -> int | None:
+    try:
+        chosen = choose(run, None)[0]
+    except MothtrapError:  # the verdict says why nothing was kept
+        return None
+    about = chosen.snapshot
+    return chosen.step if about is not None and is_onset(about.reason) else None
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[None]:
+    """Show a line with a spinner while it takes; a plain line where stderr is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        say_on_stderr(f"mothtrap: {text}")
+        yield
+        return
+    with console.status(f"mothtrap: {text}"):
+        yield

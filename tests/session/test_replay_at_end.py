@@ -1,0 +1,71 @@
+"""`mothtrap run --replay`: what a replay finds follows the verdict, where it was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.stored_run import store_run
+from tests.harness.running import PYTHON, observed, run
+
+from mothtrap.session import replay_at_end as module
+from mothtrap.session.replay_at_end import replay_at_end
+
+PROGRAM = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.ones(4, 4), torch.ones(4, 1)
+with torch.no_grad():
+    model.weight.fill_(1.0); model.bias.fill_(-1.0)
+x[2] = -1.0
+open("starts", "a").write("x")
+root = torch.sqrt(model(x))
+loss = nn.functional.binary_cross_entropy(torch.sigmoid(root), y)
+loss.backward()
+optimizer.step()
+"""
+PLACE = "train.py:12"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_crash_in_the_first_step_is_replayed_where_it_was_asked_for(
+    asked: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
+    options = ["--replay"] if asked else []
+    words = observed([*options, "--", *PYTHON, "train.py"], runs_dir=Path("runs"), name="seen")
+    ended = run(words, cwd=tmp_path)
+    assert ended.returncode == 1
+    verdict, _, after = ended.stderr.partition("replaying step 0")
+    assert "all elements of input should be between 0 and 1" in verdict
+    assert bool(after) is asked
+    starts = len((tmp_path / "starts").read_text(encoding="utf-8"))
+    assert (starts > 1) is asked
+    if asked:
+        assert "first bad: torch.sqrt\n" in after
+        assert f"--> {PLACE}" in after
+        assert "row 2 alone reproduces it" in after
+
+
+def test_ctrl_c_skips_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_bad_step", lambda _: 7)
+    monkeypatch.setattr(module, "replay", interrupted)
+    replay_at_end(tmp_path / "seen")
+    assert "replay skipped; later: mothtrap replay seen --step 7" in capsys.readouterr().err
+
+
+def test_nothing_is_replayed_or_printed_where_no_step_went_bad(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_run(tmp_path / "x")
+    replay_at_end(tmp_path / "x")
+    assert capsys.readouterr().err == ""
