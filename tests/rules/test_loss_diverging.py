@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import StepKey
@@ -154,3 +158,17 @@ def test_has_not_passed_when_another_loss_is_low() -> None:
     falling = np.concatenate([RISEN, np.linspace(2.4, 1.4, 50)])
     with pytest.raises(NotEnoughData, match="too early"):
         check(loss(falling), loss(np.full(400, 0.1), of="other.py:1"))
+
+
+BOOTSTRAPPED = BootstrappedTargets(step=9, module="target", steps=10)
+GAIN = LossCall(step=0, operation="policy_gain")
+
+
+@pytest.mark.parametrize("fact", [BOOTSTRAPPED, GAIN])
+def test_the_loss_of_a_model_that_learns_from_its_own_output_may_rise(fact) -> None:
+    rising = np.concatenate([np.full(60, 0.2), np.linspace(0.2, 1.1, 240)])
+    assert LossDiverging().check(window(loss(rising)))
+    with contextlib.suppress(NotEnoughData):
+        assert LossDiverging().check(window(loss(rising), fact)) == []
+    [finding] = LossDiverging().check(window(loss(0.2 * 1.05 ** np.arange(300)), fact))
+    assert finding.severity is Severity.ERROR

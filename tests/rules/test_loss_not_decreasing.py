@@ -5,6 +5,8 @@ import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.loss_not_decreasing import LossNotDecreasing
@@ -107,3 +109,13 @@ def test_few_losses_are_judged_without_a_complaint_of_numpy(count: int) -> None:
     rule = LossNotDecreasing(num_steps=1)
     [finding] = rule.check(window(loss(np.full(count, 1.5))))
     assert "was 1.5 in the first 1," in finding.message
+
+
+BOOTSTRAPPED = BootstrappedTargets(step=9, module="target", steps=10)
+GAIN = LossCall(step=0, operation="policy_gain")
+
+
+@pytest.mark.parametrize("fact", [BOOTSTRAPPED, GAIN])
+def test_a_model_that_learns_from_its_own_output_need_not_lower_its_loss(fact) -> None:
+    with pytest.raises(NotApplicable, match="its own output"):
+        LossNotDecreasing().check(window(loss(np.linspace(20.0, 30.0, 400)), fact))

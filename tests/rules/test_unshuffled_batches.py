@@ -6,6 +6,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.unshuffled_batches import UnshuffledBatches
 
@@ -132,3 +133,14 @@ def test_every_threshold_moves_the_verdict() -> None:
         UnshuffledBatches(block_targets=400).check(window(sick))
     rising = of_values(np.sort(RANDOM.normal(size=1024)), 16)
     assert UnshuffledBatches(monotone_share=1.01).check(window(rising)) == []
+
+
+BOOTSTRAPPED = BootstrappedTargets(step=9, module="target", steps=10)
+
+
+def test_targets_that_the_model_itself_puts_out_may_drift() -> None:
+    moments = tuple((32.0, 0.1 * batch, 0.01) for batch in range(64))
+    order = TargetOrder(step=64, site="a.py:1", steps=tuple(range(64)), moments=moments)
+    assert UnshuffledBatches().check(window(order))
+    with pytest.raises(NotApplicable, match="puts out"):
+        UnshuffledBatches().check(window(order, BOOTSTRAPPED))

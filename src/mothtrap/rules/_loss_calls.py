@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Window
 
+POLICY_GAIN = "policy_gain"
 CLASS_LOSSES = ("cross_entropy", "nll")
 INTEGERS = ("int64", "int32", "int16", "uint8", "int8")
 MIN_VOCABULARY = 20
@@ -47,6 +49,16 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
     if not found:
         raise NotApplicable("no class loss was seen")
     return found
+
+
+def targets_move(window: Window) -> bool:
+    """Return whether what the model learns from comes from the model itself.
+
+    So it is with targets that it, or a copy of it, puts out, and with rewards of the actions
+    that it chooses. Such a loss may rise while the model learns, and targets may drift.
+    """
+    gains = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))
+    return gains or any(True for _ in window.seen(BootstrappedTargets))
 
 
 def by_place(calls: Iterable[LossCall]) -> list[list[LossCall]]:

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
     Judgement,
     finite_part,
@@ -50,8 +53,9 @@ class LossDiverging(Rule):
         Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
         a rise that is small beside what the run has gained since its first steps, a change
         of data after which the loss falls again. Losses that are negative or change sign
-        (WGAN, policy gradients). Losses of a GAN get at most a warning. It passes when the
-        loss comes back later.
+        (WGAN, policy gradients). Losses of a GAN get at most a warning. Models that learn
+        from their own output (target networks, policies whose actions are rewarded), until
+        the loss runs away. It passes when the loss comes back later.
 
     What to do:
         - Lower the learning rate, e.g. by 10, or warm it up.
@@ -68,7 +72,10 @@ class LossDiverging(Rule):
     """
 
     code = "LOS402"
-    needs = (Need(scalars=("loss",)),)
+    needs = (
+        Need(scalars=("loss",)),
+        Need(facts=(LossCall, BootstrappedTargets), optional=True),
+    )
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",
@@ -91,14 +98,14 @@ class LossDiverging(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every loss series."""
-        game = has_players(window)
-        found = judge_series(self, window, lambda series: self._judge(series, game))
+        game, moves = has_players(window), targets_move(window)
+        found = judge_series(self, window, lambda series: self._judge(series, game, moves))
         if not found:
             for series in loss_series(window):
                 self._require_low(series)
         return found
 
-    def _judge(self, series: Series, game: bool) -> Judgement | None:
+    def _judge(self, series: Series, game: bool, moves: bool) -> Judgement | None:
         _, loss_S = finite_part(series)
         require_scale(loss_S)
         broke = len(loss_S) < len(series) and not np.isfinite(series.values_S[-1])
@@ -107,10 +114,11 @@ class LossDiverging(Rule):
         start = _start_level(series, loss_S)
         if start <= 0:
             return None  # multiples of 0 mean nothing
-        return (
-            self._running_away(series, loss_S, start, broke, game)
-            or self._staying_above(series, loss_S, start, game)
-            or self._losing_gains(series, loss_S, start, game)
+        away = self._running_away(series, loss_S, start, broke, game)
+        if away or moves:
+            return away
+        return self._staying_above(series, loss_S, start, game) or self._losing_gains(
+            series, loss_S, start, game
         )
 
     def _running_away(

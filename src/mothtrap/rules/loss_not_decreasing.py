@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
+from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
     Judgement,
     finite_part,
@@ -50,7 +53,8 @@ class LossNotDecreasing(Rule):
         During learning-rate warm-up. A loss that fell earlier and is at its floor or on
         a plateau. A loss of 0. Losses that change sign or are negative (policy
         gradients, WGAN). Losses of a game, where several optimizers with parameters of
-        their own pull against each other (GAN).
+        their own pull against each other (GAN). Models that learn from their own output:
+        target networks, policies whose actions are rewarded.
 
     What to do:
         - Try to overfit one small batch; if that fails, the wiring is wrong.
@@ -72,6 +76,7 @@ class LossNotDecreasing(Rule):
     needs = (
         Need(scalars=("loss",)),
         Need(scalars=("lr",), optional=True),
+        Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
     explains = ("overtraining",)
 
@@ -87,6 +92,8 @@ class LossNotDecreasing(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every loss series from its beginning."""
+        if targets_move(window):
+            raise NotApplicable("the model learns from its own output, whose loss need not fall")
         game = has_players(window)
         return judge_series(self, window, lambda series: self._judge(window, series, game))
 

@@ -9,12 +9,15 @@ import numpy as np
 
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._loss_calls import targets_move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,8 @@ class UnshuffledBatches(Rule):
     Stays quiet:
         Data in any order that has nothing to do with the targets, classes that are rare,
         batches balanced on purpose, a call site that always gets one class, and one
-        that gets two classes in turn, as the discriminator of a GAN does.
+        that gets two classes in turn, as the discriminator of a GAN does; numbers that the
+        model itself, or a copy of it, puts out.
 
     What to do:
         - Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch
@@ -69,7 +73,10 @@ class UnshuffledBatches(Rule):
     """
 
     code = "DAT506"
-    needs = (Need(facts=(TargetOrder,)),)
+    needs = (
+        Need(facts=(TargetOrder,)),
+        Need(facts=(LossCall, BootstrappedTargets), optional=True),
+    )
     explains = (
         *UNLEARNED,
         "constant_output",
@@ -109,9 +116,12 @@ class UnshuffledBatches(Rule):
         latest = {order.site: order for order in window.seen(TargetOrder)}
         if not latest:
             raise NotEnoughData("the targets of too few batches were seen")
+        moves = targets_move(window)
         findings, reasons = [], []
         for order in latest.values():
             try:
+                if moves and not order.counts:
+                    raise NotApplicable("the targets are what the model itself puts out")
                 found = self._classes(order) if order.counts else self._values(order)
             except CannotJudge as reason:
                 reasons.append(reason)

@@ -14,7 +14,13 @@ from mothtrap.core.facts.data import (
     RowsShared,
     TargetOrder,
 )
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import (
+    BootstrappedTargets,
+    Evaluation,
+    EvaluationPhase,
+    NormBatches,
+    TrainingMode,
+)
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.facts.layers import (
@@ -58,7 +64,7 @@ IN_EACH_STEP: Final = (
     FirstBadOperation,
     *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
-    *(Evaluation, EvaluationPhase, NormBatches, TrainingMode),
+    *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""

@@ -360,6 +360,7 @@ class Tracer(Parts):
         self.contain_part("losses", self.losses.close, closed)
         self.observers.tell("closed", closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
+        self.contain_part("modes", self.forwards.bootstraps.close, closed.step)
         self.contain_part("gradients", self.optimizers.new_step)
         if not self.light or self.recorder.depths.in_group:
             self.contain_part("pace", self._pace.close, closed.step)

@@ -71,6 +71,18 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """A model under training, or one of its design, runs without a graph step after step.
+
+    What it puts out is what targets are made of: they move with the model. `module` is the
+    model, which ran so in `steps` of the latest steps, at most 20. Observed once.
+    """
+
+    module: str
+    steps: int
+    location: str | None = None
+
+
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on: at the first step
     and after each change that lasts.

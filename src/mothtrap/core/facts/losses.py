@@ -23,7 +23,8 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     """Computation of one loss value, read from the graph or from a loss call.
 
     `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
-    `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...).
+    `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...),
+    `policy_gain` (an advantage times a ratio of probabilities).
     `chain`: the operations between the loss and the model, nearest first, ending
     where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
     Shapes are of the prediction, the target and the unreduced result; None = unknown.

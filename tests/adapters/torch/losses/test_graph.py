@@ -285,6 +285,17 @@ def test_a_broadcast_is_seen_under_the_larger_of_two_losses(prediction: Tensor) 
     assert (found.prediction_shape, found.result_shape) == ((8, 1), (8, 8))
 
 
+def test_the_gain_of_a_policy_is_seen_beside_the_loss_of_a_critic(logits: Tensor) -> None:
+    values, returns, advantages = nn.Linear(6, 1)(torch.randn(4, 6)), torch.randn(4, 1), SOFT[:, 0]
+    log_p = torch.distributions.Categorical(logits=logits).log_prob(LABELS)
+    ratio = (log_p - log_p.detach()).exp()
+    gain = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages).mean()
+    terms = loss_terms((0.5 * (values - returns).pow(2).mean() - gain).grad_fn)
+    assert {term.operation for term in terms} == {"elementwise", "policy_gain"}
+    weighted = ((-nn.Parameter(torch.zeros(()))).exp() * (values - returns).pow(2)).mean()
+    assert {term.operation for term in loss_terms(weighted.grad_fn)} == {"elementwise"}
+
+
 def _call(term: LossTerm) -> LossCall:
     return LossCall(
         step=0,

@@ -14,6 +14,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.data.inputs import InputObserver
 from mothtrap.adapters.torch.forward import checkpointing
+from mothtrap.adapters.torch.forward.bootstraps import BootstrapObserver
 from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.compilations import CompilationObserver
 from mothtrap.adapters.torch.forward.evaluated_loss_scalars import EvaluatedLossScalars
@@ -56,6 +57,7 @@ class ForwardObserver:
         loss_tensors: takes what is captured of losses.
         evaluations: puts together what happens in an evaluation.
         modes: the modes in which modules are trained.
+        bootstraps: forwards that targets are made of.
         compilations: what was compiled.
         reach: what of the modules backward never reaches.
         narrow: outputs and gradients in half precision.
@@ -83,6 +85,7 @@ class ForwardObserver:
         self.evaluations = EvaluationObserver(job)
         self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
         self.modes = ModeObserver(job)
+        self.bootstraps = BootstrapObserver(job)
         self.compilations = CompilationObserver(job, self._returned_in_graph)
         self.reach = ReachObserver(job, optimizers)
         self.narrow = HalfPrecisionObserver(job, optimizers)
@@ -254,6 +257,7 @@ class ForwardObserver:
         if self._job.sampling.begins(module, self._trains):
             return
         self._root_owned = owned
+        self._job.contain_part("modes", self.bootstraps.root_called, module, owned, self._trains)
         light = self._job.light and self._trains
         self._was_light = light
         if not light:

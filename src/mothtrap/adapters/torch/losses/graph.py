@@ -169,11 +169,40 @@ def _term(node: Node) -> LossTerm | None:
     if name in _BINARY or name in _ELEMENTWISE:
         kind = _BINARY.get(name, "elementwise")
         return _two_sided(node, kind, next(_children(node), None), None)
+    if name == "mul" and _is_ratio(next(_children(node), None)):
+        return _policy_gain(node)
     if name in ("pow", "abs", "mul"):
         difference = _skip_views(next(_children(node), None))
         if difference is not None and operation(difference) == "sub":
             return _difference(node, difference)
     return None
+
+
+def _is_ratio(node: Node | None) -> bool:
+    """Whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
+    while node is not None and operation(node) in ("clamp", *_VIEWS):
+        node = next(_children(node), None)
+    if node is None or operation(node) != "exp":
+        return False
+    difference = _skip_views(next(_children(node), None))
+    return (
+        difference is not None
+        and operation(difference) == "sub"
+        and len(list(_children(difference))) == 1
+    )
+
+
+def _policy_gain(node: Node) -> LossTerm:
+    """An advantage times the ratio of the probabilities of an action, now and when it was taken."""
+    return LossTerm(
+        operation="policy_gain",
+        chain=(),
+        prediction_shape=output_shape(node),
+        target_shape=None,
+        result_shape=output_shape(node),
+        classes=None,
+        node=node,
+    )
 
 
 def _class_loss(node: Node) -> LossTerm:

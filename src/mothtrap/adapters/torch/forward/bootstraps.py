@@ -1,0 +1,73 @@
+"""Forwards without a graph, step after step, of a model under training or of a copy of it.
+
+Targets made that way move with the model: those of a target network, of an average of the
+weights, of returns that a critic continues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.tracing.identity import ByIdentity
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job import Job
+
+BLOCK = 20
+"""Steps that are looked at together. Chosen by hand."""
+ENOUGH = 10
+"""Steps of a block with such a forward. Chosen by hand: samples are drawn once in a while."""
+
+Design = tuple[type[nn.Module], tuple[tuple[int, ...], ...]]
+
+
+class BootstrapObserver:
+    """Counts the steps in which such a forward runs, until they are enough.
+
+    Args:
+        job: the job to which the steps belong.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._designs: ByIdentity[nn.Module, Design] = ByIdentity()
+        self._trained: set[Design] = set()
+        self._ran: nn.Module | None = None
+        self._steps = self._with = 0
+        self._looks = True
+
+    def root_called(self, module: nn.Module, owned: bool, trains: bool) -> None:
+        """See a model called; `owned` by an optimizer, `trains`: with a graph."""
+        if not self._looks:
+            return
+        if trains:
+            if owned:
+                self._trained.add(self._design(module))
+        elif module.training if owned else self._design(module) in self._trained:
+            self._ran = module
+
+    def close(self, step: int) -> None:
+        """See a step end."""
+        if not self._looks:
+            return
+        ran, self._ran = self._ran, None
+        self._steps += 1
+        self._with += ran is not None
+        if ran is not None and self._with >= ENOUGH:
+            self._looks = False
+            name, place = self._job.book.module_name(ran), self._job.book.location(ran)
+            self._job.recorder.observe(
+                BootstrappedTargets(step=step, module=name, steps=self._with, location=place)
+            )
+        elif self._steps >= BLOCK:
+            self._steps = self._with = 0
+
+    def _design(self, module: nn.Module) -> Design:
+        design = self._designs.get(module)
+        if design is None:
+            shapes = tuple(tuple(p.shape) for p in module.parameters())
+            design = self._designs[module] = (type(module), shapes)
+        return design
