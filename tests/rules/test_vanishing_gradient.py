@@ -6,6 +6,7 @@ from tests.rules.windows import loss, noise, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.window import Matrix, Series
@@ -201,3 +202,12 @@ def test_data_and_detached_heads_are_not_blamed(seen: DataTaken) -> None:
     [finding] = VanishingGradient().check(window(layers(CUT), loss(LEVEL), seen))
     assert "detached" not in finding.message
     assert "detach" not in finding.fixes[0]
+
+
+def test_gradients_below_an_epsilon_are_small_from_the_loss_on() -> None:
+    means = layers(np.full(8, 1e-11), statistic="abs_mean")
+    adam = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", epsilon=1e-8, second_moments=True)
+    [finding] = check(means, loss(LEVEL), adam)
+    assert "Adam adds 1e-08 to the size of the gradient, which leaves 0.1 %" in finding.message
+    assert finding.fixes[0].startswith("Look for a factor")
+    assert "detach" not in "".join(finding.fixes)

@@ -88,6 +88,12 @@ HEADLINES = {
         says=("not cleared since its evaluation before",),
         fix="Call `optimizer.zero_grad()` at the beginning of the closure",
     ),
+    "loss_of_a_billionth": Headline(
+        code="GRD102",
+        severity="warning",
+        says=("AdamW adds 1e-08 to the size of the gradient", "of its steps"),
+        fix="Look for a factor that makes the loss small",
+    ),
     "update_of_the_wrong_sign": Headline(
         code="LOS410",
         severity="error",

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -21,6 +22,7 @@ from mothtrap.rules._layers import (
     rank_correlation,
 )
 from mothtrap.rules._losses import finite_part, has_players
+from mothtrap.rules._weights import optimizer_facts
 
 MIN_LAYERS = 4
 """Layers that a gradient can vanish through; chosen by hand: fewer take it out by 100."""
@@ -36,6 +38,15 @@ WHY_OF_CUT = (
     "other terms of the loss only, and what comes after it cannot teach them anything."
 )
 FIX_OF_CUT = "Remove the `.detach()` (or `.data`) if the gradient is to reach the layers before it."
+WHY_OF_FACTOR = (
+    "The last layer gets as little as the first: the gradient is small from the loss on, and "
+    "does not vanish through depth. An optimizer that divides by the size of the gradient makes "
+    "up for that only as long as the gradient is large beside its epsilon."
+)
+FIX_OF_FACTOR = (
+    "Look for a factor that makes the loss small, such as a second division by the number of "
+    "examples, and remove it."
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class VanishingGradient(Rule):
         Need(kinds=("gradient",), statistics=("l2",)),
         Need(kinds=("gradient",), statistics=("abs_mean",), every=50),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(DataTaken,), optional=True),
+        Need(facts=(DataTaken, OptimizerFacts), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -206,6 +217,8 @@ class VanishingGradient(Rule):
         small_T = small_ST.any(axis=0)
         worst = [weights[i] for i in np.flatnonzero(small_T)]
         value = float(np.median(mean_ST[small_ST]))
+        everywhere = bool(small_ST[seen_ST].all())
+        losses = [series.location for series in window.scalars("loss") if series.location]
         return [
             self.finding(
                 window,
@@ -217,9 +230,14 @@ class VanishingGradient(Rule):
                 message=(
                     f"the mean absolute gradient of {len(worst)} of {len(weights)} weights is "
                     f"{value:.2g} (limit {self.mean_limit:g}), and the loss does not fall"
+                    f"{_beside_epsilon(window, value)}"
                 ),
                 evidence={"value": value, "limit": self.mean_limit, "weights": len(worst)},
-                location=next((means.tensors[c].location for c in worst), None),
+                fixes=(FIX_OF_FACTOR,) if everywhere else self.doc().fixes[1:],
+                why=WHY_OF_FACTOR if everywhere else None,
+                location=losses[0]
+                if everywhere and losses
+                else next((means.tensors[c].location for c in worst), None),
             )
         ]
 
@@ -239,3 +257,15 @@ class VanishingGradient(Rule):
             if fell and (falls or last <= 0.01 * first):
                 return True
         return False
+
+
+def _beside_epsilon(window: Window, gradient: float) -> str:
+    """Return what an epsilon leaves of the steps, '' where it is smaller than the gradient."""
+    for facts in optimizer_facts(window).values():
+        if facts.second_moments and facts.epsilon is not None and facts.epsilon > gradient:
+            share = gradient / (gradient + facts.epsilon)
+            return (
+                f": {facts.optimizer} adds {facts.epsilon:g} to the size of the gradient, which "
+                f"leaves {100 * share:.2g} % of its steps"
+            )
+    return ""
