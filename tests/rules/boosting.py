@@ -9,7 +9,14 @@ from tests.rules.evaluations import evaluations
 from tests.rules.windows import loss
 
 from mothtrap.core.fact import Fact
-from mothtrap.core.facts.trees import BoostingBegan, FeatureGains, TableSeen, TreesGrown
+from mothtrap.core.facts.trees import (
+    BoostingBegan,
+    BoostingEnded,
+    ColumnsSeen,
+    FeatureGains,
+    TableSeen,
+    TreesGrown,
+)
 from mothtrap.core.window import Series
 
 FIT, SERIES, SITE, PLACE = "train.py:9 train", "train.py:9 train logloss", "valid", "train.py:9"
@@ -86,3 +93,13 @@ def table(site: str = "", counts: tuple[int, ...] | None = (500, 500), **more: A
         location=PLACE,
         **more,
     )
+
+
+def columns(**more: Any) -> ColumnsSeen:
+    """What the columns of the training table are like: nothing special."""
+    return ColumnsSeen(**{"step": 0, "fit": FIT, "looked_at": 1000, "columns": 8} | more)
+
+
+def ended(rounds: int, best: int | None = None) -> BoostingEnded:
+    """The training is over."""
+    return BoostingEnded(step=rounds, fit=FIT, rounds=rounds, best_round=best)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
-from mothtrap.core.facts.trees import BoostingBegan, FeatureGains, TableSeen, TreesGrown
+from mothtrap.core.facts.trees import (
+    BoostingBegan,
+    BoostingEnded,
+    ColumnsSeen,
+    FeatureGains,
+    GradientsGiven,
+    ScoresSeen,
+    TablesDiffer,
+    TableSeen,
+    TreesGrown,
+)
 from mothtrap.core.findings import Finding
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
@@ -17,11 +28,15 @@ from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._evaluations import Evaluated, evaluated
 
 OF_BOOSTED = Need(
-    facts=(BoostingBegan, Evaluation, TableSeen, TreesGrown, FeatureGains),
+    facts=(
+        *(BoostingBegan, BoostingEnded, Evaluation, TableSeen, ColumnsSeen, TablesDiffer),
+        *(TreesGrown, FeatureGains, GradientsGiven, ScoresSeen),
+    ),
     scalars=("loss",),
     optional=True,
 )
 """All that `boosted` reads."""
+OfFitT = TypeVar("OfFitT", BoostingEnded, ColumnsSeen, GradientsGiven)
 LATEST = 5
 """Evaluations whose median is the present loss: single ones are noisy."""
 
@@ -36,6 +51,20 @@ class Boosted:
     trees: tuple[TreesGrown, ...]
     gains: FeatureGains | None
     loss: Series | None
+    ended: BoostingEnded | None = None
+    columns: ColumnsSeen | None = None
+    differences: dict[str, TablesDiffer] = field(default_factory=dict)
+    gradients: GradientsGiven | None = None
+    scores: dict[str, ScoresSeen] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that are known to be made."""
+        if self.ended is not None:
+            return self.ended.rounds
+        if self.loss is not None:
+            return len(self.loss)
+        return self.judged.last.number + 1 if self.judged is not None else 0
 
     @property
     def held_out(self) -> tuple[str, ...]:
@@ -126,6 +155,17 @@ def _boosted(window: Window) -> list[Boosted]:
                 trees=tuple(t for t in window.seen(TreesGrown) if t.fit == began.fit),
                 gains=gains[-1] if gains else None,
                 loss=losses.get(began.series),
+                ended=_last(window, BoostingEnded, began),
+                columns=_last(window, ColumnsSeen, began),
+                differences={t.site: t for t in window.seen(TablesDiffer) if t.fit == began.fit},
+                gradients=_last(window, GradientsGiven, began),
+                scores={s.site: s for s in window.seen(ScoresSeen) if s.fit == began.fit},
             )
         )
     return found
+
+
+def _last(window: Window, kind: type[OfFitT], began: BoostingBegan) -> OfFitT | None:
+    """The latest fact of a kind about one training."""
+    found = [one for one in window.seen(kind) if one.fit == began.fit]
+    return found[-1] if found else None

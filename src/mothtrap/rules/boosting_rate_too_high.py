@@ -17,6 +17,9 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present
 from mothtrap.rules._trees import rounds_since_best as since_best
 
+FAR, FAR_RISE = 1.0, 0.5
+"""A rate that corrects more than the whole error, and how much worse it may end; by hand."""
+
 
 @dataclass(frozen=True)
 class BoostingRateTooHigh(Rule):
@@ -34,7 +37,8 @@ class BoostingRateTooHigh(Rule):
     Fires:
         Error when the learning rate is at least `rate` and the training loss ends above its
         beginning. Warning when the training loss rises in the first `begin` rounds, or when the
-        evaluation was best within `early` of the rounds and is `rise` worse.
+        evaluation was best within `early` of the rounds and is `rise` worse; with a rate of 1 or
+        more when it ends by half above its best.
 
     Stays quiet:
         With a learning rate below `rate`, whatever else is wrong; before `rounds` rounds.
@@ -79,7 +83,7 @@ class BoostingRateTooHigh(Rule):
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         rate = one.began.learning_rate
         if rate is None:
-            raise NotApplicable("the model has no trees")
+            raise NotApplicable("the model has no trees, or its learning rate is not known")
         if one.loss is None and one.judged is None:
             raise NotApplicable("no evals: the library computes no metric")
         rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
@@ -87,7 +91,7 @@ class BoostingRateTooHigh(Rule):
             raise NotEnoughData(f"{rounds} rounds were seen, {self.rounds} are needed")
         if rate < self.rate:
             return None
-        words, severity = self._overshoots(one)
+        words, severity = self._overshoots(one, rate)
         if not words:
             return None
         return self.finding(
@@ -99,27 +103,27 @@ class BoostingRateTooHigh(Rule):
             location=one.began.location,
         )
 
-    def _overshoots(self, one: Boosted) -> tuple[str, Severity]:
+    def _overshoots(self, one: Boosted, rate: float) -> tuple[str, Severity]:
         """Return the evidence of overshooting trees, and its severity."""
         if one.loss is not None:
             loss_S = one.loss.early_S if len(one.loss.early_S) else one.loss.values_S
             first, last = float(loss_S[0]), present(one.loss.values_S)
             if not np.isfinite(last) or last > first > 0:
                 return f"the training loss went from {first:.4g} to {last:.4g}", Severity.ERROR
-            risen = np.flatnonzero(np.diff(loss_S[: self.begin + 1]) > 0)
-            if len(risen):
+            rises = np.flatnonzero(np.diff(loss_S[: self.begin + 1]) > 0)
+            if len(rises):
                 return (
-                    f"the training loss rose in round {int(risen[0]) + 1}, from "
-                    f"{loss_S[risen[0]]:.4g} to {loss_S[risen[0] + 1]:.4g}",
+                    f"the training loss rose in round {int(rises[0]) + 1}, from "
+                    f"{loss_S[rises[0]]:.4g} to {loss_S[rises[0] + 1]:.4g}",
                     Severity.WARNING,
                 )
         judged = one.judged
         if judged is not None:
             took, after = since_best(one, judged)
             best, last = judged.last.best, present(judged.value_E)
-            if took <= max(1.0, self.early * (took + after)) and last - best > self.rise * abs(
-                best
-            ):
+            risen = (last - best) / abs(best) if best else 0.0
+            at_once = took <= max(1.0, self.early * (took + after)) and risen > self.rise
+            if at_once or (rate >= FAR and risen > FAR_RISE):
                 return (
                     f"{judged.last.operation} of {judged.last.site} was best after {took} of "
                     f"{took + after} rounds ({best:.4g}), and is {last:.4g}",

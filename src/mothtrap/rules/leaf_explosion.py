@@ -18,6 +18,8 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with
 
 DEFAULT_DEPTH = 6
 """`max_depth` of XGBoost where nothing is set."""
+BARE = 5.0
+"""Rows in a leaf below which trees have run out of rows before they reach a limit; by hand."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class LeafExplosion(Rule):
         per_leaf = float(np.median([tree.rows / tree.leaves for tree in early]))
         best, last = judged.last.best, present(judged.value_E)
         risen = last - best > self.rise * abs(best)
-        if per_leaf >= self.rows or not risen or not self._at_limit(one, early):
+        if per_leaf >= self.rows or not risen or not self._at_limit(one, early, per_leaf):
             return None
         loss = one.loss
         if loss is not None and len(loss) > 1 and not loss.values_S[-1] < loss.values_S[0]:
@@ -109,13 +111,16 @@ class LeafExplosion(Rule):
             location=one.began.location,
         )
 
-    def _at_limit(self, one: Boosted, grown: list[TreesGrown]) -> bool:
+    def _at_limit(self, one: Boosted, grown: list[TreesGrown], per_leaf: float) -> bool:
         deep, leafy = one.began.max_depth, one.began.max_leaves
+        bare = per_leaf < BARE
         if leafy:
             allowed = leafy > 2**DEFAULT_DEPTH
-            return allowed and _share(t.leaves >= 0.9 * leafy for t in grown) >= self.share
+            full = _share(t.leaves >= 0.9 * leafy for t in grown) >= self.share
+            return allowed and (full or bare)
         if deep:
-            return deep > DEFAULT_DEPTH and _share(t.depth >= deep for t in grown) >= self.share
+            full = _share(t.depth >= deep for t in grown) >= self.share
+            return deep > DEFAULT_DEPTH and (full or bare)
         return True
 
 

@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, FeatureGains
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.metrics import ERROR_RATES, kind, names_of
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+LEAST = 0.95
+"""Share of the labels that a leak explains by itself; what only leads explains less. By hand."""
+FEW = 300
+"""Rows of training below which one column may tell all labels by chance; by hand."""
+MOST = 0.97
+"""Share of the labels and of the gain that one feature cannot have by chance; by hand."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,15 @@ class SingleFeatureDominates(Rule):
         Error when a feature has more than `share` of the gain of all splits and an evaluation is
         nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
         round, an explained variance of `explained` beyond what the learning rate leaves after
-        ten, or a logloss of `logloss` times the least that it allows. A note with the share only.
+        ten, or a logloss of `logloss` times the least that it allows. Warning when the feature by
+        itself explains `alone` of the labels in rows that it was not learned from, and has
+        `used` of the gain; or 97 % of both; a warning, too, with fewer than 300 rows. A note with
+        the share only.
 
     Stays quiet:
-        With fewer than `columns` columns, of which one may well be the best; before `rounds`.
+        Where the columns were looked at and the feature explains less than 95 % of the labels by
+        itself: it leads, and others count. With fewer than `columns` columns, of which one may
+        well be the best; before `rounds`.
 
     What to do:
         - Train without the feature and compare: `x.drop(columns=[...])`. If the score falls to
@@ -54,7 +67,12 @@ class SingleFeatureDominates(Rule):
     code = "TRE901"
     needs = (
         Need(facts=(BoostingBegan, FeatureGains)),
-        Need(scalars=("auc", "error", "logloss", "merror", "rmse"), optional=True),
+        Need(
+            scalars=names_of(
+                *("auc", "error", "merror", "accuracy", "logloss", "rmse", "mse"),
+            ),
+            optional=True,
+        ),
         OF_BOOSTED,
     )
     explains = ("too_good_to_be_true",)
@@ -65,6 +83,8 @@ class SingleFeatureDominates(Rule):
     rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first ones are uneven")
     auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand")
     explained: float = threshold(0.98, unit="of the variance", source="chosen by hand")
+    alone: float = threshold(0.98, unit="of the labels", source="chosen by hand")
+    used: float = threshold(0.3, unit="of the gain of all splits", source="chosen by hand")
     logloss: float = threshold(
         1.1, unit="times that of trees without a mistake", source="chosen by hand"
     )
@@ -82,12 +102,23 @@ class SingleFeatureDominates(Rule):
         if gains.round + 1 - one.began.rounds_before < self.rounds:
             raise NotEnoughData(f"{self.rounds} rounds are needed")
         feature, share = gains.features[0], gains.shares[0]
-        if share <= self.share:
+        told = one.columns.telling.get(feature, 0.0) if one.columns is not None else 1.0
+        tells = one.columns is not None and (
+            (told >= self.alone and share >= self.used) or min(told, share) >= MOST
+        )
+        if share <= self.share and not tells:
             return None
-        perfect = next(filter(None, (self._perfect(window, one, s) for s in one.held_out)), "")
+        perfect = ""
+        if share > self.share and told >= LEAST:
+            perfect = next(filter(None, (self._perfect(window, one, s) for s in one.held_out)), "")
+        few = one.columns is not None and one.columns.looked_at < FEW
+        sure = Severity.WARNING if few else Severity.ERROR
+        severity = sure if perfect else Severity.WARNING if tells else Severity.INFO
+        if tells:
+            perfect = perfect or f"it explains {told:.1%} of the labels by itself"
         return self.finding(
             window,
-            severity=Severity.ERROR if perfect else Severity.INFO,
+            severity=severity,
             step=one.began.step,
             last_step=gains.step,
             layers=(feature,),
@@ -108,18 +139,21 @@ class SingleFeatureDominates(Rule):
     def _perfect(self, window: Window, one: Boosted, site: str) -> str:
         """In words, that an evaluation was nearly perfect at once; '' where it was not."""
         for name in one.began.metrics:
+            sort = kind(name)
             series = next((s for s in window.scalars(name, Mode.EVAL) if s.of == site), None)
             if series is None or not len(series):
                 continue
             first = float(series.early_S[0] if len(series.early_S) else series.values_S[0])
-            if name == "auc" and first >= self.auc:
-                return f"auc of {site} is {first:.4f} after the first round"
-            if name in ("error", "merror") and first <= 1 - self.auc < self._rarest(one):
+            if sort == "auc" and first >= self.auc:
                 return f"{name} of {site} is {first:.4f} after the first round"
-            if name == "rmse" and self._explains(one, site, series):
-                return f"rmse of {site} falls as fast as the learning rate allows"
-            if name == "logloss" and self._separates(one, series):
-                return f"logloss of {site} falls as fast as the learning rate allows"
+            wrong = 1 - first if sort == "accuracy" else first
+            is_rate = sort in ERROR_RATES
+            if is_rate and wrong <= 1 - self.auc < self._rarest(one):
+                return f"{name} of {site} is {first:.4f} after the first round"
+            if sort in ("rmse", "mse") and self._explains(one, site, series, sort):
+                return f"{name} of {site} falls as fast as the learning rate allows"
+            if sort == "logloss" and self._separates(one, series):
+                return f"{name} of {site} falls as fast as the learning rate allows"
         return ""
 
     def _rarest(self, one: Boosted) -> float:
@@ -128,13 +162,14 @@ class SingleFeatureDominates(Rule):
         counts = table.label_counts if table is not None else None
         return 1 - max(counts) / sum(counts) if counts else 0.0
 
-    def _explains(self, one: Boosted, site: str, series: Series) -> bool:
+    def _explains(self, one: Boosted, site: str, series: Series, sort: str) -> bool:
         table, rate = one.tables.get(site), one.began.learning_rate
         early = series.early_S if len(series.early_S) else series.values_S[:1]
         if table is None or not table.label_std or not rate or series.total < len(early):
             return False
         left = max(0.0, 1 - rate) ** len(early)
-        return float(early[-1]) / table.label_std <= left + math.sqrt(1 - self.explained)
+        last = math.sqrt(early[-1]) if sort == "mse" else float(early[-1])
+        return last / table.label_std <= left + math.sqrt(1 - self.explained)
 
     def _separates(self, one: Boosted, series: Series) -> bool:
         """Return whether the loss of two classes is that of trees that never err.

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.metrics import ERROR_RATES, kind
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
-
-ERROR_RATES = ("error", "merror")
-"""Metrics that count rows that are wrong, each for one."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,8 @@ class UnscaledWeights(Rule):
     """A rare class counts for nothing in the metric or in the weights.
 
     What it detects:
-        A classifier of very unequal classes that is judged by its error rate, and whose rows
-        all have the same weight.
+        A classifier of unequal classes whose rows all have the same weight, and that is judged by
+        its error rate, or hardly ever names the rare class. Weights that make it rarer still.
 
     Why it matters:
         With 1 of 200 rows positive, a model that always says no is right in 99.5 %. The metric
@@ -31,11 +29,14 @@ class UnscaledWeights(Rule):
 
     Fires:
         Warning when the rarest class has less than `share` of at least `rows` rows of training,
-        all metrics are error rates, and neither rows nor classes are weighted.
+        all metrics are error rates, and neither rows nor classes are weighted. Also when it has
+        less than `rare` of the rows, and of its rows in an evaluation less than `recall` are found
+        at the end (with at least `seen` of them); and when `scale_pos_weight` is below 1 although
+        the positive class is that rare.
 
     Stays quiet:
         Where a metric that ranks (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated,
-        too; where rows have weights or `scale_pos_weight` is set.
+        too, and the rare class is found; where rows have weights or `scale_pos_weight` is set.
 
     What to do:
         - Judge by a metric that ranks: `eval_metric="aucpr"`.
@@ -54,6 +55,9 @@ class UnscaledWeights(Rule):
     needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
     explains = ("class_imbalance",)
 
+    rare: float = threshold(0.15, unit="of the rows of training", source="chosen by hand")
+    recall: float = threshold(0.2, unit="of the rows of a class", source="chosen by hand")
+    seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand")
     share: float = threshold(0.01, unit="of the rows of training", source="chosen by hand")
     rows: int = threshold(500, unit="rows of training", source="chosen by hand")
 
@@ -70,30 +74,52 @@ class UnscaledWeights(Rule):
         if table.rows < self.rows:
             raise NotApplicable(f"{table.rows} rows are too few to have a rare class")
         present = {label: count for label, count in enumerate(table.label_counts) if count}
-        metrics = [name.partition("@")[0] for name in one.began.metrics]
-        if not metrics:
+        kinds = [kind(name) for name in one.began.metrics]
+        if not kinds:
             raise NotApplicable("no evals: the library computes no metric")
         if len(present) < 2:
             raise NotApplicable("all rows are of one class")
         rarest = min(present, key=lambda label: present[label])
         share = present[rarest] / sum(present.values())
-        if share >= self.share or table.weighted or any(m not in ERROR_RATES for m in metrics):
+        words = self._words(one, table, rarest, share)
+        unweighted = share < self.share and not table.weighted
+        if not words and unweighted and all(sort in ERROR_RATES for sort in kinds):
+            words = f"no weights are set, and the metric is {', '.join(one.began.metrics)}"
+        if not words:
             return None
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=one.began.step,
             message=(
-                f"{present[rarest]} of {table.rows} rows are of class {rarest} ({share:.2%}, limit "
-                f"{self.share:.0%}), no weights are set, and the metric is {', '.join(metrics)}"
+                f"{present[rarest]} of {table.rows} rows are of class {rarest} ({share:.2%}), "
+                f"{words}"
             ),
             evidence={
                 "value": share,
                 "limit": self.share,
                 "rarest": rarest,
                 "rows": table.rows,
-                "metric": metrics[0],
+                "metric": one.began.metrics[0],
                 "fit": one.began.fit,
             },
             location=one.began.location,
         )
+
+    def _words(self, one: Boosted, table: TableSeen, rarest: int, share: float) -> str:
+        """Return the evidence that the rare class is lost; '' where it is not."""
+        if share >= self.rare:
+            return ""
+        weight = float(one.began.parameters.get("scale_pos_weight") or 1)
+        if rarest == 1 and weight < 1:
+            return f"and scale_pos_weight is {weight:g}: it counts for less still"
+        if table.weighted:
+            return ""
+        for site in one.held_out:
+            seen = one.scores.get(site)
+            if seen is None or not seen.last or len(seen.confusion) <= rarest:
+                continue
+            rows, recall = sum(seen.confusion[rarest]), seen.recall[rarest]
+            if rows >= self.seen and recall < self.recall:
+                return f"no weights are set, and of {rows} in {site} {recall:.0%} are found"
+        return ""

@@ -69,7 +69,7 @@ class CatModel:
             key=pool,
             rows=pool.num_row(),
             columns=pool.num_col(),
-            names=pool.get_feature_names(),
+            names=[name or str(n) for n, name in enumerate(pool.get_feature_names())],
             labels=lambda: label,
             weighted=not _is_one(pool.get_weight()),
             categorical=frozenset(pool.get_cat_feature_indices()),
@@ -95,7 +95,7 @@ class CatModel:
             parameters={name: str(value) for name, value in given.items() if name != "callbacks"},
             scaled=any(given.get(name) not in (None, "None") for name in weighs),
             stops_after=int(after) if after and self._evals else None,
-            stops_on=f"{self._evals[-1][1]}/{metric}" if after and self._evals else "",
+            stops_on=(f"{self._evals[-1][1]}/{metric}",) if after and self._evals else (),
             stops_rising=metrics.sense_by_name(metric) if isinstance(metric, str) else None,
             rounds_asked=int(given.get("iterations", DEFAULT_ROUNDS)),
         )

@@ -80,7 +80,7 @@ class BoosterModel:
             parameters=found,
             scaled=found.get("scale_pos_weight", "1") != "1" or found.get("is_unbalance") == "1",
             stops_after=after,
-            stops_on=f"{stops[0]}/{stops[1]}" if stops is not None else "",
+            stops_on=tuple(f"{row[0]}/{row[1]}" for row in watched) if after else (),
             stops_rising=bool(stops[3]) if stops is not None else None,
             rounds_asked=self._rounds_asked,
             rising=frozenset(row[1] for row in self._rows if row[3]),

@@ -79,7 +79,7 @@ class BoosterModel:
             parameters=found,
             scaled=found.get("scale_pos_weight", "1") != "1",
             stops_after=stopping.rounds if stopping is not None else None,
-            stops_on=stops_on,
+            stops_on=(stops_on,) if stops_on else (),
             stops_rising=_rises(stopping, stops_on),
             rounds_asked=self._rounds_asked,
             has_trees=not linear,

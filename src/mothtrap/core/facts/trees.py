@@ -96,7 +96,9 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     values were not looked at, and where they were, in `looked_at` rows. `label_counts` has the rows
     of each class 0, 1 ... for a classifier; `label_mean`, `label_std`, `label_min` and
     `label_max` are of finite labels, `label_distinct` the number of their values where all are
-    whole, else None. `weighted`: rows have weights, or classes a scale.
+    whole, else None; `value_counts` their rows, ascending by value, of at most 20 values;
+    `label_nearest` the least distance of a label from 0. `weighted`: rows have weights, or
+    classes a scale.
     """
 
     fit: str
@@ -112,6 +114,8 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     label_min: float | None = None
     label_max: float | None = None
     label_distinct: int | None = None
+    value_counts: tuple[int, ...] = ()
+    label_nearest: float | None = None
     weighted: bool = False
     location: str | None = None
 

@@ -19,7 +19,7 @@ SHOWN: Final = 32
 MAX_COLUMNS: Final = 256
 """Columns that are asked about one by one, evenly chosen: some 0.3 ms each."""
 MIN_ROWS: Final = 100
-BINS: Final = 32
+BINS: Final = 64
 LEVELS: Final = (6, 1000)
 ROWS_PER_LEVEL: Final = 5
 CODED: Final = 0.05
@@ -69,10 +69,12 @@ def seen(
         if known_R.sum() >= MIN_ROWS and np.ptp(given_R[known_R]) > 0:
             told_R, rows_RC = given_R[known_R], kept_RC[known_R]
             telling = {c: _explained(rows_RC[:, c], told_R, classes) for c in looked_at}
+            ordered = not classes or len(np.unique(told_R)) == 2  # numbers of classes have no mean
             codes = [
                 c
                 for c in looked_at
-                if c not in categorical
+                if ordered
+                and c not in categorical
                 and c not in sample.identifiers
                 and _are_codes(rows_RC[:, c], told_R)
             ]
@@ -246,7 +248,16 @@ def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
     mean = np.where(number > 0, total / np.maximum(number, 1), label_R[learned].mean())
     left = float(((label_R[judged] - mean[bin_R[judged]]) ** 2).mean())
     spread = float(label_R[judged].var())
-    return 1 - left / spread if spread else 0.0
+    return max(1 - left / spread, _line(values_R[judged], label_R[judged])) if spread else 0.0
+
+
+def _line(values_R: Floats, label_R: Floats) -> float:
+    """The share of the variance of the labels that a straight line explains."""
+    known_R = np.isfinite(values_R)
+    values_R, label_R = values_R[known_R], label_R[known_R]
+    if len(values_R) < MIN_ROWS // 2 or np.ptp(values_R) == 0 or np.ptp(label_R) == 0:
+        return 0.0
+    return float(np.corrcoef(values_R, label_R)[0, 1] ** 2) * float(known_R.mean())
 
 
 def _are_codes(values_R: Floats, label_R: Floats) -> bool:

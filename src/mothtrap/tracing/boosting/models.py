@@ -60,7 +60,8 @@ class Settings:
     """Settings of a model's training, in words of no library; see `BoostingBegan` for the fields.
 
     `rising` are metrics of which the library itself says that they grow; None = judge by name.
-    `scaled`: the objective weighs its classes. `label_order` maps labels to class numbers.
+    `scaled`: the objective weighs its classes. `stops_on` are evaluations of which any one may
+    stop the training.
     """
 
     objective: str
@@ -72,7 +73,7 @@ class Settings:
     parameters: dict[str, str] = field(default_factory=dict)
     scaled: bool = False
     stops_after: int | None = None
-    stops_on: str = ""
+    stops_on: tuple[str, ...] = ()
     stops_rising: bool | None = None
     rounds_asked: int = 0
     has_trees: bool = True

@@ -203,6 +203,7 @@ class Rounds:
         metrics = tuple(dict.fromkeys(name for of in latest.values() for name in of))
         fit.loss = loss_among(metrics)
         fit.series = f"{fit.label} {fit.loss}"
+        on = settings.stops_on
         self._job.fact(
             BoostingBegan(
                 step=self._job.now.step,
@@ -219,7 +220,10 @@ class Rounds:
                 sites=tuple(fit.site(site) for site in sites),
                 train_site=fit.site(fit.train_site) if fit.train_site else "",
                 stops_after=settings.stops_after,
-                stops_on=settings.stops_on,
+                stops_on=next(
+                    (each for each in on if each.rpartition("/")[0] != fit.train_site),
+                    next(iter(on), ""),
+                ),
                 stops_rising=settings.stops_rising,
                 rounds_before=fit.first,
                 rounds_asked=settings.rounds_asked,

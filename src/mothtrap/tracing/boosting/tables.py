@@ -13,7 +13,10 @@ from mothtrap.tracing.boosting.models import Table
 from mothtrap.tracing.boosting.samples import Sample, Samples
 
 MAX_CLASSES: Final = 1000
+MAX_VALUES: Final = 20
 SHOWN: Final = 32
+FRACTIONS: Final = 0.3
+"""Share of the rows with a fraction, and with a value of their own, in a continuous column."""
 
 
 def same(samples: Samples, one: Table, other: Table) -> bool:
@@ -63,6 +66,8 @@ def describe(
     finite_R = label_R[np.isfinite(label_R)] if label_R is not None else np.empty(0)
     known = len(finite_R) > 0
     whole = known and bool((finite_R == np.round(finite_R)).all())
+    value_counts = np.unique(finite_R, return_counts=True)[1] if whole else np.empty(0, int)
+    few = len(value_counts) <= MAX_VALUES
     return TableSeen(
         step=step,
         fit=fit,
@@ -77,7 +82,9 @@ def describe(
         label_std=float(finite_R.std()) if known else None,
         label_min=float(finite_R.min()) if known else None,
         label_max=float(finite_R.max()) if known else None,
-        label_distinct=len(np.unique(finite_R)) if whole else None,
+        label_distinct=len(value_counts) if whole else None,
+        value_counts=tuple(value_counts.tolist()) if few else (),
+        label_nearest=float(np.abs(finite_R).min()) if known else None,
         weighted=scaled or table.weighted,
         location=place or None,
     )
@@ -99,9 +106,17 @@ def shared(
         train_rows=len(known),
         eval_rows=len(distinct),
         shared=int(np.isin(distinct, known).sum()),
-        expected_share=1.0 - len(known) / len(ours.digest_R),
+        expected_share=0.0 if _is_fine(ours) else 1.0 - len(known) / len(ours.digest_R),
         location=place or None,
     )
+
+
+def _is_fine(sample: Sample) -> bool:
+    """Return whether a column has so many values that rows are not equal by chance."""
+    rows = len(sample.kept_RC)
+    fractions = (sample.kept_RC != np.round(sample.kept_RC)).mean(axis=0) > FRACTIONS
+    fine = (len(np.unique(sample.kept_RC[:, c])) for c in np.flatnonzero(fractions))
+    return any(count > FRACTIONS * rows for count in fine)
 
 
 def _missing(sample: Sample | None) -> float | None:

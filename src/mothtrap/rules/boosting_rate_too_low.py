@@ -1,0 +1,117 @@
+"""TRE910: the training ends long before it has learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+
+@dataclass(frozen=True)
+class BoostingRateTooLow(Rule):
+    """The training ends long before it has learned.
+
+    What it detects:
+        A learning rate so small for the number of rounds that the loss is still falling as fast
+        as in the beginning when training ends.
+
+    Why it matters:
+        After n rounds with rate r a share of about (1 - r)^n of what could be learned is left:
+        with 0.001 and 100 rounds 90 %. The model predicts little more than the mean.
+
+    Fires:
+        Warning when a training of at least `rounds` rounds has ended, the rate times the rounds
+        is below `reach`, and the loss (of evaluation, else of training) fell in its last quarter
+        by more than `still` of what it fell in the first. A note with fewer rounds.
+
+    Stays quiet:
+        While training goes on; where it was stopped early; without a loss; where the library
+        chooses the rate.
+
+    What to do:
+        - Raise the learning rate (0.05 to 0.3), or the number of rounds with early stopping, so
+          that rate times rounds is at least 3.
+
+    Example:
+        xgboost.train({"eta": 0.001}, train, 100, evals=evals)
+        xgboost.train({"eta": 0.1}, train, 1000, evals=evals, early_stopping_rounds=50)
+
+    References:
+        Friedman 2001, Greedy function approximation: a gradient boosting machine, section 5,
+        https://doi.org/10.1214/aos/1013203451
+    """
+
+    code = "TRE910"
+    needs = (Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED)
+    explains = (
+        "loss_not_decreasing",
+        "class_imbalance",
+        "unscaled_weights",
+        "nothing_learned",
+    )
+    rounds: int = threshold(20, unit="rounds", source="chosen by hand")
+    reach: float = threshold(1.5, unit="rate times rounds", source="chosen by hand: 22 % are left")
+    still: float = threshold(
+        0.3, unit="of what the loss fell in the first quarter", source="chosen by hand"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        began, ended = one.began, one.ended
+        if began.learning_rate is None:
+            raise NotApplicable("the learning rate is not known, or the model has no trees")
+        if ended is None:
+            raise NotEnoughData("the training has not ended")
+        reach = began.learning_rate * ended.rounds
+        stopped = began.stops_after is not None and ended.rounds < began.rounds_asked
+        if stopped or reach >= self.reach or began.rounds_before:
+            return None
+        name, curve = self._curve(one)
+        quarter = max(1, len(curve) // 4)
+        if len(curve) < 4:
+            raise NotEnoughData("at least 4 values of a loss are needed")
+        first, late = curve[0] - curve[quarter], curve[-1 - quarter] - curve[-1]
+        if not first > 0 or not late > self.still * first:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING if ended.rounds >= self.rounds else Severity.INFO,
+            step=began.step,
+            last_step=ended.step,
+            message=(
+                f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g} "
+                f"{name} still falls as in the beginning: {curve[0]:.4g} to {curve[-1]:.4g}"
+            ),
+            evidence={
+                "value": reach,
+                "limit": self.reach,
+                "rate": began.learning_rate,
+                "rounds": ended.rounds,
+                "fit": began.fit,
+            },
+            location=began.location,
+        )
+
+    def _curve(self, one: Boosted) -> tuple[str, Floats]:
+        """The loss by which progress is judged, with its name."""
+        judged = one.judged
+        if judged is not None:
+            values = judged.value_E
+            if judged.last.number + 1 > len(values):
+                values = np.append([judged.last.first], values)
+            return f"{judged.last.operation} of {judged.last.site}", values
+        if one.loss is None or not len(one.loss):
+            raise NotApplicable("no evals: the library computes no metric")
+        return "the training loss", one.loss.values_S

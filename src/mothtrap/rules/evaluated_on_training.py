@@ -1,0 +1,78 @@
+"""TRE915: the only evaluation is that of the training data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+HELD_OUT = ("val", "eval", "test", "hold", "dev")
+"""Parts of names of data that are not trained on."""
+
+
+@dataclass(frozen=True)
+class EvaluatedOnTraining(Rule):
+    """The only evaluation is that of the training data.
+
+    What it detects:
+        A training whose evaluation sets are all the training data themselves.
+
+    Why it matters:
+        Trees can learn any table by heart. A score on the same rows says nothing of new ones, and
+        early stopping by it never stops.
+
+    Fires:
+        Warning when the training data are evaluated under a name that says otherwise (`valid`,
+        `validation_0`, `eval`, `test`, `holdout`, `dev`), and nothing else is. A note with
+        another name.
+
+    Stays quiet:
+        Where other rows are evaluated, too, and where nothing is.
+
+    What to do:
+        - Hold rows back: `train_test_split(x, y, test_size=0.2)`, and evaluate these.
+
+    Example:
+        XGBClassifier().fit(x, y, eval_set=[(x, y)])
+        XGBClassifier().fit(x, y, eval_set=[(x_valid, y_valid)])
+
+    References:
+        Hastie, Tibshirani, Friedman 2009, The elements of statistical learning, section 7.2
+    """
+
+    code = "TRE915"
+    needs = (Need(facts=(BoostingBegan,)), OF_BOOSTED)
+    explains = (
+        "too_good_to_be_true",
+        "single_feature_dominates",
+        "leaf_explosion",
+        "train_eval_overlap",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        began = one.began
+        if not began.sites:
+            raise NotApplicable("no evals: no data are evaluated")
+        if not began.train_site or one.held_out:
+            return None
+        claims = any(part in began.train_site.lower() for part in HELD_OUT)
+        return self.finding(
+            window,
+            severity=Severity.WARNING if claims else Severity.INFO,
+            step=began.step,
+            message=(
+                f"the only data that are evaluated, {began.train_site}, are the training data"
+            ),
+            evidence={"site": began.train_site, "fit": began.fit},
+            location=began.location,
+        )

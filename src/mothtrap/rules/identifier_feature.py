@@ -1,0 +1,88 @@
+"""TRE906: a number of the row is a feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen, FeatureGains
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+
+@dataclass(frozen=True)
+class IdentifierFeature(Rule):
+    """A number of the row is a feature.
+
+    What it detects:
+        A column of whole numbers, all different, that fill most of their range: an index, a
+        customer number, a counter. Trees that split on it know rows, not what rows have in
+        common.
+
+    Why it matters:
+        Rows that were stored in an order (by class, by time, by source) are told apart by their
+        number. New rows have numbers that no tree has seen.
+
+    Fires:
+        Warning when such a column has more than `share` of the gain of all splits, a note when it
+        is passed and hardly used.
+
+    Stays quiet:
+        With fewer than `rows` rows; for columns that are declared categories, and for fractions.
+
+    What to do:
+        - Leave the column out: `x.drop(columns=["id"])`, or `index_col=0` where the table is
+          read.
+        - If it stands for time, split training and evaluation by it, and pass what follows from
+          time (age, weekday) in its place.
+
+    Example:
+        x = frame.drop(columns=["target"])             # has `customer_id`
+        x = frame.drop(columns=["target", "customer_id"])
+
+    References:
+        Kaufman et al. 2012, Leakage in data mining, https://doi.org/10.1145/2382577.2382579
+    """
+
+    code = "TRE906"
+    needs = (Need(facts=(BoostingBegan, ColumnsSeen, FeatureGains)), OF_BOOSTED)
+    explains = (
+        "single_feature_dominates",
+        "stopped_too_late",
+        "overfit",
+        "eval_table_differs",
+    )
+    share: float = threshold(0.02, unit="of the gain of all splits", source="chosen by hand")
+    rows: int = threshold(100, unit="rows", source="chosen by hand: on fewer it is chance")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        if one.columns is None or one.gains is None:
+            raise NotEnoughData("no columns or no splits were seen")
+        if one.columns.looked_at < self.rows:
+            raise NotEnoughData(f"{one.columns.looked_at} rows are few, {self.rows} are needed")
+        share = dict(zip(one.gains.features, one.gains.shares, strict=True))
+        used = sorted(one.columns.identifiers, key=lambda name: -share.get(name, 0.0))
+        if not used:
+            return None
+        name = used[0]
+        value = share.get(name, 0.0)
+        return self.finding(
+            window,
+            severity=Severity.WARNING if value > self.share else Severity.INFO,
+            step=one.began.step,
+            layers=(name,),
+            message=(
+                f"{name} numbers the rows: its whole numbers are all different and fill their "
+                f"range; it has {value:.1%} of the gain of all splits (limit {self.share:.0%})"
+            ),
+            evidence={"value": value, "limit": self.share, "feature": name, "fit": one.began.fit},
+            location=one.began.location,
+        )

@@ -1,0 +1,128 @@
+"""TRE907: the objective does not fit the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.trees import BoostingBegan, TableSeen
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+
+@dataclass(frozen=True)
+class ObjectiveMismatch(Rule):
+    """The objective does not fit the labels.
+
+    What it detects:
+        Classes that are trained as numbers, numbers that are trained as classes, and a number of
+        classes that is not that of the labels.
+
+    Why it matters:
+        A squared error of class numbers takes class 3 for thrice class 1; a classifier of a
+        hundred prices learns each by itself. Classes that never occur take part of each
+        probability, and of the time of each round.
+
+    Fires:
+        Warning, with at least `rows` rows, when a regression has whole labels of two values, or of
+        3 to `levels` from 0 on whose rarest has `even` of the rows of the most frequent; when a
+        classifier has more than `classes` labels with fewer than `per_class` rows each; when the
+        labels of two classes are not 0 and 1; or when more classes are set than occur.
+
+    Stays quiet:
+        Ranking, counts, objectives of your own; whole labels that are unequally frequent, as counts
+        and grades are.
+
+    What to do:
+        - Choose the objective for the labels: `binary:logistic` or `multi:softprob` (XGBoost),
+          `binary` or `multiclass` (LightGBM), `Logloss` or `MultiClass` (CatBoost) for classes;
+          `reg:squarederror`, `regression`, `RMSE` for numbers.
+        - Set the number of classes to that of the labels, and number them from 0:
+          `sklearn.preprocessing.LabelEncoder`.
+
+    Example:
+        xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)
+        xgboost.train({"objective": "binary:logistic"}, classes_0_and_1)
+
+    References:
+        https://xgboost.readthedocs.io/en/stable/parameter.html#learning-task-parameters
+    """
+
+    code = "TRE907"
+    needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
+    explains = ("metric_mismatch", "stopped_too_late", "overfit", "boosting_rate_too_low")
+    rows: int = threshold(100, unit="rows", source="chosen by hand")
+    levels: int = threshold(10, unit="values of a label", source="chosen by hand")
+    even: float = threshold(
+        0.3, unit="of the rows of the most frequent value", source="chosen by hand: counts are not"
+    )
+    classes: int = threshold(20, unit="classes", source="chosen by hand")
+    per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        table, task = one.tables.get(""), one.began.task
+        if table is None:
+            raise NotEnoughData("the training data were not looked at")
+        if task not in ("two_classes", "classes", "regression"):
+            raise NotApplicable(f"{one.began.objective} is no objective of classes or numbers")
+        if table.rows < self.rows:
+            raise NotEnoughData(f"{table.rows} rows are few, {self.rows} are needed")
+        if task == "regression":
+            words = self._numbers_that_are_classes(table)
+        else:
+            words = self._classes_that_are_not(one, table)
+        if not words:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.began.step,
+            message=f"the objective is {one.began.objective}, but {words}",
+            evidence={
+                "objective": one.began.objective,
+                "values": table.label_distinct,
+                "classes": one.began.classes,
+                "rows": table.rows,
+                "fit": one.began.fit,
+            },
+            location=one.began.location,
+        )
+
+    def _numbers_that_are_classes(self, table: TableSeen) -> str:
+        distinct, low, high = table.label_distinct, table.label_min, table.label_max
+        if distinct is None or low is None or high is None:
+            return ""
+        if distinct == 2:
+            return f"the labels are two classes: {low:g} and {high:g}"
+        if not 3 <= distinct <= self.levels or low != 0 or high != distinct - 1:
+            return ""
+        counts = table.value_counts
+        if not counts or min(counts) < self.even * max(counts):
+            return ""
+        return f"the labels are {distinct} classes, 0 to {high:g}, each about as frequent"
+
+    def _classes_that_are_not(self, one: Boosted, table: TableSeen) -> str:
+        distinct, low, high = table.label_distinct, table.label_min, table.label_max
+        if low is None or high is None:
+            return ""
+        if distinct is None:
+            fractions = one.began.task == "two_classes" and low >= 0 and high <= 1
+            return "" if fractions else f"the labels are fractions from {low:.3g} to {high:.3g}"
+        if one.began.task == "two_classes" and (distinct > 2 or high > 1):
+            return f"the labels are {distinct} whole numbers from {low:g} to {high:g}"
+        if distinct > self.classes and table.rows / distinct < self.per_class:
+            return (
+                f"the labels are {distinct} whole numbers from {low:g} to {high:g}, "
+                f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
+            )
+        if one.began.classes > distinct >= 2:
+            return f"{one.began.classes} classes are set, and {distinct} occur, {low:g} to {high:g}"
+        return ""

@@ -1,0 +1,94 @@
+"""TRE914: the gradients of an objective of the user's are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.trees import BoostingBegan, GradientsGiven
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+
+@dataclass(frozen=True)
+class WrongObjectiveGradient(Rule):
+    """The gradients of an objective of the user's are wrong.
+
+    What it detects:
+        Gradients whose sign is turned round, hessians that are not positive, and values that are
+        not finite, returned by an objective of the user's in the first round.
+
+    Why it matters:
+        A library subtracts the gradient. Where it is label minus prediction, each tree moves away
+        from the labels; where the hessian is 0 or negative, leaves have no value, or one of the
+        wrong sign.
+
+    Fires:
+        Error when gradients and labels are correlated by more than `correlation` (those of a loss
+        fall as the label grows), when more than `share` of the hessians are not above 0, or when
+        any value is not finite.
+
+    Stays quiet:
+        Objectives of the library; labels that are all the same.
+
+    What to do:
+        - Return prediction minus label (of a squared error), `sigmoid(margin) - label` (of two
+          classes): the derivative of the loss by the prediction, not its negative.
+        - Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
+
+    Example:
+        def objective(predicted, train): return train.get_label() - predicted, ones
+        def objective(predicted, train): return predicted - train.get_label(), ones
+
+    References:
+        https://xgboost.readthedocs.io/en/stable/tutorials/custom_metric_obj.html
+    """
+
+    code = "TRE914"
+    needs = (Need(facts=(BoostingBegan, GradientsGiven)), OF_BOOSTED)
+    explains = (
+        "loss_diverging",
+        "loss_not_decreasing",
+        "nonfinite_loss",
+        "stopped_too_late",
+        "overtraining",
+        "boosting_rate_too_high",
+        "nothing_learned",
+    )
+    correlation: float = threshold(0.1, unit="correlation with the labels", source="chosen by hand")
+    share: float = threshold(0.01, unit="of the hessians", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of trees."""
+        return judge_each(window, self._judge)
+
+    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+        seen = one.gradients
+        if seen is None:
+            raise NotEnoughData("no gradients were seen")
+        if seen.nonfinite:
+            value, limit = float(seen.nonfinite), 0.0
+            words = f"{seen.nonfinite} gradients or hessians of {seen.rows} rows are not finite"
+        elif seen.against is not None and seen.against > self.correlation:
+            value, limit = seen.against, self.correlation
+            words = (
+                f"gradients grow with the labels (correlation {seen.against:.2f}, limit "
+                f"{self.correlation:g}): their sign is turned round"
+            )
+        elif seen.hessians_below > self.share:
+            value, limit = seen.hessians_below, self.share
+            words = f"{value:.1%} of the hessians are not above 0 (limit {limit:.0%})"
+        else:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=one.began.step,
+            message=f"the objective of the script is wrong in the first round: {words}",
+            evidence={"value": value, "limit": limit, "rows": seen.rows, "fit": one.began.fit},
+            location=one.began.location,
+        )

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.boosting import began, ended, held_out, training
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.boosting_rate_too_low import BoostingRateTooLow
+
+
+def check(*parts, rule: BoostingRateTooLow = BoostingRateTooLow()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+SLOW = began(learning_rate=0.001)
+LINE = np.linspace(0.69, 0.65, 100)
+
+
+def test_a_loss_that_falls_to_the_end_as_in_the_beginning_is_a_warning() -> None:
+    [finding] = check(SLOW, training(LINE), *held_out(LINE), ended(100))
+    assert finding.severity is Severity.WARNING
+    assert "learning rate of 0.001" in finding.message
+    [finding] = check(began(learning_rate=0.001, sites=()), training(LINE), ended(100))
+    assert "the training loss" in finding.message
+
+
+def test_few_rounds_are_a_note() -> None:
+    [finding] = check(SLOW, training(LINE[:10]), *held_out(LINE[:10]), ended(10))
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param((began(learning_rate=0.1), training(LINE)), id="enough rounds"),
+        pytest.param((SLOW, training(np.geomspace(0.69, 0.1, 100))), id="it levels off"),
+        pytest.param(
+            (began(learning_rate=0.001, stops_after=5, rounds_asked=500), training(LINE)),
+            id="it stopped early",
+        ),
+        pytest.param((began(learning_rate=0.001, rounds_before=900), training(LINE)), id="goes on"),
+    ],
+)
+def test_stays_quiet(parts) -> None:
+    assert check(*parts, ended(100)) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData, match="has not ended"):
+        check(SLOW, training(LINE))
+    with pytest.raises(NotApplicable, match="not known"):
+        check(began(learning_rate=None), training(LINE), ended(100))
+    with pytest.raises(NotApplicable, match="no evals"):
+        check(began(learning_rate=0.001, sites=(), series=""), ended(100))

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import began, columns
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.categorical_as_number import CategoricalAsNumber
+
+
+def check(*parts, rule: CategoricalAsNumber = CategoricalAsNumber()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+def test_codes_without_an_order_are_a_warning() -> None:
+    [finding] = check(began(), columns(codes=("city", "shop")))
+    assert finding.severity is Severity.WARNING
+    assert "city and 1 more" in finding.message
+
+
+def test_stays_quiet_without_codes() -> None:
+    assert check(began(), columns()) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData):
+        check(began())
+    with pytest.raises(NotEnoughData, match="20 rows"):
+        check(began(), columns(codes=("city",), looked_at=20))

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import began, ended
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.rules.early_stopping_misled import EarlyStoppingMisled
+
+
+def check(*parts, rule: EarlyStoppingMisled = EarlyStoppingMisled()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+WRONG = began(stops_after=10, stops_on="valid/accuracy", stops_rising=False)
+
+
+def test_a_score_that_is_taken_for_a_loss_is_an_error_once_it_stopped() -> None:
+    [finding] = check(WRONG)
+    assert finding.severity is Severity.WARNING
+    [finding] = check(WRONG, ended(11, best=0))
+    assert finding.severity is Severity.ERROR
+    assert "round 0 of 11" in finding.message
+    [finding] = check(began(stops_after=10, stops_on="valid/my_rmse", stops_rising=True))
+    assert "a smaller my_rmse is better" in finding.message
+
+
+def test_data_that_are_trained_on_are_a_warning() -> None:
+    [finding] = check(began(stops_after=10, stops_on="train/logloss", stops_rising=False))
+    assert "trained on" in finding.message
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        began(stops_after=10, stops_on="valid/logloss", stops_rising=False),
+        began(stops_after=10, stops_on="valid/auc", stops_rising=True),
+        began(stops_after=10, stops_on="valid/profit", stops_rising=False),
+        began(stops_after=10, stops_on="valid/accuracy", stops_rising=None),
+    ],
+)
+def test_stays_quiet(fit) -> None:
+    assert check(fit, ended(30, best=1)) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotApplicable, match="nothing stops"):
+        check(began())

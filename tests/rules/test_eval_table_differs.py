@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import FIT, SITE, began
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.trees import TablesDiffer
+from mothtrap.core.findings import Severity
+from mothtrap.rules.eval_table_differs import EvalTableDiffers
+
+
+def check(*parts, rule: EvalTableDiffers = EvalTableDiffers()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+def differs(**more) -> TablesDiffer:
+    return TablesDiffer(**{"step": 0, "fit": FIT, "site": SITE, "columns": 8} | more)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"distance": {"age": 41.0, "debt": 9.0}}, "the mean of age is 41"),
+        ({"order": (("a", "b"), ("b", "a"))}, "a has the values of b"),
+        ({"constant": ("late",)}, "1 have one value"),
+    ],
+)
+def test_fires(more, words: str) -> None:
+    [finding] = check(began(), differs(**more))
+    assert (finding.severity, finding.mode) == (Severity.WARNING, "eval")
+    assert words in finding.message
+
+
+def test_stays_quiet_where_tables_are_alike() -> None:
+    assert check(began()) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotApplicable, match="no evals"):
+        check(began(sites=(), train_site=""))

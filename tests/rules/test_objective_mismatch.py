@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import began, table
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.objective_mismatch import ObjectiveMismatch
+
+
+def check(*parts, rule: ObjectiveMismatch = ObjectiveMismatch()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+NUMBERS = began(task="regression", objective="reg:squarederror")
+CLASSES = began(task="classes", objective="multi:softprob", classes=3)
+
+
+def labels(low: float, high: float, values: tuple[int, ...] = (), distinct: int | None = None):
+    return table(
+        counts=None,
+        label_min=low,
+        label_max=high,
+        label_distinct=distinct if distinct is not None else len(values) or None,
+        value_counts=values,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fit", "seen", "words"),
+    [
+        pytest.param(NUMBERS, labels(0, 1, (700, 300)), "two classes", id="two values"),
+        pytest.param(NUMBERS, labels(0, 2, (330, 340, 330)), "3 classes", id="three values"),
+        pytest.param(
+            CLASSES, labels(18, 90, distinct=70), "numbers, not classes", id="ages as classes"
+        ),
+        pytest.param(
+            began(task="classes", classes=10), labels(0, 2, (3, 3, 3)), "10 classes", id="too many"
+        ),
+        pytest.param(
+            began(task="two_classes"), labels(0, 2, (3, 3, 3)), "3 whole numbers", id="three of two"
+        ),
+        pytest.param(
+            began(task="two_classes"), labels(-0.5, 7.5), "fractions", id="prices as classes"
+        ),
+    ],
+)
+def test_fires(fit, seen, words: str) -> None:
+    [finding] = check(fit, seen)
+    assert finding.severity is Severity.WARNING
+    assert words in finding.message
+
+
+@pytest.mark.parametrize(
+    ("fit", "seen"),
+    [
+        pytest.param(NUMBERS, labels(0, 400.5), id="numbers"),
+        pytest.param(NUMBERS, labels(0, 6, (500, 300, 120, 50, 20, 8, 2)), id="counts"),
+        pytest.param(NUMBERS, labels(1, 5, (200, 200, 200, 200, 200)), id="grades from 1 on"),
+        pytest.param(CLASSES, labels(0, 2, (300, 300, 300)), id="classes"),
+        pytest.param(began(task="two_classes"), labels(0, 1, (500, 500)), id="two classes"),
+        pytest.param(began(task="two_classes"), labels(0.1, 0.9), id="soft labels"),
+    ],
+)
+def test_stays_quiet(fit, seen) -> None:
+    assert check(fit, seen) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotApplicable, match="no objective"):
+        check(began(task="ranking"), labels(0, 1, (5, 5)))
+    with pytest.raises(NotEnoughData):
+        check(NUMBERS)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import began, trees
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.rules.tree_not_growing import TreeNotGrowing
+
+
+def check(*parts, rule: TreeNotGrowing = TreeNotGrowing()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+def test_a_model_of_single_leaves_is_an_error_that_names_the_limit() -> None:
+    fit = began(parameters={"min_child_weight": "600", "gamma": "0"})
+    [finding] = check(fit, *trees(1.0, 0))
+    assert finding.severity is Severity.ERROR
+    assert "min_child_weight 600" in finding.message
+    assert "gamma" not in finding.message
+
+
+def test_trees_that_stop_growing_are_a_warning() -> None:
+    late = [*trees(8.0, 3), *trees(1.0, 0)]
+    [finding] = check(began(), *late)
+    assert finding.severity is Severity.WARNING
+
+
+def test_stays_quiet_while_trees_grow() -> None:
+    assert check(began(), *trees(2.0, 1)) == []
+    assert check(began(), *trees(1.0, 0, rounds=2), *trees(8.0, 3, rounds=10)) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData, match="10 rounds"):
+        check(began(), *trees(1.0, 0, rounds=9))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.boosting import FIT, began
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.trees import GradientsGiven
+from mothtrap.core.findings import Severity
+from mothtrap.rules.wrong_objective_gradient import WrongObjectiveGradient
+
+
+def check(*parts, rule: WrongObjectiveGradient = WrongObjectiveGradient()):  # noqa: B008
+    return rule.check(window(*parts))
+
+
+def seen(**more) -> GradientsGiven:
+    return GradientsGiven(**{"step": 0, "fit": FIT, "rows": 100, "against": -0.9} | more)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"against": 0.9}, "sign is turned round"),
+        ({"hessians_below": 0.5}, "50.0% of the hessians"),
+        ({"nonfinite": 3}, "3 gradients or hessians"),
+    ],
+)
+def test_fires(more, words: str) -> None:
+    [finding] = check(began(), seen(**more))
+    assert finding.severity is Severity.ERROR
+    assert words in finding.message
+
+
+def test_stays_quiet() -> None:
+    assert check(began(), seen()) == []
+    assert check(began(), seen(against=None)) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData):
+        check(began())

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mothtrap.core.facts.trees import ColumnsSeen, TablesDiffer
+from mothtrap.tracing.boosting import columns
+from mothtrap.tracing.boosting.samples import sample_of
+
+RNG = np.random.default_rng(0)
+ROWS = 1000
+PLAIN = RNG.normal(size=(ROWS, 4))
+NAMES = [f"f{column}" for column in range(8)]
+
+
+def seen(extra: np.ndarray | None, label: np.ndarray | None = None, **more) -> ColumnsSeen:
+    """Look at four plain columns and one more."""
+    table = PLAIN if extra is None else np.column_stack([PLAIN, extra])
+    sample = sample_of(table)
+    assert sample is not None
+    options = {"step": 0, "fit": "", "categorical": (), "classes": False} | more
+    return columns.seen(sample, NAMES, label, **options)  # type: ignore[arg-type]
+
+
+def differences(train: np.ndarray, other: np.ndarray) -> TablesDiffer | None:
+    ours, theirs = sample_of(train), sample_of(other)
+    assert ours is not None
+    assert theirs is not None
+    return columns.differences(ours, theirs, NAMES, step=0, fit="", site="valid")
+
+
+def test_nothing_is_said_of_plain_columns() -> None:
+    found = seen(None, PLAIN[:, 0] + RNG.normal(size=ROWS))
+    assert (found.identifiers, found.codes, found.copies, found.empty) == ((), (), (), ())
+    assert not found.sentinels
+    assert max(found.telling.values()) < 0.7
+
+
+def test_numbers_of_rows_are_identifiers() -> None:
+    numbers = RNG.permutation(ROWS) + 100_000_000  # more than float32 can tell apart
+    assert seen(numbers.astype(float)).identifiers == ("f4",)
+    assert seen(RNG.integers(0, 10**6, ROWS).astype(float)).identifiers == ()
+    assert seen(RNG.integers(0, ROWS, ROWS).astype(float)).identifiers == ()
+    assert seen(numbers + 0.5).identifiers == ()
+    assert seen(numbers.astype(float), categorical=(4,)).identifiers == ()
+
+
+def test_codes_have_levels_that_matter_in_no_order() -> None:
+    code = RNG.integers(0, 30, ROWS)
+    level = RNG.normal(size=30)
+    label = level[code] + RNG.normal(scale=0.3, size=ROWS)
+    assert seen(code.astype(float), label).codes == ("f4",)
+    assert seen(code.astype(float), label, categorical=(4,)).codes == ()
+    assert seen(code.astype(float), np.sort(level)[code]).codes == ()  # an order
+    hours = np.sin(code / 30 * 6.28) + RNG.normal(scale=0.3, size=ROWS)
+    assert seen(code.astype(float), hours).codes == ()  # smooth
+    assert seen(code.astype(float), RNG.normal(size=ROWS)).codes == ()  # no matter
+
+
+def test_a_column_of_the_label_tells_it() -> None:
+    label = RNG.gamma(2, size=ROWS)
+    found = seen(label + RNG.normal(scale=0.02, size=ROWS), label)
+    assert found.telling["f4"] > 0.98
+    classes = RNG.integers(0, 3, ROWS).astype(float)
+    found = seen(10 - classes + RNG.normal(scale=0.05, size=ROWS), classes, classes=True)
+    assert found.telling["f4"] > 0.95
+    assert sorted(found.telling.values())[-2] < 0.2
+
+
+@pytest.mark.parametrize("value", [-999.0, 9999.0])
+def test_a_value_far_outside_is_a_sentinel(value: float) -> None:
+    coded = np.where(RNG.random(ROWS) < 0.1, value, RNG.normal(size=ROWS))
+    found = seen(coded)
+    assert found.sentinel_values == {"f4": value}
+    assert found.sentinels["f4"] == pytest.approx(0.1, abs=0.03)
+    wide = np.where(RNG.random(ROWS) < 0.1, value, RNG.normal(scale=5000, size=ROWS))
+    assert not seen(wide).sentinels
+
+
+def test_copies_and_empty_columns_are_named() -> None:
+    assert seen(PLAIN[:, 1]).copies == (("f1", "f4"),)
+    assert seen(np.full(ROWS, np.nan)).empty == ("f4",)
+    assert seen(np.where(PLAIN[:, 1] > 2, np.inf, 0.0)).infinite["f4"] > 0
+
+
+def test_moved_columns_and_another_order_are_told() -> None:
+    assert differences(PLAIN, RNG.normal(size=(300, 4))) is None
+    moved = RNG.normal([0, 0, 9, 0], size=(300, 4))
+    found = differences(PLAIN, moved)
+    assert found is not None
+    assert list(found.distance) == ["f2"]
+    scale = [1, 10, 100, 1000]
+    scaled = RNG.normal([0, 50, 900, 20000], scale, size=(ROWS, 4))
+    swapped = RNG.normal([0, 50, 900, 20000], scale, size=(300, 4))[:, [0, 2, 1, 3]]
+    found = differences(scaled, swapped)
+    assert found is not None
+    assert set(found.order) == {("f1", "f2"), ("f2", "f1")}
+
+
+def test_a_column_that_lost_its_variation_is_told() -> None:
+    train = np.column_stack([PLAIN, RNG.integers(0, 2, ROWS)])
+    other = np.column_stack([RNG.normal(size=(300, 4)), np.zeros(300)])
+    found = differences(train, other)
+    assert found is not None
+    assert found.constant == ("f4",)
