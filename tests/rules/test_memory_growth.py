@@ -5,7 +5,7 @@ import pytest
 from tests.rules.windows import noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.memory import LossesKept
+from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.memory_growth import MIB, MemoryGrowth
@@ -69,6 +69,18 @@ def test_fires_on_losses_that_are_kept() -> None:
     [finding] = MemoryGrowth().check(window(LossesKept(step=900, kept=500, more=True)))
     assert "last 500 or more losses" in finding.message
     assert finding.step == 401
+
+
+def test_fires_on_evaluations_that_are_kept() -> None:
+    kept = [
+        EvaluationGraphsKept(step=20 * n, evaluations=n, forwards=5 * n, location="train.py:9")
+        for n in range(3, 8)
+    ]
+    assert MemoryGrowth().check(window(kept[0])) == []
+    [finding] = MemoryGrowth().check(window(*kept))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 80)
+    assert "last 7 evaluations" in finding.message
+    assert finding.fixes[0].startswith("Evaluate under")
 
 
 def test_losses_of_a_small_epoch_may_be_kept() -> None:

@@ -100,4 +100,10 @@ HEADLINES = {
         says=("along the gradient of the loss", "its sign is wrong"),
         fix="Subtract the gradient",
     ),
+    "validation_losses_kept": Headline(
+        code="RUN903",
+        severity="warning",
+        says=("evaluations are all still held with their graphs",),
+        fix="Evaluate under `torch.no_grad()`",
+    ),
 }

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.memory import LossesKept
+from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
 
@@ -24,8 +25,8 @@ class MemoryGrowth(Rule):
     """The job needs more and more memory.
 
     What it detects:
-        Memory of a device or of the process that rises step after step, and losses that
-        are kept together with their graphs.
+        Memory of a device or of the process that rises step after step, and losses of
+        training or evaluations that are kept together with their graphs.
 
     Why it matters:
         What is held is never let go. The job slows down as memory is searched for, and
@@ -36,16 +37,18 @@ class MemoryGrowth(Rule):
         `least_mib`, above that of the `window` steps before, each quarter of them higher than
         the one before; the first `patience` steps do not count. Error for the memory of a
         device, warning for that of the process. Warning too when the last
-        `kept_losses` losses are all still held with their graphs.
+        `kept_losses` losses, or the graphs of the last `kept_evaluations` evaluations, are
+        all still held.
 
     Stays quiet:
         The rise while caches and workspaces fill, a step to a new level, memory that is
-        let go again, losses of one epoch that are kept to be averaged.
+        let go again, losses of one epoch that are kept to be averaged, the graph of the
+        best evaluation.
 
     What to do:
         - Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.
         - Detach what outlives the step: hidden states, running averages, logged outputs.
-        - Evaluate under `torch.no_grad()`, and keep predictions by `.detach().cpu()`.
+        - Evaluate under `torch.no_grad()`, and keep numbers or what `.detach().cpu()` returns.
         - Look for a list, cache or hook that grows: `gc.get_objects()` counted by type.
 
     Example:
@@ -58,7 +61,10 @@ class MemoryGrowth(Rule):
     """
 
     code = "RUN903"
-    needs = (*any_of(Need(scalars=("memory_bytes",)), Need(facts=(LossesKept,))),)
+    needs = (
+        *any_of(Need(scalars=("memory_bytes",)), Need(facts=(LossesKept,))),
+        Need(facts=(EvaluationGraphsKept,), optional=True),
+    )
 
     increase: float = threshold(20.0, unit="percent", source="chosen by hand")
     window: int = threshold(200, unit="steps", source="chosen by hand")
@@ -72,14 +78,19 @@ class MemoryGrowth(Rule):
         200, unit="losses running", source="chosen by hand: more than a small epoch has"
     )
 
+    kept_evaluations: int = threshold(
+        4, unit="evaluations running", source="chosen by hand: a few may be kept to compare them"
+    )
+
     def check(self, window: Window) -> list[Finding]:
         """Look at kept losses, then at each memory."""
         memories = window.scalars("memory_bytes")
         kept = list(window.seen(LossesKept))
-        if not kept and window.total_steps < self.patience + 2 * self.window:
+        graphs = list(window.seen(EvaluationGraphsKept))
+        if not (kept or graphs) and window.total_steps < self.patience + 2 * self.window:
             raise NotEnoughData(f"{self.patience + 2 * self.window} steps are needed")
         found = [self._growth(window, series) for series in memories]
-        found.append(self._kept(window, kept))
+        found += [self._kept(window, kept), self._kept_evaluations(window, graphs)]
         return [finding for finding in found if finding is not None]
 
     def _kept(self, window: Window, kept: list[LossesKept]) -> Finding | None:
@@ -97,6 +108,34 @@ class MemoryGrowth(Rule):
             message=f"the last {words} losses are all still held with their graphs",
             evidence={"kept": most.kept, "limit": self.kept_losses},
             location=most.location,
+        )
+
+    def _kept_evaluations(
+        self, window: Window, graphs: list[EvaluationGraphsKept]
+    ) -> Finding | None:
+        many = [seen for seen in graphs if seen.evaluations >= self.kept_evaluations]
+        if not many:
+            return None
+        last = many[-1]
+        numbers, losses, evaluation, *rest = self.doc().fixes
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=many[0].step,
+            last_step=last.step,
+            count=last.evaluations,
+            mode=Mode.EVAL.value,
+            message=(
+                f"the last {last.evaluations} evaluations are all still held with their graphs "
+                f"({last.forwards} forwards): their losses or predictions are kept as tensors"
+            ),
+            evidence={
+                "evaluations": last.evaluations,
+                "forwards": last.forwards,
+                "limit": self.kept_evaluations,
+            },
+            fixes=(evaluation, numbers, losses, *rest),
+            location=last.location,
         )
 
     def _growth(self, window: Window, series: Series) -> Finding | None:

@@ -67,7 +67,8 @@ class TestTorch(AdapterTests):
     def reported(self) -> Sequence[Callable[[], object]]:
         programs = [functools.partial(run_sick, name) for name in SICK]
         odd = train_in_odd_order, train_and_evaluate_the_same, keep_losses
-        return [self.train, *programs, *odd, train_by_hand, train_on_own_output]
+        odd += train_by_hand, train_on_own_output, keep_evaluations
+        return [self.train, *programs, *odd]
 
 
 SICK = (
@@ -156,3 +157,18 @@ def keep_losses() -> None:
         loss.backward()
         optimizer.step()
         kept.append(loss * 1.0)
+
+
+def keep_evaluations() -> None:
+    """Evaluate with autograd on, and hold every loss."""
+    torch.manual_seed(0)
+    model, kept = nn.Linear(4, 1), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(6):
+        loss = nn.functional.mse_loss(model(torch.randn(8, 4)), torch.randn(8, 1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        model.eval()
+        kept.append(nn.functional.mse_loss(model(torch.randn(8, 4)), torch.randn(8, 1)))
+        model.train()

@@ -34,7 +34,7 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
 )
 from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
-from mothtrap.core.facts.memory import LossesKept
+from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     FrozenParameters,
     HalfPrecision,
@@ -65,6 +65,7 @@ IN_EACH_STEP: Final = (
     *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
+    EvaluationGraphsKept,
     *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""

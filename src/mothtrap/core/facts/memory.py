@@ -15,3 +15,15 @@ class LossesKept(Fact, frozen=True, kw_only=True, tag=True):
     kept: int
     more: bool = False
     location: str | None = None
+
+
+class EvaluationGraphsKept(Fact, frozen=True, kw_only=True, tag=True):
+    """Graphs of the latest `evaluations` evaluations before this one are all still held.
+
+    An evaluation without `torch.no_grad()` builds a graph at each forward. `forwards` counts those
+    that are held, `location` is the line of a forward in this evaluation.
+    """
+
+    evaluations: int
+    forwards: int
+    location: str | None = None

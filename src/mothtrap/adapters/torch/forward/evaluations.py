@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
@@ -92,6 +93,7 @@ class EvaluationObserver:
         self.in_doubt = False
         self.losses = EvaluatedLosses()
         self._predictions = EvaluatedPredictions()
+        self._graphs = EvaluationGraphs()
 
     @property
     def is_open(self) -> bool:
@@ -109,14 +111,16 @@ class EvaluationObserver:
         if not trains:
             self._evaluates(module, inputs)
         elif module.training:
-            if self._open is not None or self._doubted:
+            if self._open is not None or self.in_doubt:
                 self.close()
             self.in_doubt = False
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
     def root_returned(self, module: nn.Module, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward without a graph returned."""
+        """A forward without a graph, or one in doubt, returned."""
+        if self.in_doubt:
+            self._graphs.returned(outputs)
         ran = self._open.ran.get(id(module)) if self._open is not None else None
         if ran is not None and len(outputs) == 1:
             ran.output_shape = tuple(outputs[0].shape)
@@ -157,6 +161,7 @@ class EvaluationObserver:
             self.in_doubt = False
             self._doubts += 1
             self._doubted.clear()
+            self._graphs.was_training()
         if self._open is not None:
             self.close()
 
@@ -171,6 +176,9 @@ class EvaluationObserver:
             self._observe(call)
         for told in self.losses.told(step):
             self._job.recorder.observe(told)
+        kept = self._graphs.closed(step)
+        if kept is not None:
+            self._job.recorder.observe(kept)
         for ran in ended.ran.values() if ended is not None else ():
             self._tell(ran, step)
 

@@ -332,7 +332,7 @@ class ForwardObserver:
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
             self._job.contain_part("modes", self.modes.trained, module, self.retained)
-        elif self._root_owned and not self._trains:
+        if self._root_owned and (self.evaluations.in_doubt or not self._trains):
             self.evaluations.root_returned(module, tensors)
         if trains or in_segment or (not tensors and torch.is_grad_enabled()):
             purpose = None

@@ -1,0 +1,76 @@
+"""Graphs of evaluations that outlive them."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+
+from mothtrap.core.facts.memory import EvaluationGraphsKept
+from mothtrap.core.steps import Mode
+from mothtrap.tracing import frames
+
+MAX_FORWARDS = 256
+"""Forwards of one evaluation that are marked."""
+MAX_EVALUATIONS = 64
+"""Evaluations that are looked back at."""
+REPORTED = 3
+"""Evaluations running whose graphs are held that are worth reporting; rules judge."""
+_KEY = "mothtrap evaluation"
+
+
+class _Mark:
+    """Object that lives as long as the graph node whose metadata hold it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class EvaluationGraphs:
+    """Marks the graphs of forwards in evaluations, and counts the evaluations that keep some.
+
+    A loss or a prediction that is kept holds the nodes of its graph, and with them the mark.
+    Nothing is held here.
+    """
+
+    def __init__(self) -> None:
+        self._marks: list[weakref.ref[_Mark]] = []
+        self._before: deque[list[weakref.ref[_Mark]]] = deque(maxlen=MAX_EVALUATIONS)
+        self._location: str | None = None
+
+    def returned(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Mark a forward that has a graph and may be of an evaluation."""
+        node = next((out.grad_fn for out in outputs if out.grad_fn is not None), None)
+        metadata = getattr(node, "metadata", None)
+        if not isinstance(metadata, dict) or len(self._marks) >= MAX_FORWARDS:
+            return
+        mark = metadata[_KEY] = _Mark()
+        if not self._marks:
+            self._location = frames.location(frames.user_frame())
+        self._marks.append(weakref.ref(mark))
+
+    def was_training(self) -> None:
+        """Forget the marks: a backward came."""
+        self._marks.clear()
+
+    def closed(self, step: int) -> EvaluationGraphsKept | None:
+        """End an evaluation; return how many before it are still held, where these are many.
+
+        Of the one that ends a variable of the loop may hold the last graph: it does not count.
+        """
+        marks, self._marks = self._marks, []
+        if not marks:
+            return None
+        held = [sum(mark() is not None for mark in one) for one in reversed(self._before)]
+        self._before.append(marks)
+        running = next((n for n, count in enumerate(held) if not count), len(held))
+        if running < REPORTED:
+            return None
+        return EvaluationGraphsKept(
+            step=step,
+            mode=Mode.EVAL,
+            evaluations=running,
+            forwards=sum(held[:running]),
+            location=self._location,
+        )
