@@ -46,6 +46,30 @@ def test_stays_quiet(values: np.ndarray, train: np.ndarray) -> None:
     assert check(evaluations(values, train, guess=GUESS)) == []
 
 
+def test_fires_where_the_losses_drift_apart_slowly() -> None:
+    noise = 0.002 * np.random.default_rng(0).normal(size=(2, 25))
+    train = GUESS * (np.linspace(1.003, 0.955, 25) + noise[0])
+    [finding] = check(
+        evaluations(GUESS * (np.linspace(1.0, 1.03, 25) + noise[1]), train, guess=GUESS)
+    )
+    assert finding.severity is Severity.WARNING
+    assert "training loss fell to 1.3" in finding.message
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(np.full(25, 1.002), id="evaluation stays where it is"),
+        pytest.param(1.01 + 0.01 * (-1.0) ** np.arange(25), id="evaluation hovers"),
+        pytest.param(np.linspace(1.03, 1.0, 25), id="evaluation falls, too"),
+    ],
+)
+def test_waits_where_training_creeps_and_evaluation_does_not_rise(values: np.ndarray) -> None:
+    train = GUESS * np.linspace(1.003, 0.955, 25)
+    with pytest.raises(NotEnoughData, match="nothing was learned by heart yet"):
+        check(evaluations(GUESS * values, train, guess=GUESS))
+
+
 def test_does_not_apply_where_the_best_guess_is_unknown() -> None:
     with pytest.raises(NotApplicable, match="guessing"):
         check(evaluations(APART, LEARNED))

@@ -106,4 +106,10 @@ HEADLINES = {
         says=("evaluations are all still held with their graphs",),
         fix="Evaluate under `torch.no_grad()`",
     ),
+    "labels_shuffled": Headline(
+        code="DAT511",
+        severity="warning",
+        says=("guessing gives 2.08",),
+        fix="Look at some rows",
+    ),
 }

@@ -12,7 +12,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Window
+from mothtrap.core.window import Floats, Window
 from mothtrap.rules._evaluations import Evaluated, evaluated
 from mothtrap.rules._losses import has_players
 
@@ -33,7 +33,10 @@ class LabelsUnrelated(Rule):
     Fires:
         Warning when, over at least `evaluations` evaluations of at least `min_rows` rows, the
         best loss of evaluation stayed above `guess_share` of that of guessing, while the
-        training loss fell from above `start_share` of it to below `learned_share`.
+        training loss fell from above `start_share` of it to below `learned_share`. Or when
+        the two drift apart: the training loss creeps to `crept_share` or less, and since its
+        best, `evaluations` ago or more, that of evaluation rises by at least `lost_share` of
+        what training gains.
 
     Stays quiet:
         Where evaluation was better than guessing at any time (a model that overfits begins
@@ -78,6 +81,19 @@ class LabelsUnrelated(Rule):
         unit="of the loss of guessing, and of the first training loss",
         source="chosen by hand: learning by heart is slow, and means over steps are hardly noisy",
     )
+    crept_share: float = threshold(
+        0.98,
+        unit="of the loss of guessing, and of the first training loss",
+        source="chosen by hand",
+    )
+    drift: float = threshold(
+        0.8,
+        unit="rank correlation of either loss with time",
+        source="chosen by hand: noise stays below it",
+    )
+    lost_share: float = threshold(
+        0.1, unit="of the fall of the training loss", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site whose best guess is known."""
@@ -113,13 +129,14 @@ class LabelsUnrelated(Rule):
         if train_E[0] < self.start_share * guess:
             raise NotEnoughData("training had learned before the first evaluation that was seen")
         learned = self.learned_share * min(guess, float(train_E[0]))
-        if train_E.min() > learned:
+        drifting = self._drifts_apart(one, guess)
+        if train_E.min() > learned and not drifting:
             raise NotEnoughData(
                 f"neither training nor evaluation is better than guessing ({guess:.3g}): nothing "
                 "was learned by heart yet"
             )
         late = float(np.median(train_E[-3:]))
-        if late > learned:
+        if late > learned and not drifting:
             return None
         return self.finding(
             window,
@@ -140,3 +157,27 @@ class LabelsUnrelated(Rule):
             },
             location=one.last.location,
         )
+
+    def _drifts_apart(self, one: Evaluated, guess: float) -> bool:
+        """Whether training creeps below guessing while evaluation rises above it."""
+        both_E = np.isfinite(one.train_E)
+        train_E, value_E = one.train_E[both_E], one.value_E[both_E]
+        if len(train_E) < self.evaluations + 1:
+            return False
+        late, risen = float(np.median(train_E[-3:])), float(np.median(value_E[-3:]))
+        if late > self.crept_share * min(guess, float(train_E[0])) or risen <= guess:
+            return False
+        best = int(np.argmin(value_E))
+        since_E, lost_E = train_E[best:], value_E[best:]
+        return (
+            len(lost_E) >= self.evaluations
+            and risen - float(lost_E[0]) >= self.lost_share * (float(since_E[0]) - late)
+            and _trend(since_E) <= -self.drift
+            and _trend(lost_E) >= self.drift
+        )
+
+
+def _trend(value_E: Floats) -> float:
+    """Return the rank correlation of values with their order, from -1 to 1."""
+    rank_E = np.argsort(np.argsort(value_E))
+    return float(np.corrcoef(rank_E, np.arange(len(value_E)))[0, 1])
