@@ -107,3 +107,14 @@ def test_thresholds() -> None:
     assert TrainEvalOverlap(samples=51).check(window(indices(50))) == []
     [finding] = TrainEvalOverlap(high_share=0.1).check(sick)
     assert finding.severity is Severity.WARNING
+
+
+def test_copies_are_not_explained_by_equal_rows() -> None:
+    copied = rows(20, expected_share=1.0, copied=True, share_of_all=0.4)
+    [finding] = check(copied)
+    assert finding.severity is Severity.ERROR
+    assert "copies of 20 rows" in finding.message
+    assert "40%" in finding.message
+    assert finding.fixes[0].startswith("Drop copies, and repeat rare rows, after splitting")
+    assert check(rows(3, copied=True, share_of_all=0.4)) == []
+    assert check(rows(20, expected_share=1.0, copied=True, share_of_all=0.01)) == []

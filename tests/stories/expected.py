@@ -106,6 +106,12 @@ HEADLINES = {
         says=("evaluations are all still held with their graphs",),
         fix="Evaluate under `torch.no_grad()`",
     ),
+    "repeated_before_the_split": Headline(
+        code="DAT510",
+        severity="error",
+        says=("copies of ", "are in training and in evaluation"),
+        fix="Drop copies, and repeat rare rows, after splitting",
+    ),
     "labels_shuffled": Headline(
         code="DAT511",
         severity="warning",

@@ -31,9 +31,9 @@ class TrainEvalOverlap(Rule):
         Error when two loaders draw `samples` of the same samples, or when at least
         `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
         or more) were trained on, which is `chance_ratio` times what equal rows in
-        the data explain. Warning when all are, but they are only a part of the training
-        data, and nothing else is evaluated. A note when the training data themselves
-        are evaluated.
+        the data explain, or which are copies of one another. Warning when all are, but
+        they are only a part of the training data, and nothing else is evaluated. A note
+        when the training data themselves are evaluated.
 
     Stays quiet:
         Data with many equal rows, such as a few discrete features; inputs that are
@@ -78,7 +78,9 @@ class TrainEvalOverlap(Rule):
             )
         found = [self._by_indices(window, one, rows) for one in indices]
         told = {one.eval_loader for one in indices}
-        latest = {(one.source, one.location): one for one in rows if one.source not in told}
+        latest = {
+            (one.source, one.location): one for one in rows if one.copied or one.source not in told
+        }
         clean = any(self._share(one) < self.low_share for one in rows) or any(
             not one.shared for one in indices
         )
@@ -119,6 +121,8 @@ class TrainEvalOverlap(Rule):
 
     def _by_rows(self, window: Window, one: RowsShared, *, clean: bool) -> Finding | None:
         share = self._share(one)
+        if one.copied and one.shared >= self.rows and share < self.high_share:
+            return self._copied(window, one)
         explained = share < self.chance_ratio * one.expected_share
         if one.shared < self.rows or share < self.low_share:
             return None
@@ -147,4 +151,32 @@ class TrainEvalOverlap(Rule):
             },
             location=one.location,
             mode=Mode.EVAL.value,
+        )
+
+    def _copied(self, window: Window, one: RowsShared) -> Finding | None:
+        """Judge rows that were repeated before training and evaluation were split."""
+        share = one.share_of_all if one.share_of_all is not None else self._share(one)
+        if share < self.low_share:
+            return None
+        split, drop, *rest = self.doc().fixes
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=one.step,
+            message=(
+                f"copies of {one.shared} rows are in training and in evaluation: {share:.0%} of "
+                f"the rows of {one.argument} that {one.module} is evaluated on ({one.source}) "
+                "were trained on"
+            ),
+            layers=(one.module,),
+            evidence={
+                "share": share,
+                "limit": self.low_share,
+                "rows": one.shared,
+                "train_rows": one.train_rows,
+                "eval_rows": one.eval_rows,
+            },
+            location=one.location,
+            mode=Mode.EVAL.value,
+            fixes=(drop, split, *rest),
         )

@@ -86,7 +86,10 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     `source` is the loader's label, or says which calls of the model are meant. `train_rows`
     counts distinct rows of training, `eval_rows` those of the evaluation, `shared` of them
     the ones found in training. `expected_share`: what chance gives, judged by how often
-    rows are equal within a training batch.
+    rows are equal within a training batch. `copied`: rows that come several times, though
+    they are too far from all others to be equal by chance, are among the shared ones.
+    `share_of_all` is the share of the evaluation's rows that were trained on, each counted as
+    often as it comes; None in older runs.
     """
 
     module: str
@@ -96,6 +99,8 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     eval_rows: int
     shared: int
     expected_share: float = 0.0
+    copied: bool = False
+    share_of_all: float | None = None
     location: str | None = None
 
 

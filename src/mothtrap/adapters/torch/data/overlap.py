@@ -11,6 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.data.copied_rows import (
+    LEAST_TRAINED,
+    RowSample,
+    only_repeated_are_known,
+)
 from mothtrap.adapters.torch.data.data_sources import Source
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
@@ -69,12 +74,17 @@ class _Trained:
 
 @dataclass(slots=True)
 class _Evaluated:
-    """Rows of one source in the evaluation in progress."""
+    """Rows of one source in the evaluation in progress.
+
+    `partial`: the training data are not all known yet.
+    """
 
     module: str
     argument: str
     location: str | None
     trained: _Trained
+    partial: bool
+    sample: RowSample = field(default_factory=RowSample)
     rows: list[Digests] = field(default_factory=list)
     count: int = 0
 
@@ -93,6 +103,7 @@ class OverlapObserver:
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
         self._before: dict[tuple[str, str], tuple[RowsShared, Digests]] = {}
         self._phases: dict[str, int] = {}
+        self._next_partial: dict[str, int] = {}
         self.trained_step, self.is_busy = -1, True
         self._sizes: dict[str | None, tuple[int, int]] = {}
 
@@ -133,7 +144,7 @@ class OverlapObserver:
             if trained is None:
                 trained = by_shape[shape] = _Trained()
             self._train(trained, tensor, source)
-        elif trained is not None and trained.is_complete():
+        elif trained is not None:
             self.is_busy = True
             self._evaluate(trained, module, name, tensor, source)
 
@@ -141,20 +152,13 @@ class OverlapObserver:
         """Put down the evaluation that is over, and tell of the one of its kind before."""
         evaluated, self._evaluated = self._evaluated, {}
         for (source, apart), found in evaluated.items():
-            digest_N = np.concatenate(found.rows)
-            distinct_N = np.unique(digest_N)
-            told = RowsShared(
-                step=self._job.grouper.step,
-                mode=Mode.EVAL,
-                module=found.module,
-                argument=found.argument,
-                source=source,
-                train_rows=len(found.trained.rows),
-                eval_rows=len(distinct_N),
-                shared=sum(row in found.trained.rows for row in distinct_N.tolist()),
-                expected_share=_expected(found.trained, digest_N),
-                location=found.location,
-            )
+            distinct_N = np.unique(np.concatenate(found.rows))
+            told = self._shared(source, found)
+            if found.partial:
+                self._next_partial[source] = 2 * found.trained.total
+                if told.copied:
+                    self._tell(told)
+                continue
             before = self._before.pop((source, apart), None)
             if before is not None:
                 close = told.step - before[0].step < STEPS_APART
@@ -163,6 +167,29 @@ class OverlapObserver:
                     continue
                 self._tell(before[0])
             self._before[source, apart] = told, distinct_N
+
+    def _shared(self, source: str, found: _Evaluated) -> RowsShared:
+        trained, digest_N = found.trained, np.concatenate(found.rows)
+        distinct_N, count_N = np.unique(digest_N, return_counts=True)
+        known_N = np.array([row in trained.rows for row in distinct_N.tolist()], dtype=bool)
+        repeated = trained.equal_pairs > 0 and len(distinct_N) < len(digest_N)
+        if found.partial:
+            repeated = repeated and only_repeated_are_known(known_N, count_N, trained.total)
+        copied = repeated and found.sample.are_copies(distinct_N[known_N])
+        return RowsShared(
+            step=self._job.grouper.step,
+            mode=Mode.EVAL,
+            module=found.module,
+            argument=found.argument,
+            source=source,
+            train_rows=len(trained.rows),
+            eval_rows=len(distinct_N),
+            shared=int(known_N.sum()),
+            expected_share=_expected(trained, digest_N),
+            copied=copied,
+            share_of_all=float(count_N[known_N].sum() / len(digest_N)),
+            location=found.location,
+        )
 
     def ended(self) -> None:
         """Tell of the last evaluations."""
@@ -220,7 +247,10 @@ class OverlapObserver:
     ) -> None:
         location = source.location if source else frames.location(frames.user_frame())
         name = source.label if source else self._by_hand(location, len(tensor))
+        partial = not trained.is_complete()
         if self._phases.get(name, 0) >= PHASES:
+            return
+        if partial and trained.total < self._next_partial.get(name, LEAST_TRAINED):
             return
         if sum(found.count for found in self._evaluated.values()) >= EVAL_ROWS:
             return
@@ -231,10 +261,11 @@ class OverlapObserver:
         found = self._evaluated.get((name, apart))
         if found is None:
             path = self._job.book.module_name(module)
-            found = _Evaluated(path, argument, location, trained)
+            found = _Evaluated(path, argument, location, trained, partial)
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
+        found.sample.add(tensor, digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
         """Name calls by their line and size; what is left at the end counts with the rest."""

@@ -1,0 +1,80 @@
+"""Rows that are equal because they were copied, and not by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from mothtrap.core.window import Bools
+from mothtrap.statistics.digest import Digests
+
+MAX_ROWS, MAX_COLUMNS = 256, 512
+"""Size of the sample that rows are compared in."""
+LEAST_ROWS, LEAST_KNOWN = 32, 5
+"""Rows of the sample, and known ones among them, from which on it can be judged."""
+FAR_SHARE, FAR_COLUMNS = 0.25, 3
+"""Columns in which a row must differ from all others; chosen by hand. Where rows are equal by
+chance, as of a few categories, far more of them differ in one or two columns only."""
+LEAST_TRAINED = 256
+"""Rows of training from which on a part of a pass can be judged."""
+LEAST_REPEATED, KNOWN_REPEATED = 5, 0.5
+KNOWN_ONCE = 0.2
+"""Known rows among those that an evaluation has once, relative to what there would be if it were
+of the training data."""
+
+
+class RowSample:
+    """A sample of the rows of one evaluation, with their values."""
+
+    def __init__(self) -> None:
+        self._rows: list[torch.Tensor] = []
+        self._digests: list[Digests] = []
+        self._count = 0
+
+    def add(self, rows: torch.Tensor, digest_R: Digests) -> None:
+        """Keep rows of a batch, shape (rows, ...), until there are enough."""
+        take = min(len(rows), MAX_ROWS - self._count)
+        if take <= 0:
+            return
+        flat = rows[:take].detach().reshape(take, -1)
+        flat = flat[:, :: -(-flat.shape[1] // MAX_COLUMNS)]
+        self._rows.append(flat.clone())
+        self._digests.append(digest_R[:take])
+        self._count += take
+
+    def are_copies(self, known_N: Digests) -> bool:
+        """Whether the rows of some digests are far from all rows but those that equal them."""
+        digest_R, first_R = np.unique(np.concatenate(self._digests), return_index=True)
+        value_RC = torch.cat(self._rows)[torch.from_numpy(first_R)]
+        value_RC = value_RC[:, (value_RC != value_RC[0]).any(0)]
+        known = np.flatnonzero(np.isin(digest_R, known_N))
+        columns = value_RC.shape[1]
+        if len(digest_R) < LEAST_ROWS or len(known) < LEAST_KNOWN or columns < FAR_COLUMNS:
+            return False
+        nearest = []
+        for row in known.tolist():
+            differing_R = (value_RC != value_RC[row]).sum(1)
+            differing_R[row] = columns
+            nearest.append(int(differing_R.min()))
+        return float(np.median(nearest)) >= max(FAR_COLUMNS, FAR_SHARE * columns)
+
+
+def only_repeated_are_known(known_N: Bools, count_N: np.ndarray, trained_rows: int) -> bool:
+    """Whether of an evaluation's rows those are known that it has several times, and hardly others.
+
+    This cannot be so if the evaluation is of the training data: of these a part of a pass
+    makes all known alike. So it can be judged before all training data are known.
+
+    Args:
+        known_N: which of the distinct rows were trained on.
+        count_N: how often the evaluation has each.
+        trained_rows: rows that were trained on so far, each as often as it came.
+    """
+    repeated_N = count_N > 1
+    once = known_N[~repeated_N]
+    if trained_rows < LEAST_TRAINED or repeated_N.sum() < LEAST_REPEATED or len(once) < LEAST_ROWS:
+        return False
+    expected = min(1.0, trained_rows / int(count_N.sum()))
+    return bool(
+        known_N[repeated_N].mean() >= KNOWN_REPEATED and once.mean() <= KNOWN_ONCE * expected
+    )
