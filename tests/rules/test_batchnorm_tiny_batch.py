@@ -6,8 +6,9 @@ from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
-from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import EvaluationNorms, NormBatches, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.rules.batchnorm_tiny_batch import BatchnormTinyBatch
 
@@ -70,3 +71,30 @@ def test_cannot_judge_a_few_forwards() -> None:
         check(batches(forwards=4, single=4, few=4))
     with pytest.raises(NotEnoughData, match="looked at"):
         check()
+
+
+def norms(momentum: float, last_rows: int, rows: int = 64, step: int = 20) -> EvaluationNorms:
+    return EvaluationNorms(
+        step=step,
+        mode=Mode.EVAL,
+        module="features.1",
+        momentum=momentum,
+        last_rows=last_rows,
+        rows=rows,
+        location="model.py:12",
+    )
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.99, 1.0])
+def test_fires_where_evaluation_goes_by_a_last_batch_of_few_rows(momentum: float) -> None:
+    found = BatchnormTinyBatch().check(window(norms(momentum, 2), norms(momentum, 2, step=40)))
+    [finding] = found
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 20, 2)
+    assert "2 rows instead of 64" in finding.message
+    assert finding.fixes[0].startswith("Lower the momentum")
+
+
+@pytest.mark.parametrize("healthy", [norms(0.99, 64), norms(0.5, 2), norms(0.99, 8)])
+def test_quiet_where_running_statistics_are_worth_enough_rows(healthy: EvaluationNorms) -> None:
+    with pytest.raises(NotEnoughData):
+        BatchnormTinyBatch().check(window(healthy))

@@ -58,6 +58,12 @@ HEADLINES = {
         says=("that of the step before, and the next one is no number",),
         fix="Clip the gradient norm",
     ),
+    "momentum_of_the_last_batch": Headline(
+        code="STR705",
+        severity="warning",
+        says=("has momentum 0.99", "2 rows instead of 40"),
+        fix="Lower the momentum",
+    ),
     "softmax_in_evaluation": Headline(
         code="STR701",
         severity="error",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import EvaluationNorms, NormBatches, TrainingMode
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
@@ -20,7 +21,8 @@ class BatchnormTinyBatch(Rule):
     """Batch norms get too few samples to know a mean.
 
     What it detects:
-        Batches of one or a handful of samples in front of a batch norm in training.
+        Batches of one or a handful of samples in front of a batch norm in training, or a
+        handful of samples from which its statistics for evaluation come.
 
     Why it matters:
         A batch norm in training takes mean and deviation from its batch. Of one sample they
@@ -31,15 +33,20 @@ class BatchnormTinyBatch(Rule):
     Fires:
         Over at least `forwards` training forwards that were looked at, when more than `share`
         of them gave a batch norm one sample (error; warning in a GAN, where some train so
-        on purpose), or fewer than four (warning).
+        on purpose), or fewer than four (warning). Warning too when running statistics are
+        worth fewer than `worth` rows in an evaluation: with a high momentum they are those of
+        the latest batch, and that one was small.
 
     Stays quiet:
-        A small last batch. Batch norms in evaluation mode, those that share statistics over
-        workers, and those that are applied to rows of several samples at once. Other
-        kinds of normalisation.
+        A small last batch, unless the momentum is high. Batch norms in evaluation mode,
+        those that share statistics over workers, and those that are applied to rows of
+        several samples at once. Other kinds of normalisation.
 
     What to do:
         - Use a larger batch; gradient accumulation does not help, the norm sees each part alone.
+        - Lower the momentum: in PyTorch it is the weight of the latest batch, by default 0.1,
+          which other frameworks call 0.9.
+        - Drop the last batch where it is small: `DataLoader(..., drop_last=True)`.
         - Replace the batch norms by `nn.GroupNorm` or `nn.LayerNorm`.
         - Over several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
 
@@ -54,7 +61,7 @@ class BatchnormTinyBatch(Rule):
     code = "STR705"
     needs = (
         Need(facts=(NormBatches,)),
-        Need(facts=(TrainingMode,), scalars=("loss",), optional=True),
+        Need(facts=(TrainingMode, EvaluationNorms), scalars=("loss",), optional=True),
     )
     explains = (
         *NOT_FINITE,
@@ -72,9 +79,14 @@ class BatchnormTinyBatch(Rule):
 
     forwards: int = threshold(8, unit="training forwards", source="chosen by hand")
     share: float = threshold(0.5, unit="of the forwards looked at", source="chosen by hand")
+    worth: float = threshold(4.0, unit="rows, weighted by momentum", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the batch norm that gets the fewest samples."""
+        """Judge the batch norm that gets the fewest samples, then those of evaluations."""
+        found = self._evaluated(window)
+        return [found] if found is not None else self._trained(window)
+
+    def _trained(self, window: Window) -> list[Finding]:
         latest = {batches.module: batches for batches in window.seen(NormBatches)}
         if not latest:
             modes = list(window.seen(TrainingMode))
@@ -112,3 +124,46 @@ class BatchnormTinyBatch(Rule):
                 location=worst.location,
             )
         ]
+
+    def _evaluated(self, window: Window) -> Finding | None:
+        """Judge the rows that running statistics are worth."""
+        poor = [one for one in window.seen(EvaluationNorms) if _rows_worth(one) < self.worth]
+        if not poor:
+            return None
+        first, last = poor[0], poor[-1]
+        larger, momentum, drop, *others = self.doc().fixes
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=first.step,
+            last_step=last.step,
+            count=len(poor),
+            mode=Mode.EVAL.value,
+            layers=(first.module,),
+            message=(
+                f"batch norm {first.module} has momentum {first.momentum:g}, so evaluation uses "
+                f"the statistics of the last training batch only, which had {first.last_rows} "
+                f"row{'s' * (first.last_rows != 1)} instead of {first.rows}"
+            ),
+            evidence={
+                "momentum": first.momentum,
+                "last_rows": first.last_rows,
+                "rows": first.rows,
+                "worth": _rows_worth(first),
+                "limit": self.worth,
+            },
+            fixes=(momentum, drop, larger, *others),
+            location=first.location,
+        )
+
+
+def _rows_worth(one: EvaluationNorms) -> float:
+    """Return the size of a batch whose mean is as certain as the running mean.
+
+    Batches weigh m, m(1-m), m(1-m)^2 ...; all but the latest are taken to have the usual size.
+    """
+    m = one.momentum
+    variance = m**2 / max(1, one.last_rows)
+    if m < 1:
+        variance += m * (1 - m) ** 2 / (2 - m) / max(1, one.rows)
+    return 1 / variance

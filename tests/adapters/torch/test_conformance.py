@@ -68,6 +68,7 @@ class TestTorch(AdapterTests):
         programs = [functools.partial(run_sick, name) for name in SICK]
         odd = train_in_odd_order, train_and_evaluate_the_same, keep_losses
         odd += train_by_hand, train_on_own_output, keep_evaluations
+        odd += (evaluate_by_the_last_batch,)
         return [self.train, *programs, *odd]
 
 
@@ -172,3 +173,16 @@ def keep_evaluations() -> None:
         model.eval()
         kept.append(nn.functional.mse_loss(model(torch.randn(8, 4)), torch.randn(8, 1)))
         model.train()
+
+
+def evaluate_by_the_last_batch() -> None:
+    """Evaluate with a batch norm that keeps the statistics of the last batch."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=0.9), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.randn(4, 4)).square().mean().backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        model(torch.randn(8, 4))

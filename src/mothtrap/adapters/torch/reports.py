@@ -17,6 +17,7 @@ from mothtrap.core.facts.data import (
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     Evaluation,
+    EvaluationNorms,
     EvaluationPhase,
     NormBatches,
     TrainingMode,
@@ -65,7 +66,7 @@ IN_EACH_STEP: Final = (
     *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
-    EvaluationGraphsKept,
+    *(EvaluationGraphsKept, EvaluationNorms),
     *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""

@@ -115,3 +115,17 @@ class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
     few: int
     samples: int
     location: str | None = None
+
+
+class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
+    """Batch norms that are evaluated with statistics of mostly the latest training batch.
+
+    `module` is the path of the batch norm with the highest `momentum` (in the sense of PyTorch:
+    the weight of the latest batch). That batch had `last_rows` rows; most had `rows`.
+    """
+
+    module: str
+    momentum: float
+    last_rows: int
+    rows: int
+    location: str | None = None

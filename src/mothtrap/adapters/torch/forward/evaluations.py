@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
+from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
@@ -94,6 +95,7 @@ class EvaluationObserver:
         self.losses = EvaluatedLosses()
         self._predictions = EvaluatedPredictions()
         self._graphs = EvaluationGraphs()
+        self._norms = NormStatistics()
 
     @property
     def is_open(self) -> bool:
@@ -114,6 +116,7 @@ class EvaluationObserver:
             if self._open is not None or self.in_doubt:
                 self.close()
             self.in_doubt = False
+            self._norms.trained(module, inputs)
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
@@ -197,6 +200,9 @@ class EvaluationObserver:
             told = counts.number < TOLD_FIRST or counts.number % TOLD_EVERY == 0
             name = self._job.book.module_name(module)
             ran = self._open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
+            norms = self._norms.evaluated(module, self._job.book, self._open.step)
+            if norms is not None:
+                self._job.recorder.observe(norms)
         if module.training and not ran.trains:
             ran.trains = True
             if ran.told:

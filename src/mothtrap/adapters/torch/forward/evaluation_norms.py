@@ -1,0 +1,78 @@
+"""Batch norms whose running statistics come from few rows, in evaluations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.forward.modes import is_batch_norm
+from mothtrap.core.facts.evaluations import EvaluationNorms
+from mothtrap.core.steps import Mode
+from mothtrap.tracing.identity import ByIdentity
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.naming import NameBook
+
+REPORTED = 8
+"""Evaluations of a module that are reported: momentum and sizes of batches hardly change."""
+LEAST_MOMENTUM = 0.5
+"""Momentum from which on the latest batch counts as much as all others together."""
+
+
+@dataclass(slots=True)
+class _Batches:
+    """Rows of the training batches of one module."""
+
+    last: int = 0
+    sizes: Counter[int] = field(default_factory=Counter)
+    reported: int = 0
+
+
+class NormStatistics:
+    """Notes how many rows the latest training batch had before each evaluation."""
+
+    def __init__(self) -> None:
+        self._batches: ByIdentity[nn.Module, _Batches] = ByIdentity()
+
+    def trained(self, module: nn.Module, inputs: Sequence[Any]) -> None:
+        """Note a forward of a module in training mode."""
+        given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
+        if given is None or not given.ndim:
+            return
+        batches = self._batches.get(module)
+        if batches is None:
+            batches = self._batches[module] = _Batches()
+        batches.last = int(given.shape[0])
+        batches.sizes[batches.last] += 1
+
+    def evaluated(self, module: nn.Module, book: NameBook, step: int) -> EvaluationNorms | None:
+        """Return what the batch norms of a module that is evaluated go by; None without any."""
+        batches = self._batches.get(module)
+        if batches is None or batches.reported >= REPORTED:
+            return None
+        batches.reported += 1
+        norms = [part for part in module.modules() if is_batch_norm(part) and not part.training]
+        quickest = max(norms, key=_momentum, default=None)
+        if quickest is None or _momentum(quickest) < LEAST_MOMENTUM:
+            batches.reported = REPORTED  # what has none is not asked again
+            return None
+        return EvaluationNorms(
+            step=step,
+            mode=Mode.EVAL,
+            module=book.module_name(quickest),
+            momentum=_momentum(quickest),
+            last_rows=batches.last,
+            rows=batches.sizes.most_common(1)[0][0],
+            location=book.location(quickest),
+        )
+
+
+def _momentum(norm: nn.Module) -> float:
+    """Return the weight of the latest batch; 0 for an average of all batches."""
+    momentum = getattr(norm, "momentum", None)
+    return float(momentum) if isinstance(momentum, int | float) else 0.0
