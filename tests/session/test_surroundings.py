@@ -9,7 +9,6 @@ import pytest
 import xxhash
 
 from mothtrap.session.surroundings import (
-    digests_of,
     environment,
     hardware,
     installed_versions,
@@ -18,6 +17,7 @@ from mothtrap.session.surroundings import (
     versions,
     without_secrets,
 )
+from mothtrap.store.source_digests import digests_of
 
 
 def test_versions_are_those_of_what_was_imported() -> None:

@@ -20,12 +20,12 @@ from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.session.surroundings import digests_of
 from mothtrap.statistics.summary import COLUMN, WIDTH
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingLog
 from mothtrap.store.output_log import OutputLog
 from mothtrap.store.processes import start_ticks
+from mothtrap.store.source_digests import digests_of
 from mothtrap.store.worker_log import WorkerLog
 
 SCRIPT = """import torch

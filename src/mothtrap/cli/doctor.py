@@ -66,6 +66,7 @@ def _blockers(argument: str, runs_dir: str | None) -> tuple[list[Blocker], str]:
     from mothtrap.reader.run import open_run
     from mothtrap.report import reproducibility_blockers as report
     from mothtrap.session import surroundings
+    from mothtrap.store.source_digests import digests_of
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     run = open_run(argument, config.runs_dir)
@@ -82,7 +83,7 @@ def _blockers(argument: str, runs_dir: str | None) -> tuple[list[Blocker], str]:
             here = surroundings.installed_versions(ledger.facts.get("versions", {}))
             told += report.differences_here(ledger, here, surroundings.hardware())
             then = ledger.facts.get("sources", {})
-            told += report.changed_sources(then, surroundings.digests_of(then, Path(ledger.cwd)))
+            told += report.changed_sources(then, digests_of(then, Path(ledger.cwd)))
         # Most workers of a job are alike: each reason is said once.
         found |= {(each.state, each.what): each for each in told}
     return list(found.values()), run.id

@@ -15,6 +15,7 @@ from mothtrap.core.ledger import Ledger
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.report.machine import MachineRow, machine_rows
+from mothtrap.report.source import noted_only
 from mothtrap.report.summary import RunSummary
 from mothtrap.store.layout import attempt_folder, attempts
 from mothtrap.store.machine_log import MachineReader
@@ -66,8 +67,8 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         summary: of the run.
         code: whether source lines are shown.
     """
-    if not code:
-        summary = msgspec.structs.replace(summary, sources={})
+    sources = noted_only(summary.sources, _ledger(run)) if code else {}
+    summary = msgspec.structs.replace(summary, sources=sources)
     losses = sorted(run.scalars("loss"), key=lambda series: series.mode != Mode.TRAIN)
     return Document(
         summary=summary,

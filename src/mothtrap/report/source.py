@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from mothtrap.core.ledger import Ledger
 from mothtrap.core.runs import RunInfo
+from mothtrap.store.source_digests import digests_of
 
 MAX_BYTES = 4 << 20
 """Size of a source file that is read at most; chosen by hand."""
@@ -36,8 +39,24 @@ def lines_at(info: RunInfo | None, locations: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def noted_only(lines: Mapping[str, str], ledger: Ledger | None) -> dict[str, str]:
+    """Return the lines of files that are as the run noted them.
+
+    A report may be passed on: a run cannot have it quote a file whose contents its maker did not
+    know.
+    """
+    then = ledger.facts.get("sources", {}) if ledger is not None else {}
+    files = {location.rpartition(":")[0] for location in lines}
+    now = digests_of(files & then.keys(), Path(ledger.cwd)) if ledger is not None else {}
+    unchanged = {name for name, digest in now.items() if digest == then[name]}
+    return {where: line for where, line in lines.items() if where.rpartition(":")[0] in unchanged}
+
+
 def _lines(path: str, before_s: float) -> list[str]:
+    """Lines of a file of Python: a run may have been made to name another one."""
     try:
+        if not os.path.realpath(path).endswith(".py"):
+            return []
         status = os.stat(path)
         if status.st_mtime > before_s or status.st_size > MAX_BYTES:
             return []

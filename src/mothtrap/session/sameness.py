@@ -9,8 +9,9 @@ from pathlib import Path
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.snapshots import Snapshot
-from mothtrap.session.surroundings import digests_of, installed_versions
+from mothtrap.session.surroundings import installed_versions
 from mothtrap.store import layout
+from mothtrap.store.source_digests import digests_of
 
 SHOWN = 3
 """Files that are named."""

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
-import xxhash
 
 from mothtrap.core.error_texts import MASKED, SECRET
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.store.source_digests import digest_of
 
 VARIABLES = (
     *("PYTHONHASHSEED", "PYTHONOPTIMIZE", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_DYNAMIC"),
@@ -29,7 +29,7 @@ VARIABLES = (
 )
 """Variables that are kept: all others may hold secrets."""
 MAX_VALUE = 200
-MAX_SOURCES, MAX_SOURCE_BYTES = 500, 4 << 20
+MAX_SOURCES = 500
 
 
 def python_facts() -> dict[str, dict[str, LedgerValue]]:
@@ -96,7 +96,7 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         whole = os.path.abspath(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue
-        digest = _digest(Path(whole))
+        digest = digest_of(Path(whole))
         if digest is not None:
             found[_shown(whole)] = digest
     return dict(sorted(found.items()))
@@ -122,16 +122,6 @@ def installed_versions(wanted: Iterable[str]) -> dict[str, LedgerValue]:
     return found
 
 
-def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
-    """Return digests of files as `sources` does, of those that can be read."""
-    found: dict[str, LedgerValue] = {}
-    for path in paths:
-        digest = _digest(folder / path)
-        if digest is not None:
-            found[path] = digest
-    return found
-
-
 def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return a command line in which what looks like a secret is masked."""
     found: list[str] = []
@@ -145,19 +135,6 @@ def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
             found.append(MASKED if masks and not argument.startswith("-") else argument)
         masks = is_name and not sign
     return tuple(found)
-
-
-def _digest(path: Path) -> str | None:
-    """The digest of a file; None of what is none, or too large, or cannot be read.
-
-    Paths may come from a ledger of somebody else: a device would never end.
-    """
-    try:
-        if path.is_file() and path.stat().st_size <= MAX_SOURCE_BYTES:
-            return xxhash.xxh3_64_hexdigest(path.read_bytes())
-    except (OSError, ValueError):  # ValueError: a NUL in the path
-        pass
-    return None
 
 
 def _held(module: object) -> Mapping[str, object]:

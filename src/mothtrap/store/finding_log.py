@@ -22,6 +22,8 @@ SCHEMA = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("type", "code", "json")]
 )
 _FINDING, _STATUS = "finding", "status"
+MAX_BYTES = 1 << 20
+"""Size of a finding up to which it is read; chosen by hand: 10,000 long names of layers fit."""
 _NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -105,7 +107,9 @@ class FindingReader:
         try:
             columns = [batch.column(name).to_pylist() for name in ("type", "json")]
             for kind, text in zip(*columns, strict=True):
-                if kind == _FINDING:
+                if len(text) > MAX_BYTES:
+                    self._damage.append(f"{self.folder.name}: a finding has {len(text):,} bytes")
+                elif kind == _FINDING:
                     self.findings.append(_truthful(jsonable.decode(text, Finding)))
                 elif kind == _STATUS:
                     self.statuses.append(jsonable.decode(text, RuleStatus))

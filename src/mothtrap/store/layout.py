@@ -22,6 +22,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,6 +49,8 @@ TIMED = "time_"
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 MAX_WORKERS = 100_000
+MAX_DESCRIPTION_BYTES = 64 << 20
+"""Size up to which a description is read; chosen by hand, far above any that is written."""
 NAMED = 5
 """Runs of a folder that a message names; chosen by hand."""
 T = TypeVar("T")
@@ -307,6 +310,12 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DESCRIPTION_BYTES:
+            raise DamagedDataError(
+                f"{path} cannot be read: expected a file of at most {MAX_DESCRIPTION_BYTES:,} "
+                "bytes; the rest of the run can still be read"
+            )
         data = path.read_bytes()
     except FileNotFoundError:
         return None

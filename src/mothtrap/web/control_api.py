@@ -156,7 +156,7 @@ def _mark(path: Path, body: bytes, kind: Literal["acknowledged", "muted", "unmut
 def _read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as err:
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise ConfigError(f"the request cannot be read: {err}") from err
 
 

@@ -270,7 +270,7 @@ def _listed(
     folder = Path(where)
     for name in [single] if single else os.listdir(folder):
         path = folder / name
-        if name.startswith("."):
+        if name.startswith(".") or not _is_text(name):
             continue
         if name in before and (path / "1" / "run.json").is_file():
             yield name, before[name]
@@ -278,6 +278,11 @@ def _listed(
             yield name, (layout.started(path)[0], path)
         elif path.is_dir():
             yield name, None
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be sent: one whose bytes are no UTF-8 cannot."""
+    return name.encode("utf-8", "replace").decode() == name
 
 
 def _signature(path: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mothtrap.core.errors import MothtrapError, UnknownNameError
 from mothtrap.reader.run import Run
-from mothtrap.session.surroundings import digests_of
+from mothtrap.store.source_digests import digests_of
 from mothtrap.web.answers import SourceAnswer
 from mothtrap.web.opened import OpenRun
 
