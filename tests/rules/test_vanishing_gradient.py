@@ -208,6 +208,6 @@ def test_gradients_below_an_epsilon_are_small_from_the_loss_on() -> None:
     means = layers(np.full(8, 1e-11), statistic="abs_mean")
     adam = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", epsilon=1e-8, second_moments=True)
     [finding] = check(means, loss(LEVEL), adam)
-    assert "Adam adds 1e-08 to the size of the gradient, which leaves 0.1 %" in finding.message
+    assert "Adam adds 1e-08 to the size of the gradient, so its steps are 0.1 %" in finding.message
     assert finding.fixes[0].startswith("Look for a factor")
     assert "detach" not in "".join(finding.fixes)

@@ -97,7 +97,7 @@ HEADLINES = {
     "loss_of_a_billionth": Headline(
         code="GRD102",
         severity="warning",
-        says=("AdamW adds 1e-08 to the size of the gradient", "of its steps"),
+        says=("AdamW adds 1e-08 to the size of the gradient", "as long as usual"),
         fix="Look for a factor that makes the loss small",
     ),
     "update_of_the_wrong_sign": Headline(

@@ -29,6 +29,7 @@ class Judgement:
     fixes: tuple[str, ...] | None = None
     layers: tuple[str, ...] = ()
     location: str | None = None
+    why: str | None = None
 
 
 def loss_series(window: Window) -> tuple[Series, ...]:
@@ -137,5 +138,6 @@ def judge_series(
         location=verdict.location or series.location,
         fixes=verdict.fixes,
         layers=verdict.layers,
+        why=verdict.why,
     )
     return [found]

@@ -260,12 +260,12 @@ class VanishingGradient(Rule):
 
 
 def _beside_epsilon(window: Window, gradient: float) -> str:
-    """Return what an epsilon leaves of the steps, '' where it is smaller than the gradient."""
+    """Say how short an epsilon makes the steps, '' where it is smaller than the gradient."""
     for facts in optimizer_facts(window).values():
         if facts.second_moments and facts.epsilon is not None and facts.epsilon > gradient:
             share = gradient / (gradient + facts.epsilon)
             return (
-                f": {facts.optimizer} adds {facts.epsilon:g} to the size of the gradient, which "
-                f"leaves {100 * share:.2g} % of its steps"
+                f": {facts.optimizer} adds {facts.epsilon:g} to the size of the gradient, so its "
+                f"steps are {100 * share:.2g} % as long as usual"
             )
     return ""

@@ -24,6 +24,10 @@ AT_LEAST_ZERO = (
     "elementwise",
 )
 """Loss operations whose value is 0 or more for targets in their range."""
+WHY_OF_CLIMBING = (
+    "The gradient points to where the loss rises most. An update along it makes the error as "
+    "large as it can, and the weights grow until they overflow."
+)
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ class WrongSign(Rule):
             evidence={"value": min(climbing.values()), "limit": self.cosine},
             fixes=self.doc().fixes[:1],
             layers=tuple(climbing),
+            why=WHY_OF_CLIMBING,
             location=seen[0].location,
         )
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -224,3 +225,20 @@ def test_a_model_that_is_called_with_other_parameters_first_is_looked_at_with_it
             run(model, optimizer, 1)
 
     assert set(told(act)) == {"head.weight", "head.bias"}
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_copy_of_a_trained_model_is_not_taken_for_a_forgotten_one(copies: bool) -> None:
+    def act() -> None:
+        models = [nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3)) for _ in range(2)]
+        model, other = models
+        if copies:
+            other = copy.deepcopy(model)
+        optimizer = sgd(model)
+        for _ in range(TOLD_AT + 1):
+            optimizer.zero_grad()
+            x, _ = batch()
+            functional.mse_loss(model(x), 0.9 * other(x)).backward()  # nobody detaches it
+            optimizer.step()
+
+    assert bool(told(act)) is not copies

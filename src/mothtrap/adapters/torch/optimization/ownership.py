@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
@@ -29,6 +29,9 @@ TOLD_AT = 20
 """Steps after which it is told first; the rule wants so many."""
 TOLD_EVERY = 100
 MAX_WATCHED = 1000
+COPY = 0.2
+"""Distance, relative to the norm, of a copy's weights. Chosen by hand: a few steps lie between
+it and the model; two models initialized apart are at about 1.4."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,8 +104,20 @@ class OwnershipObserver:
     def _is_new(self, root: Root, module: nn.Module) -> bool:
         """Return whether a model looks as it was initialised; asked once, when it is first seen."""
         if root.index not in self._new:
-            self._new[root.index] = looks_untouched(module.modules()) is True
+            new = looks_untouched(module.modules()) is True
+            self._new[root.index] = new and not self._is_copy(module)
         return self._new[root.index]
+
+    def _is_copy(self, module: nn.Module) -> bool:
+        """Return whether a model with gradients has (nearly) its weights, as a target network's."""
+        for root in self._job.book.roots:
+            trained = root.module()
+            if trained is None or trained is module or not self._optimizers.owns_root(root):
+                continue
+            reached = any(p.grad is not None for p in trained.parameters())
+            if reached and _are_close(module, trained):
+                return True
+        return False
 
     def _tell(self, step: int) -> None:
         optimizers, book = self._optimizers, self._job.book
@@ -166,6 +181,16 @@ class OwnershipObserver:
             and any(optimizers.owner(p) is not None for p in module.parameters(recurse=False))
             for module in whole.modules()
         )
+
+
+def _are_close(module: nn.Module, other: nn.Module) -> bool:
+    """Return whether two models have parameters of the same shapes, and nearly the same weights."""
+    own, others = list(module.parameters()), list(other.parameters())
+    if [p.shape for p in own] != [p.shape for p in others]:
+        return False
+    pairs = [(a.detach(), b.detach()) for a, b in zip(own, others, strict=True) if a.ndim > 1]
+    plain = [(a, b) for a, b in pairs if is_plain(a) and is_plain(b) and a.device == b.device]
+    return bool(plain) and all(float((a - b).norm() / b.norm()) < COPY for a, b in plain)
 
 
 def _count(parameter: torch.Tensor, watched: _Watched, step: int) -> None:
