@@ -15,11 +15,20 @@ WITH_TORCH := $(VENV)/.torch-installed
 PEERS := build/peers
 KEPT := build/bench/capture.jsonl
 
-.PHONY: help demo test lint bench peers faults venv docs site
+# Frameworks that are tested in an environment of their own: a file requirements/NAME.txt is all
+# that `make test-NAME` and `make smoke-NAME` need. Its line `# tests:` names the folders.
+FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: help demo test lint bench peers faults venv docs site families
+.PHONY: $(FAMILIES:%=test-%) $(FAMILIES:%=smoke-%)
+.PRECIOUS: .venv-%/.installed
 
 help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
+	@echo "make test-NAME, make smoke-NAME"
+	@echo "             the tests of $(FAMILIES), or the quickest of them, in .venv-NAME"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure what capturing, storing and reading cost, and which faults are named"
 	@echo "make peers   set up the tools that make bench measures capture beside, in $(PEERS)"
@@ -32,6 +41,27 @@ demo: $(WITH_TORCH)
 
 test: $(WITH_TORCH)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+$(FAMILIES:%=test-%): test-%: .venv-%/.installed
+	.venv-$*/bin/python -m pytest $$(sed -n 's/^# tests: //p' requirements/$*.txt)
+
+$(FAMILIES:%=smoke-%): smoke-%: .venv-%/.installed
+	.venv-$*/bin/python -m pytest -m smoke $$(sed -n 's/^# tests: //p' requirements/$*.txt)
+
+families:
+	@echo $(FAMILIES)
+
+.venv-%/.installed: requirements/%.txt pyproject.toml
+	@echo "installing $< into .venv-$*; this can take minutes"
+	@rm -rf .venv-$*
+ifneq ($(UV),)
+	@$(UV) venv --quiet --python $(PYTHON) .venv-$*
+	@$(UV) pip install --quiet --python .venv-$*/bin/python -r $< hypothesis pytest --editable .
+else
+	@$(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest --editable .
+endif
+	@touch $@
 
 # mypy reads torch's types, so linting needs torch too.
 lint: $(WITH_TORCH)
