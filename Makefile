@@ -56,10 +56,10 @@ families:
 	@rm -rf .venv-$*
 ifneq ($(UV),)
 	@$(UV) venv --quiet --python $(PYTHON) .venv-$*
-	@$(UV) pip install --quiet --python .venv-$*/bin/python -r $< hypothesis pytest --editable .
+	@$(UV) pip install --quiet --compile-bytecode --python .venv-$*/bin/python -r $< hypothesis pytest pytest-xdist --editable .
 else
 	@$(PYTHON) -m venv .venv-$*
-	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest --editable .
+	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest pytest-xdist --editable .
 endif
 	@touch $@
 

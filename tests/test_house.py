@@ -60,6 +60,8 @@ FRAMEWORKS = {
     "lightning",
     "transformers",
 }
+BUILT_ON = {"keras": "tensorflow"}
+"""Frameworks whose adapter also names another one, on which they train."""
 NO_PICKLE_MODULES = {
     "pickle",
     "cPickle",
@@ -131,6 +133,7 @@ def framework_offences(source: Path) -> list[str]:
         if path.parts[0] == PROGRAMS:
             continue
         homes = {path.stem, *path.parent.parts}
+        homes |= {base for home, base in BUILT_ON.items() if home in homes}
         home_layers = {"adapters", "statistics", "preflight"}
         for name, line in _imported(tree):
             framework = name.split(".")[0]

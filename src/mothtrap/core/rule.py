@@ -77,8 +77,13 @@ class Rule(abc.ABC):
         why: str | None = None,
         workers: tuple[int, ...] | None = None,
     ) -> Finding:
-        """Make a finding of this rule; why and fixes come from the docstring unless given."""
+        """Make a finding of this rule; why and fixes come from the docstring unless given.
+
+        Fixes for the framework of the run, where the docstring has some, come before all others.
+        """
         doc = self.doc()
+        variants = doc.fixes_for(window.adapters)
+        fixes = variants or (doc.fixes if fixes is None else fixes)
         return Finding(
             code=self.code,
             name=self.name(),
@@ -93,7 +98,7 @@ class Rule(abc.ABC):
             message=readable(message),
             evidence={key: _plain(value) for key, value in (evidence or {}).items()},
             why=doc.why if why is None else why,
-            fixes=_possible(doc.fixes if fixes is None else fixes, self.code, step),
+            fixes=_possible(fixes, self.code, step),
             confidence=confidence,
             location=location,
             fingerprint=fingerprint(self.code, layers, mode),

@@ -17,6 +17,9 @@ HEADINGS = (
     "References",
 )
 
+VARIANTS = {"Keras": frozenset({"keras", "tensorflow", "tf_keras"})}
+"""Words that begin a bullet of `What to do` (`Keras: ...`) for users of some adapters alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleDoc:
@@ -32,9 +35,27 @@ class RuleDoc:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """The bullets of `What to do`, most likely first, one line each."""
+        """The bullets of `What to do`, most likely first, one line each; no variants."""
+        return tuple(bullet for bullet in self._bullets() if not _variant(bullet))
+
+    def fixes_for(self, adapters: frozenset[str]) -> tuple[str, ...]:
+        """Return the variants of `What to do` for users of some adapters, if there are any."""
+        found = [bullet for bullet in self._bullets() if not adapters.isdisjoint(_adapters(bullet))]
+        return tuple(bullet.partition(": ")[2] for bullet in found)
+
+    def _bullets(self) -> list[str]:
         bullets = ("\n" + self.sections.get("What to do", "")).split("\n- ")[1:]
-        return tuple(" ".join(bullet.split()) for bullet in bullets)
+        return [" ".join(bullet.split()) for bullet in bullets]
+
+
+def _variant(bullet: str) -> str:
+    """The word of a variant with which a bullet begins; '' for none."""
+    word, colon, _ = bullet.partition(": ")
+    return word if colon and word in VARIANTS else ""
+
+
+def _adapters(bullet: str) -> frozenset[str]:
+    return VARIANTS.get(_variant(bullet), frozenset())
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
@@ -135,6 +136,11 @@ class Window:
         if len(types) == 1:
             return iter(by_type[types[0]])
         return (o for o in self.observations if isinstance(o, kind)) if types else iter(())
+
+    @property
+    def adapters(self) -> frozenset[str]:
+        """The adapters that have said in this window what can come from them."""
+        return frozenset(one.adapter for one in self.once(_by_type).get(AdapterReports, ()))
 
     def once(self, work: Callable[[Window], T]) -> T:
         """Return what `work` makes of this window; of rules that share it only the first waits.

@@ -55,6 +55,7 @@ class ClippingEveryStep(Rule):
           reduction of the loss, targets or inputs that are not normalised.
         - Clip between `backward()` and `step()`, with a gradient scaler after
           `scaler.unscale_(optimizer)`: after the step it has no effect.
+        - Keras: Raise `global_clipnorm` of the optimizer, or leave it out.
 
     Example:
         clip_grad_norm_(model.parameters(), 0.01)     # the norm is about 2

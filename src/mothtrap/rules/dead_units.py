@@ -50,6 +50,8 @@ class DeadUnits(Rule):
         - Check the initial bias and weights of the layer before (He initialisation,
           bias 0), and that inputs are normalised.
         - Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
+        - Keras: Use `activation="leaky_relu"` (or `gelu`), `kernel_initializer="he_normal"` and
+          the default bias initializer, and lower the learning rate.
 
     Example:
         nn.init.constant_(layer.bias, -10.0)     # no input ever lifts the unit above 0

@@ -42,6 +42,9 @@ class EvalModeInTraining(Rule):
         - Call `model.train()` at the start of every epoch, not once before the loop.
         - Let the function that evaluates set the mode back before it returns.
         - To freeze batch norms on purpose, set only those to evaluation.
+        - Keras: Call the model with `training=True` inside the tape: `model(x, training=True)`.
+        - Keras: Override `train_step` with `y_pred = self(x, training=True)`; only `test_step`
+          uses `training=False`.
 
     Example:
         model.train()

@@ -87,6 +87,7 @@ class ExplodingGradient(Rule):
         - Check the initial scale of the weights; in recurrent nets use gates or
           orthogonal weights.
         - Use the mean and not the sum as the reduction of the loss.
+        - Keras: Lower the learning rate, or give the optimizer `global_clipnorm=1.0`.
 
     Example:
         loss.backward()

@@ -45,6 +45,8 @@ class FeatureScaleMismatch(Rule):
           deviation, both from the training data.
         - Take the logarithm of features that span orders of magnitude themselves.
         - Put `nn.BatchNorm1d(features, affine=False)` first.
+        - Keras: Begin the model with `keras.layers.Normalization()`, adapted to the training
+          data (`layer.adapt(x_train)`), or standardize the columns before `fit`.
 
     Example:
         x = torch.tensor(table, dtype=torch.float32)          # age, income, ...

@@ -43,6 +43,8 @@ class FrozenParameters(Rule):
           `strict=True` says which keys did not match.
         - When there are none, set `requires_grad_(True)` and give the optimizer all
           parameters.
+        - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
+          (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.
 
     Example:
         model = resnet18()                    # no weights are loaded

@@ -50,6 +50,9 @@ class LabelsUnrelated(Rule):
         - Check how inputs and labels are joined, sorted and split, for training and for
           evaluation.
         - Check that evaluation prepares its inputs as training does.
+        - Keras: Shuffle inputs and labels with one permutation: `order =
+          np.random.permutation(len(x))`, then `x[order]` and `y[order]`.
+        - Keras: Check for a few rows, just before `fit`, that the label belongs to the input.
 
     Example:
         x, y = x[torch.randperm(n)], y[torch.randperm(n)]    # two different orders

@@ -48,6 +48,8 @@ class LearningRateZero(Rule):
         - Check the order of `optimizer.step()` and `scheduler.step()`, and what the
           schedule returns at step 0.
         - Give the optimizer a learning rate above 0, e.g. 1e-3 for Adam.
+        - Keras: Give the optimizer a learning rate above 0, e.g. `keras.optimizers.Adam(1e-3)`,
+          and check what schedules and `LearningRateScheduler` return.
 
     Example:
         for epoch in range(epochs):

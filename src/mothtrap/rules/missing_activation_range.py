@@ -58,6 +58,8 @@ class MissingActivationRange(Rule):
           into its range.
         - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
         - Use `binary_cross_entropy_with_logits`, or put `sigmoid` before `binary_cross_entropy`.
+        - Keras: Make the last layer of a regression linear: `keras.layers.Dense(1)`.
+        - Keras: Where the targets are scaled to the range of the activation, scale all of them.
 
     Example:
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())

@@ -50,6 +50,8 @@ class NonfiniteInput(Rule):
         - Where the loaded data are finite, find the operation between loader and loss that
           makes NaN of them (`torch.sqrt` or `torch.log` of what is negative, 0 / 0):
           `mothtrap replay` does the step again and names it. Keep in range what it is given.
+        - Keras: Fill or drop rows with missing values before `fit`: `np.isfinite(x).all()` must
+          hold.
 
     Example:
         frame = pandas.read_csv("patients.csv")                  # empty cells become NaN

@@ -55,6 +55,7 @@ class SaturatedActivation(Rule):
         - Put a normalisation layer before the activation.
         - Lower the learning rate: large steps push units to the flat ends.
         - Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
+        - Keras: Use `activation="relu"` in hidden layers, and scale the inputs.
 
     Example:
         nn.init.normal_(layer.weight, std=5.0)      # inputs of tanh far beyond 3

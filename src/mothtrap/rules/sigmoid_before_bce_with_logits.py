@@ -50,6 +50,8 @@ class SigmoidBeforeBceWithLogits(Rule):
           `binary_cross_entropy_with_logits`, and apply it only where probabilities are
           shown.
         - Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
+        - Keras: Remove `activation="sigmoid"` from the last layer, or give the loss
+          `from_logits=False`, its default.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(torch.sigmoid(model(x)), y)  # twice

@@ -56,6 +56,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
           `cross_entropy`.
         - Give the loss of the evaluation the logits, as in training, and the probabilities
           to metrics only.
+        - Keras: Remove `activation="softmax"` from the last layer, or give the loss
+          `from_logits=False`, its default.
 
     Example:
         loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice

@@ -47,6 +47,7 @@ class SymmetricInitialization(Rule):
         - Set only biases to 0, never all parameters: loop over
           `p for name, p in model.named_parameters() if name.endswith("bias")`.
         - Where a block should start as the identity, set only its last layer to 0.
+        - Keras: Leave `kernel_initializer` at its default, `"glorot_uniform"`.
 
     Example:
         for p in model.parameters():

@@ -59,6 +59,9 @@ class UnnormalizedInput(Rule):
         - Apply the same scaling in evaluation and in production.
         - Put a normalisation layer first where the scale is not known beforehand:
           `nn.BatchNorm1d(features, affine=False)`.
+        - Keras: Scale the inputs before `fit` (`x / 255.0`, or subtract the mean and divide by
+          the standard deviation), or begin the model with `keras.layers.Rescaling(1 / 255)`, or
+          with a `keras.layers.Normalization()` that was adapted to the training data.
 
     Example:
         x = torch.tensor(images, dtype=torch.float32)           # 0..255

@@ -62,6 +62,8 @@ class UnshuffledBatches(Rule):
         - Where the order must be kept within a sequence, shuffle the sequences.
         - Shuffle once before splitting into training and validation data, too: else
           they hold different classes.
+        - Keras: Leave `shuffle=True` in `fit`; it has no effect on a `tf.data.Dataset` or
+          generator: call `dataset.shuffle(buffer_size)` with a buffer as large as the data.
 
     Example:
         loader = DataLoader(data, batch_size=64)                  # a file grouped by class

@@ -82,6 +82,8 @@ class VanishingGradient(Rule):
         - Add residual connections or normalisation layers: both carry the gradient past
           a layer that shrinks it.
         - In recurrent nets use gates (LSTM, GRU) in place of a plain recurrence.
+        - Keras: Use `activation="relu"` in hidden layers with `kernel_initializer="he_normal"`,
+          or add `keras.layers.BatchNormalization()`.
 
     Example:
         layers = [m for _ in range(10) for m in (nn.Linear(64, 64), nn.Sigmoid())]

@@ -40,6 +40,9 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `prediction_spread`: standard deviation over rows of the class probabilities (for
     binary losses of the probability), averaged over classes: 0 = the same for all rows.
     `model_inputs`: types of the tensors that the model was called with.
+    `function` is the framework's own name of the loss. `predicts_probabilities`: it expects
+    probabilities, and not what a softmax or sigmoid makes them of. `predicted_least` and
+    `predicted_greatest` of the predictions that are finite.
     `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
     `recurrent`; `causal` where none does; `""` where that cannot be said.
     """
@@ -62,6 +65,10 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     targets: TargetSample | None = None
     looks_ahead: str | None = None
     alone: bool | None = None
+    function: str | None = None
+    predicts_probabilities: bool | None = None
+    predicted_least: float | None = None
+    predicted_greatest: float | None = None
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):

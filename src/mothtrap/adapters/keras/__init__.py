@@ -1,0 +1,72 @@
+"""Keras 3: `fit`, `train_on_batch`, custom `train_step`s and loops, on TensorFlow.
+
+Classes of the library are patched, never layers or optimizers of the user's. A program that is
+traced while it is watched also writes tensors into variables of ours: it computes nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import keras
+
+from mothtrap.adapters.keras.reports import REPORTS
+from mothtrap.adapters.keras.unseen import UnseenHandle
+from mothtrap.core.adapters import Environment, Handle, Job
+from mothtrap.core.replays import ReplayPlan
+
+__all__ = ["REPORTS"]
+
+FRAMEWORK: Final = "keras"
+REQUIRES: Final = "keras>=3.3"
+ARRAYS: Final = "numpy"
+STEPS: Final[Literal["own", "base"]] = "own"
+
+
+def refines() -> str | None:
+    """Return None: what is seen of TensorFlow's programs is seen here."""
+    return None
+
+
+def accepts(target: object) -> bool:
+    """Return whether `attach` can watch an object: a model."""
+    return isinstance(target, keras.Model)
+
+
+def attach(job: Job, targets: Sequence[object]) -> Handle:
+    """Watch the trainings of a model; no others.
+
+    Raises:
+        TypeError: one of the optimizers is not one of Keras.
+    """
+    for target in targets[1:]:
+        if not isinstance(target, keras.optimizers.Optimizer):
+            raise TypeError(
+                f"cannot watch a {type(target).__qualname__} beside a Keras model: expected an "
+                "optimizer of Keras"
+            )
+    return _handle(job, targets)
+
+
+def attach_process(job: Job) -> Handle:
+    """Watch every training of this process."""
+    return _handle(job, ())
+
+
+def _handle(job: Job, targets: Sequence[object]) -> Handle:
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        return UnseenHandle(job, f"Keras runs on {backend}; it is observed on TensorFlow only")
+    from mothtrap.adapters.keras.handle import KerasHandle  # imports TensorFlow
+
+    return KerasHandle(job, targets)
+
+
+def attach_replay(plan: ReplayPlan) -> None:
+    """Do nothing: no snapshots are taken of Keras that could be replayed."""
+
+
+def environment() -> Environment:
+    """Return the place of this process, which is alone so far as Keras knows."""
+    return Environment(versions={"keras": keras.version()})

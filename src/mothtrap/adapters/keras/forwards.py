@@ -1,0 +1,261 @@
+"""Layers of a training forward: data, sizes, units, activations, modes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.adapters.keras import layers
+from mothtrap.adapters.keras.weights import value_of
+from mothtrap.adapters.tensorflow.looks import LayerCall, Look, Slot
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.evaluations import TrainingMode
+from mothtrap.core.facts.layers import (
+    DataTaken,
+    ForwardScales,
+    LayerScale,
+    OutputSpread,
+    UnitInputs,
+)
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing import layer_looks
+from mothtrap.tracing.adapter_job import traced
+
+Array = npt.NDArray[Any]
+WHEN: Final = Schedule(logarithmic=True)
+"""Steps in which layers are described: the first ones, then ever more rarely."""
+BATCHES: Final = 8
+"""Sampled batches that a unit must sleep through to count as inactive."""
+MAX_DATA, MAX_UNITS, MAX_LAYERS = 4, 8, 256
+MAX_NAMES: Final = 8
+
+
+class Forwards:
+    """Describes the layers of a forward, from what it left behind.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._ids: dict[int, int] = {}
+        self._masks: dict[tuple[int, str], deque[Array]] = {}
+        self._modes: dict[int, tuple[object, ...]] = {}
+
+    def tell(self, look: Look, step: int) -> None:
+        """Report what a forward has shown."""
+        calls = look.layers[:MAX_LAYERS]
+        if not calls:
+            return
+        self._tell_modes(calls, step)
+        self._take_activations(calls)
+        if WHEN.is_due(step):
+            self._tell_layers(calls, step)
+
+    def _take_activations(self, calls: Sequence[LayerCall]) -> None:
+        recorder = traced(self._job).recorder
+        if "activation" not in recorder.due_kinds():
+            return
+        ids: list[int] = []
+        arrays: list[Array] = []
+        for call in calls:
+            if call.gave is None:
+                continue
+            number = self._tensor(call, call.gave)
+            wanted = recorder.statistics(number)
+            if not wanted:
+                continue
+            values = call.gave.read()
+            ids.append(number)
+            arrays.append(values)
+            for share in wanted & {"inactive", "saturated"}:
+                self._note(number, share, values, call)
+        if ids:
+            recorder.begin_forward()
+            self._job.take("activation", ids, arrays)
+            step = self._job.now.step
+            recorder.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+
+    def _tensor(self, call: LayerCall, gave: Slot) -> int:
+        layer = call.layer
+        if id(layer) not in self._ids:
+            name = layers.name_of(layer)
+            self._ids[id(layer)] = self._job.define(
+                TensorInfo(
+                    kind="activation",
+                    name=name,
+                    module=name,
+                    module_type=layers.type_of(layer),
+                    role=layers.role_of(layer),
+                    shape=gave.read().shape,
+                    dtype=gave.dtype,
+                    location=layers.LOCATIONS.get(layer),
+                    of_root=call.last,
+                )
+            )
+        return self._ids[id(layer)]
+
+    def _note(self, number: int, share: str, values: Array, call: LayerCall) -> None:
+        activation = layers.activation_of(call.layer)
+        if share == "inactive":
+            found = layer_looks.inactive_units(values)
+        elif activation in layers.SATURATING:
+            found = layer_looks.saturated_units(values, activation)
+        else:
+            return
+        if found is None:
+            return
+        masks = self._masks.setdefault((number, share), deque(maxlen=BATCHES))
+        if masks and masks[0].shape != found.shape:
+            masks.clear()
+        masks.append(found)
+        always_F = np.logical_and.reduce(list(masks))
+        traced(self._job).recorder.add_row(number, {share: float(always_F.mean())})
+
+    def _tell_modes(self, calls: Sequence[LayerCall], step: int) -> None:
+        """Report with which flag the layers of a model run that differ by it."""
+        root = calls[0].root
+        dropouts = [call for call in calls if layers.is_dropout(call.layer)]
+        norms = [call for call in calls if layers.is_batch_norm(call.layer)]
+        if not dropouts and not norms:
+            return
+        asleep = [call for call in (*dropouts, *norms) if not call.training]
+        mode = (len(asleep), len(dropouts), len(norms))
+        if self._modes.get(id(root)) == mode:
+            return
+        self._modes[id(root)] = mode
+        self._job.fact(
+            TrainingMode(
+                step=step,
+                module=layers.name_of(root),
+                module_type=layers.type_of(root),
+                trains=len(asleep) < len(dropouts) + len(norms),
+                dropouts=_names(dropouts),
+                norms=_names(norms),
+                sleeping=_names(asleep),
+                location=layers.LOCATIONS.get(root),
+            )
+        )
+
+    def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:
+        scales: list[LayerScale] = []
+        data = units = 0
+        normal = [layers.normalizes(call.layer) for call in calls]
+        for place, call in enumerate(calls):
+            gave = call.gave.read() if call.gave is not None else None
+            following = any(normal[place + 1 : place + 2])
+            kernel = layers.kernel_of(call.layer)
+            if gave is not None and kernel is not None and call.given is not None:
+                given = call.given.read()
+                scale = _scale(call, kernel, given, gave, normalized=following)
+                if scale is not None:
+                    scales.append(scale)
+                if call.data and data < MAX_DATA:
+                    data += 1
+                    self._tell_data(call, kernel, given, step, normalized=following)
+            function = layers.SATURATING.get(layers.activation_of(call.layer))
+            if gave is not None and function is not None and units < MAX_UNITS:
+                units += 1
+                self._tell_units(call, gave, function, step)
+            if gave is not None and call.last:
+                self._tell_output(calls, call, gave, step)
+        if scales:
+            root = layers.name_of(calls[0].root)
+            self._job.fact(
+                ForwardScales(step=step, root=root, layers=tuple(scales), normalizes=any(normal))
+            )
+
+    def _tell_data(
+        self, call: LayerCall, kernel: Any, given: Array, step: int, *, normalized: bool
+    ) -> None:
+        fields = layer_looks.data_taken(given, grid=layers.is_grid(call.layer))
+        if fields is None or call.given is None or given.dtype.kind != "f":
+            return
+        self._job.fact(
+            DataTaken(
+                step=step,
+                layer=layers.name_of(call.layer),
+                layer_type=layers.type_of(call.layer),
+                location=layers.LOCATIONS.get(call.layer),
+                shape=given.shape,
+                gain=_gain(kernel),
+                normalized=normalized,
+                grid=layers.is_grid(call.layer),
+                **fields,
+            )
+        )
+
+    def _tell_units(self, call: LayerCall, gave: Array, function: str, step: int) -> None:
+        found = layer_looks.unit_inputs(gave, function)
+        if found is None:
+            return
+        self._job.fact(
+            UnitInputs(
+                step=step,
+                module=layers.name_of(call.layer),
+                module_type=layers.type_of(call.layer),
+                location=layers.LOCATIONS.get(call.layer),
+                function=function,
+                units=found[0],
+                edges=layer_looks.EDGES,
+                counts=found[1],
+                last=call.last,
+            )
+        )
+
+    def _tell_output(
+        self, calls: Sequence[LayerCall], call: LayerCall, gave: Array, step: int
+    ) -> None:
+        found = layer_looks.spread(gave)
+        if found is None:
+            return
+        first = next((c.given for c in calls if c.data and c.given is not None), None)
+        self._job.fact(
+            OutputSpread(
+                step=step,
+                root=layers.name_of(call.root),
+                place=layers.name_of(call.layer),
+                shape=gave.shape,
+                spread=found[0],
+                rms=found[1],
+                largest=found[2],
+                inputs_differ=layer_looks.rows_differ(first.read()) if first else None,
+                location=layers.LOCATIONS.get(call.root),
+            )
+        )
+
+
+def _scale(
+    call: LayerCall, kernel: Any, given: Array, gave: Array, *, normalized: bool
+) -> LayerScale | None:
+    (taken, _), (square, variance) = layer_looks.sizes(given), layer_looks.sizes(gave)
+    if not all(np.isfinite((taken, square, variance))):
+        return None
+    return LayerScale(
+        layer=layers.name_of(call.layer),
+        layer_type=layers.type_of(call.layer),
+        location=layers.LOCATIONS.get(call.layer),
+        input_rms=taken**0.5,
+        output_rms=square**0.5,
+        variance=variance,
+        gain=_gain(kernel),
+        fan_in=layers.fan_in(kernel),
+        normalized=normalized,
+        last=call.last,
+    )
+
+
+def _gain(kernel: Any) -> float:
+    mean_square, _ = layer_looks.sizes(value_of(kernel))
+    return float((mean_square * layers.fan_in(kernel)) ** 0.5)
+
+
+def _names(calls: Sequence[LayerCall]) -> tuple[str, ...]:
+    return tuple(layers.name_of(call.layer) for call in calls[:MAX_NAMES])

@@ -1,0 +1,295 @@
+"""Replacements in the classes of Keras on TensorFlow, and the handle that takes them out."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras.layers import LOCATIONS
+from mothtrap.adapters.keras.models import Fit, Models, began
+from mothtrap.adapters.keras.steps import Before, Steps
+from mothtrap.adapters.keras.tracing import Tracing
+from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED, Replacements, drop_own_frame
+from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.retracing import Traces
+from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.tracing import frames
+
+Function = Callable[..., Any]
+LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
+"""Parts of names of metrics that shrink as a model becomes better; all others grow."""
+
+
+class KerasHandle:
+    """Keras at work.
+
+    Args:
+        job: takes what is seen.
+        targets: models, and their optimizers, that are watched; none = all of the process.
+
+    Attributes:
+        snapshots: None; no snapshots are taken of Keras.
+    """
+
+    def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
+        self._job, self._targets = job, tuple(targets)
+        self._steps, self._models, self._traces = Steps(job), Models(job), Traces(job)
+        self._tracing = Tracing(job, self._steps)
+        self._here = _Thread()
+        self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
+        self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._replacements = Replacements(job.contain)
+        try:
+            self._install()
+        except BaseException:
+            SHARED.leave(self)
+            self._replacements.undo()
+            raise
+
+    @property
+    def snapshots(self) -> SnapshotTaker | None:
+        """What takes snapshots: nothing."""
+        return None
+
+    def step(self, given: Given) -> None:
+        """Attach numbers of the user's to the step in progress; never raises."""
+        for name, value in given.numbers.items():
+            self._job.number(name, value)
+        if given.loss is not None:
+            self._job.number("loss", given.loss)
+
+    def surroundings(self) -> Surroundings | None:
+        """Return None: the settings of a model are facts of the run."""
+        return None
+
+    def stop(self, _: str) -> bool:
+        """End `fit` after the step in progress."""
+        running = self._here.fit
+        if running is None:
+            return False
+        running.model.stop_training = True
+        return True
+
+    def detach(self) -> None:
+        """Restore everything that was replaced."""
+        for model, original in list(self._wrapped.items()):
+            if getattr(model.train_function, "__wrapped__", None) is original:
+                model.train_function = original
+        SHARED.leave(self)
+        self._replacements.undo()
+
+    def abandon(self) -> None:
+        """See nothing from here on: the job is not live in a forked child."""
+        self.detach()
+
+    def _install(self) -> None:
+        trainer, replace = names.trainer_type(), self._replacements
+        self._tracing.install(replace)
+        SHARED.join(self, self._job.contain)
+        for kind in names.optimizer_types():
+            replace.around(kind, "__init__", None, self._made)
+            replace.replace(kind, "apply", self._around_apply)
+        replace.around(keras.layers.Layer, "__init__", None, self._made)
+        replace.around(trainer, "make_train_function", None, self._made_train_function)
+        replace.replace(trainer, "fit", self._around_fit)
+        replace.around(trainer, "evaluate", None, self._evaluated)
+
+    def _made(self, made: Any, *_: object) -> None:
+        place = frames.location(frames.user_frame(skip_init_of=made))
+        if place is not None:
+            LOCATIONS[made] = place
+
+    def _around_fit(self, original: Function) -> Function:
+        handle, here, signature = self, self._here, inspect.signature(original)
+
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            before = here.fit
+            here.fit = handle._job.contain(handle._fit_began, self, signature, args, kwargs)
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                here.fit = before
+
+        return fit
+
+    def _fit_began(
+        self, model: Any, signature: inspect.Signature, args: Any, kwargs: Any
+    ) -> Fit | None:
+        if not self._is_watched(model):
+            return None
+        given = _bound(signature, model, args, kwargs)
+        location = frames.location(frames.user_frame())
+        fit = began(model, location)
+        self._fits[model] = fit
+        self._job.contain_part("data", self._tell_data, fit, given)
+        return fit
+
+    def _tell_data(self, fit: Fit, given: dict[str, Any]) -> None:
+        self._steps.calls.loader = self._models.data(fit, given)
+
+    def _made_train_function(self, model: Any, *_: object) -> None:
+        original = model.train_function
+        if original is None or hasattr(original, "mothtrap_watched") or not self._is_watched(model):
+            return
+        handle = self
+
+        def train_function(*args: Any, **kwargs: Any) -> Any:
+            before = handle._job.contain(handle._call_began, model_of())
+            try:
+                found = original(*args, **kwargs)
+            except BaseException as err:
+                handle._here.depth = 0
+                drop_own_frame(err)
+                raise
+            if before is not None:
+                handle._job.contain(handle._call_ended, before)
+            return found
+
+        model_of = weakref.ref(model)
+        train_function.__wrapped__ = original  # type: ignore[attr-defined]
+        train_function.mothtrap_watched = True  # type: ignore[attr-defined]
+        model.train_function = train_function
+        self._wrapped[model] = original
+
+    def _call_began(self, model: Any) -> Before | None:
+        if model is None:
+            return None
+        self._here.depth += 1
+        fit = self._here.fit
+        place = fit.location if fit is not None else frames.location(frames.user_frame())
+        return self._steps.begin(model, place)
+
+    def _call_ended(self, before: Before) -> None:
+        self._here.depth = max(0, self._here.depth - 1)
+        looks = LOOKS.take()
+        scaled = self._tracing.is_scaled(before.model, looks)
+        self._models.describe(before.model, scaled=scaled, location=before.location)
+        self._steps.end(before, looks, LOOKS.hidden())
+
+    def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
+        fit = self._here.fit or self._fits.get(model)
+        if fit is None or not self._is_watched(model):
+            return
+        inside = self._here.fit is not None
+        place = os.path.basename(frames.location(frames.user_frame()) or "")
+        name = f"validation {place}" if inside else f"evaluate {place}"
+        given = dict(zip(("x", "y"), args, strict=False)) | kwargs
+        values = _numbers(model.get_metrics_result())
+        rows, guess = self._models.evaluated(fit, model, given, name)
+        rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
+        self._job.evaluation(
+            name,
+            values,
+            loss="loss" if "loss" in values else None,
+            higher_is_better=frozenset(rising),
+            rows=rows,
+            guess=guess,
+        )
+
+    def _around_apply(self, original: Function) -> Function:
+        handle, here = self, self._here
+
+        def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            outermost = here.applying == 0
+            if trainable_variables is not None:
+                trainable_variables = list(trainable_variables)
+            before = None
+            if outermost:
+                variables = trainable_variables
+                before = handle._job.contain(handle._applying, self, grads, variables)
+            here.applying += 1
+            try:
+                result = original(self, grads, trainable_variables)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                here.applying -= 1
+            if before is not None:
+                handle._job.contain(handle._own_step, before)
+            return result
+
+        return apply
+
+    def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
+        """Take what an optimizer is given; return the state where this call is a step itself."""
+        self._tracing.applied(optimizer, list(gradients), variables)
+        if self._here.depth or not tf.executing_eagerly():
+            return None
+        return self._steps.begin(location=frames.location(frames.user_frame()))
+
+    def _own_step(self, before: Before) -> None:
+        self._steps.end(before, LOOKS.take(), [])
+
+    def busy(self) -> bool:
+        """Return whether a train function is running, which ends the step itself."""
+        return self._here.depth > 0
+
+    def began(self) -> None:
+        """Look at the state before a function that may make a step."""
+        if not self._here.depth:
+            self._here.function = self._steps.begin()
+
+    def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
+        """Make a step of a function in which an optimizer was applied."""
+        self._traces.called(function, traces)
+        before, self._here.function = self._here.function, None
+        if before is None or self._here.depth:
+            return False
+        hidden = LOOKS.hidden()
+        if not any(look.applied for look in (*looks, *hidden)):
+            return False
+        before.location = frames.location(frames.user_frame())
+        return self._steps.end(before, looks, hidden)
+
+    def tape_began(self) -> None:
+        """Do nothing: a step ends with its optimizer."""
+
+    def _is_watched(self, model: Any) -> bool:
+        return not self._targets or any(target is model for target in self._targets)
+
+
+class _Thread(threading.local):
+    """The place of a thread: `depth` counts train functions that are running."""
+
+    depth = 0
+    applying = 0
+    fit: Fit | None = None
+    function: Before | None = None
+
+
+def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    try:
+        found = signature.bind(model, *args, **kwargs)
+    except TypeError:
+        return {}  # Keras itself will say so
+    found.apply_defaults()
+    return dict(found.arguments)
+
+
+def _numbers(values: Any) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in _flat(values):
+        array = keras.ops.convert_to_numpy(value)
+        if array.size == 1:
+            found[name] = float(array)
+    return found
+
+
+def _flat(values: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}_")
+        else:
+            yield f"{before}{name}", value

@@ -1,0 +1,164 @@
+"""Layers of Keras in the words of facts: names, activations, weights, places."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any, Final
+
+import keras
+
+from mothtrap.adapters.keras import names
+from mothtrap.core.tensors import Role
+
+RECTIFIERS: Final = frozenset({"relu", "relu6"})
+SATURATING: Final = {"sigmoid": "sigmoid", "tanh": "tanh"}
+"""Activations whose units saturate, and their function."""
+_CLASSES: Final = {"ReLU": "relu", "Softmax": "softmax", "LeakyReLU": "leaky_relu"}
+_VIEWS: Final = frozenset({"Flatten", "Reshape", "Permute", "Dropout", "InputLayer", "Identity"})
+LOCATIONS: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
+"""The lines that made layers, models and optimizers."""
+OWNERS: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
+"""The layer of a variable, by the variable's identity."""
+
+_OWNED: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
+"""How many variables of a root are known."""
+_PLAIN: Final[dict[int, PlainVariable]] = {}
+
+
+class PlainVariable:
+    """A variable of the backend's with the attributes that those of Keras have."""
+
+    def __init__(self, variable: Any) -> None:
+        self.value = variable
+        self.name = self.path = str(variable.name).partition(":")[0]
+        self.shape = tuple(variable.shape)
+        self.dtype = getattr(variable.dtype, "name", str(variable.dtype))
+
+
+def name_of(layer: Any) -> str:
+    """Return the path of a layer (`sequential/dense`), else its name."""
+    for variable in getattr(layer, "variables", ()):
+        owner, _, own = str(variable.path).rpartition("/")
+        if owner and own and owner.endswith(layer.name):
+            return owner
+    return str(getattr(layer, "path", None) or layer.name)
+
+
+def type_of(layer: Any) -> str:
+    """Return the name of a layer's class."""
+    return type(layer).__name__
+
+
+def activation_of(layer: Any) -> str:
+    """Return the name of the function that a layer applies at its end; '' for none."""
+    known = _CLASSES.get(type_of(layer))
+    if known:
+        return known
+    if isinstance(layer, keras.layers.RNN):
+        return ""
+    function = getattr(layer, "activation", None)
+    return str(getattr(function, "__name__", "")) if function is not None else ""
+
+
+def role_of(layer: Any) -> Role:
+    """Return what a layer does to its input where rules care."""
+    activation = activation_of(layer)
+    if activation in RECTIFIERS:
+        return "rectifier"
+    return "saturating" if activation in SATURATING else ""
+
+
+def chain_of(layer: Any) -> tuple[str, ...]:
+    """Return the operations of a layer, the last first, in the words of `LossCall.chain`."""
+    kind = type_of(layer)
+    if kind in _VIEWS:
+        return ("view",)
+    activation = activation_of(layer)
+    own = () if activation in ("", "linear") else (activation,)
+    return (*own, "linear") if kernel_of(layer) is not None else own or (kind.lower(),)
+
+
+def kernel_of(layer: Any) -> Any:
+    """Return the variable that a layer multiplies its input by; None where there is none."""
+    if isinstance(layer, keras.layers.Embedding):
+        return None
+    holder = getattr(layer, "cell", layer)
+    kernel = getattr(holder, "kernel", None) if getattr(layer, "built", False) else None
+    return kernel if kernel is not None and len(getattr(kernel, "shape", ())) >= 2 else None
+
+
+def fan_in(kernel: Any) -> int:
+    """Return how many inputs a unit of a kernel multiplies."""
+    return max(1, math.prod(int(size) for size in kernel.shape[:-1]))
+
+
+def is_grid(layer: Any) -> bool:
+    """Return whether the features of a layer's input are channels of a grid."""
+    return "Conv" in type_of(layer)
+
+
+def normalizes(layer: Any) -> bool:
+    """Return whether a layer brings its input to a scale of its own."""
+    return "Normalization" in type_of(layer)
+
+
+def is_dropout(layer: Any) -> bool:
+    """Return whether a layer drops or disturbs values in training, and does so at all."""
+    kind = type_of(layer)
+    if "Dropout" not in kind and kind != "GaussianNoise":
+        return False
+    return bool(getattr(layer, "rate", 0) or getattr(layer, "stddev", 0))
+
+
+def is_batch_norm(layer: Any) -> bool:
+    """Return whether a layer normalizes by the statistics of a batch in training."""
+    return isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+
+
+def is_bias(variable: Any) -> bool:
+    """Return whether a variable is added, and not multiplied by."""
+    return str(variable.name) in ("bias", "beta")
+
+
+def looks_untouched(kernel: Any, layer: Any, values: Any) -> bool | None:
+    """Return whether a kernel looks as its initializer makes it; None where that is unknown.
+
+    Args:
+        kernel: of the layer.
+        layer: with a `kernel_initializer`.
+        values: of the kernel, on the host.
+    """
+    initializer = getattr(layer, "kernel_initializer", None)
+    scale, mode = getattr(initializer, "scale", None), getattr(initializer, "mode", "")
+    if scale is None or values.size < 64:
+        return None
+    inputs = fan_in(kernel)
+    outputs = math.prod(int(s) for s in (*kernel.shape[:-2], kernel.shape[-1]))
+    fan = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}.get(mode)
+    if not fan:
+        return None
+    # Six standard errors of a deviation.
+    slack = 6 * math.sqrt(2.0 / (4 * values.size))
+    return bool(abs(float(values.std()) / math.sqrt(scale / fan) - 1) < slack)
+
+
+def own(layer: Any) -> None:
+    """Remember whose variables those of a layer are."""
+    for variable in layer.trainable_variables:
+        OWNERS[id(variable)] = layer
+
+
+def own_all(root: Any) -> None:
+    """Remember this of all layers within a layer."""
+    if root not in _OWNED or _OWNED[root] != len(root.trainable_variables):
+        _OWNED[root] = len(root.trainable_variables)
+        for layer in names.leaves(root):
+            own(layer)
+
+
+def as_keras(variable: Any) -> Any:
+    """Return the variable of Keras that has a path, for one of TensorFlow's too."""
+    if hasattr(variable, "path"):
+        return variable
+    return _PLAIN.setdefault(id(variable), PlainVariable(variable))

@@ -1,0 +1,79 @@
+"""Loss calls of a step: how each was computed, and what its targets are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.adapters.keras import losses
+from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.tracing.loss_looks import TargetsInOrder
+
+FIRST_LOOKS: Final = 3
+"""Looks at a call in which costlier questions are asked, too."""
+EVERY: Final = 32
+"""Steps beyond the first 256 in which targets are looked at: one in so many."""
+
+
+class LossCalls:
+    """Describes losses, from what they left behind.
+
+    Args:
+        job: takes the facts.
+
+    Attributes:
+        loader: whose batches are trained on; None where that is not known.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._orders: dict[str, TargetsInOrder] = {}
+        self._looks: dict[str, int] = {}
+        self.loader: LoaderBegan | None = None
+
+    def tell(self, look: Look, step: int, series: str | None) -> None:
+        """Report the losses of a step, where they are due.
+
+        Args:
+            look: at the step.
+            step: in progress.
+            series: of the losses; None where there are several.
+        """
+        if step >= 256 and step % EVERY:
+            return
+        inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
+        for call in look.losses:
+            if call.prediction is None or call.target is None:
+                continue
+            prediction = call.prediction.read()
+            one = losses.called(call.loss, call.chain, call.target.read(), prediction)
+            if one is None:
+                continue
+            site = call.location or "loss"
+            looks = self._looks[site] = self._looks.get(site, -1) + 1
+            softmax = prediction.shape[-1] if "softmax" in call.chain[:1] else None
+            self._job.fact(
+                losses.fact(
+                    call.loss,
+                    one,
+                    prediction,
+                    step=step,
+                    series=series,
+                    location=call.location,
+                    inputs=inputs,
+                    alone=len(look.losses) == 1,
+                    columns=looks < FIRST_LOOKS,
+                    softmax=softmax,
+                )
+            )
+            order = self._orders.setdefault(site, TargetsInOrder(site, call.location))
+            order.add(step, one)
+            loader = self.loader
+            told = order.told(
+                step,
+                loader=loader.loader if loader else None,
+                sampler=loader.sampler if loader else None,
+            )
+            if told is not None:
+                self._job.fact(told)

@@ -1,0 +1,146 @@
+"""Losses of Keras in the words of facts: operation, logits, targets, predictions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from mothtrap.adapters.keras import names
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing import loss_looks
+from mothtrap.tracing.loss_looks import Array, Called
+
+_CLASSES: Final = (
+    *("sparse_categorical_crossentropy", "categorical_crossentropy"),
+    "categorical_focal_crossentropy",
+)
+_BINARY: Final = ("binary_crossentropy", "binary_focal_crossentropy")
+_ELEMENTWISE: Final = (
+    *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),
+    *("mean_squared_logarithmic_error", "huber", "log_cosh", "poisson"),
+)
+_UNSEEN: Final = "cast"
+
+
+def name_of(loss: Any) -> str:
+    """Return the name of a loss function as Keras has it; its class for one of the user's."""
+    function = names.losses_of(loss)
+    return str(getattr(function, "__name__", "") or type(loss).__name__)
+
+
+def operation_of(loss: Any) -> str:
+    """Return the operation in the words of `LossCall`; '' of a loss that is not known."""
+    name = name_of(loss)
+    if name in _CLASSES:
+        return "cross_entropy"
+    if name in _BINARY:
+        return "binary_cross_entropy_with_logits" if _logits(loss) else "binary_cross_entropy"
+    return "elementwise" if name in _ELEMENTWISE else ""
+
+
+def _logits(loss: Any) -> bool:
+    config: dict[str, Any] = getattr(loss, "_fn_kwargs", {})
+    return bool(config.get("from_logits", False))
+
+
+def called(loss: Any, chain: tuple[str, ...], target: Array, prediction: Array) -> Called | None:
+    """Return a loss call in neutral words; None of a loss that is not known.
+
+    A class loss that is given probabilities applies the logarithm itself, so that it and the
+    softmax before it are one `cross_entropy` of what the softmax was given.
+    """
+    operation = operation_of(loss)
+    if not operation or not prediction.ndim:
+        return None
+    probability, classes = prediction.astype(np.float64), None
+    if operation == "cross_entropy":
+        classes = prediction.shape[-1]
+        if _logits(loss):
+            probability = _softmax(probability)
+        elif "softmax" in chain[:2]:
+            chain = tuple(name for name in chain if name != "softmax")
+        if name_of(loss).startswith("categorical"):
+            hard = target.ndim > 1 and np.isin(target, (0, 1)).all()
+            if hard and (target.sum(axis=-1) == 1).all():
+                target = target.argmax(axis=-1)
+        elif target.size * classes == prediction.size:
+            target = target.reshape(prediction.shape[:-1])
+            integral = np.isfinite(target).all() and (target == np.round(target)).all()
+            target = target.astype(np.int64) if integral else target
+    elif operation.startswith("binary"):
+        classes = 2
+        if _logits(loss):
+            probability = 1 / (1 + np.exp(-np.clip(probability, -60, 60)))
+        if target.size == prediction.size:
+            target = target.reshape(prediction.shape)
+    return Called(
+        operation=operation, chain=chain, classes=classes, target=target, prediction=probability
+    )
+
+
+def fact(
+    loss: Any,
+    one: Called,
+    prediction: Array,
+    *,
+    step: int,
+    series: str | None,
+    location: str | None,
+    inputs: list[Array],
+    alone: bool,
+    columns: bool,
+    softmax: int | None,
+) -> LossCall:
+    """Return what is recorded of a loss call.
+
+    Args:
+        loss: the loss object.
+        one: the call.
+        prediction: as the loss was given it.
+        step: in progress.
+        series: of the loss.
+        location: of the call.
+        inputs: of the model.
+        alone: the loss has no other term.
+        columns: also look for columns of the input that give the target away.
+        softmax: size of the axis of a softmax at the model's end.
+    """
+    finite = prediction[np.isfinite(prediction)]
+    return LossCall(
+        step=step,
+        operation=one.operation,
+        series=series,
+        chain=one.chain,
+        prediction_shape=prediction.shape,
+        target_shape=one.target.shape,
+        classes=one.classes if not one.is_binary else None,
+        location=location,
+        rows_are_probabilities=None,
+        label_counts=loss_looks.label_counts(one),
+        prediction_spread=loss_looks.prediction_spread(one),
+        reduction="mean" if "mean" in _reduction(loss) or _averages(loss) else _reduction(loss),
+        softmax_sizes=(softmax,) if softmax is not None else (),
+        model_inputs=tuple(given.dtype.name for given in inputs),
+        targets=loss_looks.sample(one, inputs, columns=columns),
+        alone=alone,
+        predicts_probabilities=not _logits(loss) and one.operation != "elementwise",
+        predicted_least=float(finite.min()) if finite.size else None,
+        predicted_greatest=float(finite.max()) if finite.size else None,
+        function=name_of(loss),
+    )
+
+
+def _reduction(loss: Any) -> str:
+    return str(getattr(loss, "reduction", "") or "none")
+
+
+def _averages(loss: Any) -> bool:
+    return _reduction(loss) == "sum_over_batch_size"
+
+
+def _softmax(logits_RK: Array) -> Array:
+    with np.errstate(invalid="ignore", over="ignore"):
+        shifted_RK = np.exp(logits_RK - logits_RK.max(axis=-1, keepdims=True))
+        found: Array = shifted_RK / shifted_RK.sum(axis=-1, keepdims=True)
+    return found

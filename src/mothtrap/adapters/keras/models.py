@@ -1,0 +1,294 @@
+"""Models and their data, described when a training or an evaluation begins."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.adapters.keras import layers, losses, names
+from mothtrap.adapters.keras.weights import value_of
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import InputDistribution, LoaderBegan, NonfiniteInput, RowsShared
+from mothtrap.core.facts.functions import ModelCompiled
+from mothtrap.core.facts.modules import FrozenParameters
+from mothtrap.core.steps import Mode
+from mothtrap.statistics import numpy as arithmetic
+from mothtrap.tracing import loss_looks
+
+Array = npt.NDArray[Any]
+MAX_CELLS: Final = 1 << 24
+"""Cells of an array that are searched for NaN and equal rows: some 50 ms, once."""
+DEFAULT_BATCH: Final = 32
+SHOWN: Final = 8
+
+
+@dataclass(slots=True, eq=False)
+class Fit:
+    """One call of `fit`: its line, what it was given, and digests of the rows."""
+
+    model: Any
+    location: str | None
+    label: str
+    digests: npt.NDArray[np.uint64] | None = None
+    duplicates: float = 0.0
+
+
+def began(model: Any, location: str | None) -> Fit:
+    """Return a `fit` that begins."""
+    return Fit(
+        model=model, location=location, label=f"fit {os.path.basename(location or '')}".strip()
+    )
+
+
+class Models:
+    """Reports models and arrays.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._described: set[tuple[int, ...]] = set()
+        self._nonfinite: set[tuple[int, str]] = set()
+        self._evaluated: set[tuple[str, str]] = set()
+
+    def data(self, fit: Fit, given: Mapping[str, Any]) -> LoaderBegan | None:
+        """Report the arrays of a `fit`; None where they are not arrays."""
+        x, y = _arrays(given.get("x")), _arrays(given.get("y"))
+        rows = len(x[0]) if x else None
+        batch = int(given.get("batch_size") or DEFAULT_BATCH)
+        sampler = "own"
+        if rows is not None:
+            sampler = "shuffled" if given.get("shuffle", True) else "sequential"
+            rows = max(1, int(rows * (1 - float(given.get("validation_split") or 0.0))))
+        loader = LoaderBegan(
+            step=self._job.now.step,
+            loader=fit.label,
+            sampler=sampler,
+            samples=rows,
+            batch_size=batch if rows is not None else None,
+            batches=-(-rows // batch) if rows is not None else None,
+            location=fit.location,
+        )
+        self._job.fact(loader)
+        if rows is None:
+            return loader
+        for name, arrays in (("x", x), ("y", y)):
+            for place, array in enumerate(arrays):
+                label = name if len(arrays) == 1 else f"{name}[{place}]"
+                self._search(label, array, fit.label, fit.location)
+        for place, array in enumerate(x):
+            self._distribution(fit.model, place, array[:rows], Mode.TRAIN, fit.location)
+        fit.digests, fit.duplicates = _digests(x[0][:rows])
+        return loader
+
+    def evaluated(
+        self, fit: Fit | None, model: Any, given: Mapping[str, Any], name: str
+    ) -> tuple[int | None, float | None]:
+        """Report the arrays of an evaluation.
+
+        Args:
+            fit: in progress, or the latest one of the model.
+            model: that is evaluated.
+            given: arguments of `evaluate`.
+            name: of the evaluation.
+
+        Returns:
+            Rows, and the loss of the best constant guess; None where unknown.
+        """
+        x, y = _arrays(given.get("x")), _arrays(given.get("y"))
+        if not x:
+            return None, None
+        key = (fit.label if fit else "", name)
+        if key not in self._evaluated:
+            self._evaluated.add(key)
+            for place, array in enumerate(x):
+                self._distribution(model, place, array, Mode.EVAL, fit.location if fit else None)
+            if fit is not None and fit.digests is not None:
+                self._share(fit, x[0], name)
+        return len(x[0]), self._guess(model, y[0]) if len(y) == 1 else None
+
+    def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
+        """Report a model that has made a step, again when it was compiled anew."""
+        key = id(model), id(getattr(model, "optimizer", None)), len(model.trainable_variables)
+        if key in self._described:
+            return
+        self._described.add(key)
+        self._job.fact(
+            ModelCompiled(
+                step=self._job.now.step,
+                model=str(model.name),
+                model_type=layers.type_of(model),
+                runs_eagerly=bool(model.run_eagerly),
+                whole_process=names.runs_all_eagerly(),
+                jit_compile=bool(model.jit_compile),
+                steps_per_execution=int(model.steps_per_execution or 1),
+                policy=str(model.dtype_policy.name),
+                loss_scaled=scaled,
+                location=location,
+            )
+        )
+        self._tell_frozen(model)
+
+    def _tell_frozen(self, model: Any) -> None:
+        frozen = [layer for layer in names.leaves(model) if layer.weights and not layer.trainable]
+        frozen = [layer for layer in frozen if not layers.normalizes(layer)]
+        if not frozen:
+            return
+        judged = untouched = 0
+        found: list[tuple[int, str]] = []
+        for layer in frozen:
+            kernel = layers.kernel_of(layer)
+            if kernel is None:
+                continue
+            fresh = layers.looks_untouched(kernel, layer, value_of(kernel))
+            size = math.prod(kernel.shape)
+            judged += size if fresh is not None else 0
+            untouched += size if fresh else 0
+            if fresh:
+                found.append((size, layers.name_of(layer)))
+        self._job.fact(
+            FrozenParameters(
+                step=self._job.now.step,
+                root=str(model.name),
+                elements=sum(math.prod(v.shape) for v in model.weights),
+                frozen=sum(math.prod(v.shape) for layer in frozen for v in layer.weights),
+                judged=judged,
+                untouched=untouched,
+                modules=tuple(name for _, name in sorted(found, reverse=True)[:SHOWN]),
+                location=layers.LOCATIONS.get(model),
+            )
+        )
+
+    def _search(self, name: str, array: Array, source: str, location: str | None) -> None:
+        if (
+            array.dtype.kind != "f"
+            or array.size > MAX_CELLS
+            or (id(array), name) in self._nonfinite
+        ):
+            return
+        self._nonfinite.add((id(array), name))
+        bad = ~np.isfinite(array)
+        if not bad.any():
+            return
+        rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
+        nan = int(np.isnan(array).sum())
+        self._job.fact(
+            NonfiniteInput(
+                step=self._job.now.step,
+                tensor=name,
+                source=source,
+                from_loader=True,
+                nan=nan,
+                inf=int(bad.sum()) - nan,
+                rows=tuple(rows[:SHOWN].tolist()),
+                row_count=len(rows),
+                samples=tuple(rows[:SHOWN].tolist()),
+                location=location,
+            )
+        )
+
+    def _distribution(
+        self, model: Any, place: int, array: Array, mode: Mode, location: str | None
+    ) -> None:
+        if array.dtype.kind not in "fiu" or array.ndim < 2 or not len(array):
+            return
+        rows = array[:: max(1, len(array) // 4096)]
+        values = rows.reshape(-1)[:MAX_CELLS].astype(np.float64)
+        if not np.isfinite(values).all():
+            return
+        self._job.fact(
+            InputDistribution(
+                step=self._job.now.step,
+                mode=mode,
+                module=str(model.name),
+                argument="x" if place == 0 else f"x[{place}]",
+                rows=len(rows),
+                mean=float(values.mean()),
+                std=float(values.std()),
+                location=location,
+            )
+        )
+
+    def _share(self, fit: Fit, array: Array, name: str) -> None:
+        theirs, _ = _digests(array)
+        if fit.digests is None or theirs is None or not len(theirs) or not len(fit.digests):
+            return
+        self._job.fact(
+            RowsShared(
+                step=self._job.now.step,
+                module=str(fit.model.name),
+                argument="x",
+                source=name,
+                train_rows=len(fit.digests),
+                eval_rows=len(theirs),
+                shared=int(np.isin(theirs, fit.digests).sum()),
+                expected_share=fit.duplicates,
+                location=fit.location,
+            )
+        )
+
+    def _guess(self, model: Any, y: Array) -> float | None:
+        loss = model.loss
+        try:
+            loss = keras.losses.get(loss) if isinstance(loss, str) else loss
+        except ValueError:
+            return None
+        name = losses.name_of(loss) if not callable(loss) or hasattr(loss, "fn") else ""
+        name = name or str(getattr(loss, "__name__", ""))
+        if name == "sparse_categorical_crossentropy":
+            labels = y.reshape(-1).astype(np.int64)
+        elif name == "categorical_crossentropy" and y.ndim == 2:
+            labels = y.argmax(axis=1)
+        elif name == "binary_crossentropy" and y.size == len(y):
+            labels = y.reshape(-1)
+        else:
+            return None
+        binary = name.startswith("binary")
+        classes = 2 if binary else int(labels.max()) + 1
+        called = loss_looks.Called(
+            operation="binary" if binary else "cross_entropy",
+            chain=(),
+            classes=classes,
+            target=labels,
+            prediction=labels,
+        )
+        return loss_looks.guess(called)
+
+
+def _arrays(given: Any) -> list[Array]:
+    """The arrays that an argument of `fit` holds, if all are ones of numpy or can be read so."""
+    parts: Sequence[Any] = (
+        list(given.values())
+        if isinstance(given, dict)
+        else list(given)
+        if isinstance(given, list | tuple)
+        else [given]
+    )
+    found = []
+    for part in parts:
+        array = part.to_numpy() if hasattr(part, "to_numpy") else part
+        if not isinstance(array, np.ndarray):
+            array = names.eager_array(array)
+        if array is None or not array.ndim or array.dtype.kind not in "fiub" or not len(array):
+            return []
+        found.append(array)
+    return found
+
+
+def _digests(array: Array) -> tuple[npt.NDArray[np.uint64] | None, float]:
+    """Digests of the distinct rows, and the share of rows that are equal to another one."""
+    if array.ndim < 2 or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
+        return None, 0.0
+    plain = np.ascontiguousarray(array.reshape(len(array), -1))
+    digests = arithmetic.row_digests(plain, plain.shape[1])
+    distinct = np.unique(digests)
+    return distinct, 1.0 - len(distinct) / len(digests)

@@ -1,0 +1,92 @@
+"""Private names of Keras that the adapter rests on; tried with 3.15."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import keras
+
+TRIED: Final = ("3.15",)
+"""Versions with which everything here was tried."""
+
+
+def is_tried() -> bool:
+    """Return whether the private names were tried with the version that is installed."""
+    return keras.version().rpartition(".")[0] in TRIED
+
+
+def trainer_type() -> Any:
+    """Return the class of the active backend whose methods `fit` and `evaluate` are."""
+    import importlib
+
+    backend = keras.backend.backend()
+    module = importlib.import_module(f"keras.src.backend.{backend}.trainer")
+    found = {"tensorflow": "TensorFlowTrainer", "torch": "TorchTrainer", "jax": "JAXTrainer"}
+    return getattr(module, found[backend])
+
+
+def optimizer_types() -> tuple[Any, ...]:
+    """Return the classes in which `apply` is defined, the outermost first."""
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    return (keras.optimizers.LossScaleOptimizer, BaseOptimizer)
+
+
+def training_flag(kwargs: dict[str, Any]) -> bool | None:
+    """Return the `training` flag with which a layer that is being called runs."""
+    from keras.src.backend.common import global_state
+
+    given = kwargs.get("training")
+    if given is None:
+        context = global_state.get_global_attribute("current_call_ctx")
+        given = getattr(context, "training", None)
+    return None if given is None else bool(given)
+
+
+def leaves(layer: Any) -> Iterator[Any]:
+    """Return the layers within a layer that consist of no others; itself if it is one."""
+    for each in layer._flatten_layers(include_self=True, recursive=True):
+        if is_leaf(each):
+            yield each
+
+
+def is_leaf(layer: Any) -> bool:
+    """Return whether a layer consists of no others; a recurrent one counts as a whole."""
+    if isinstance(layer, keras.layers.RNN):
+        return True
+    return not getattr(layer, "_layers", None)
+
+
+def loss_totals(model: Any) -> tuple[float, float] | None:
+    """Return sum and weight of the losses since the metrics were reset; None where unknown."""
+    tracker = getattr(model, "_loss_tracker", None)
+    if tracker is None or not hasattr(tracker, "total"):
+        return None
+    return float(tracker.total), float(tracker.count)
+
+
+def losses_of(loss: Any) -> Any:
+    """Return the function that a loss wraps; None where it wraps none."""
+    return getattr(loss, "fn", None)
+
+
+def is_compiled_loss(loss: Any) -> bool:
+    """Return whether a loss is what `compile` makes of those that it was given."""
+    return type(loss).__name__ == "CompileLoss"
+
+
+def runs_all_eagerly() -> bool:
+    """Return whether the process was told to run all functions eagerly."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return bool(tf.config.functions_run_eagerly())
+
+
+def eager_array(value: Any) -> Any:
+    """Return a tensor of the active backend as an array of numpy; None of anything else."""
+    if not keras.ops.is_tensor(value) or isinstance(value, keras.KerasTensor):
+        return None
+    return keras.ops.convert_to_numpy(value)

@@ -1,0 +1,79 @@
+"""Optimizers of Keras: their rate, their settings, their loss scale."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+
+from mothtrap.adapters.keras.layers import LOCATIONS
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.optimizers import OptimizerFacts
+
+_SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
+
+
+def innermost(optimizer: Any) -> Any:
+    """Return the optimizer that a loss scale is wrapped around; else the same."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def loss_scale(optimizer: Any) -> float:
+    """Return the factor by which losses and gradients are scaled; 1 for none."""
+    scale = getattr(optimizer, "dynamic_scale", None)
+    return float(keras.ops.convert_to_numpy(scale)) if scale is not None else 1.0
+
+
+def learning_rate(optimizer: Any) -> float:
+    """Return the rate of the latest update."""
+    inner = innermost(optimizer)
+    schedule = getattr(inner, "_learning_rate", None)
+    if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        made = int(keras.ops.convert_to_numpy(inner.iterations))
+        return float(keras.ops.convert_to_numpy(schedule(max(0, made - 1))))
+    return float(keras.ops.convert_to_numpy(inner.learning_rate))
+
+
+class OptimizerLedger:
+    """Reports what optimizers are, and the rate of each step.
+
+    Args:
+        job: takes it.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._said: dict[int, tuple[object, ...]] = {}
+
+    def step(self, optimizer: Any) -> None:
+        """Report an optimizer that has made a step."""
+        rate = learning_rate(optimizer)
+        self._job.scalar("lr", optimizer.name, rate)
+        if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+            self._job.scalar("loss_scale", optimizer.name, loss_scale(optimizer))
+        inner = innermost(optimizer)
+        decay = float(getattr(inner, "weight_decay", None) or 0.0)
+        settings = (type(inner).__name__, decay, getattr(inner, "epsilon", None))
+        if self._said.get(id(optimizer)) == settings:
+            return
+        self._said[id(optimizer)] = settings
+        kind = type(inner).__name__
+        variables = list(getattr(inner, "_trainable_variables", ()))
+        self._job.fact(
+            OptimizerFacts(
+                step=self._job.now.step,
+                optimizer=optimizer.name,
+                kind=kind,
+                learning_rate=rate,
+                weight_decay=decay,
+                decoupled=True,  # `weight_decay` of Keras is never part of the gradient
+                momentum=float(getattr(inner, "momentum", None) or 0.0),
+                epsilon=getattr(inner, "epsilon", None),
+                second_moments=any(name in kind for name in _SECOND_MOMENTS),
+                state_dtype=str(variables[0].dtype) if variables else "",
+                elements=sum(math.prod(v.shape) for v in variables),
+                weight_dtypes=tuple(sorted({str(v.dtype) for v in variables})),
+                location=LOCATIONS.get(inner),
+            )
+        )

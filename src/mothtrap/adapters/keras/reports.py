@@ -1,0 +1,47 @@
+"""Everything that can be reported of a Keras job."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.core.facts.data import (
+    InputDistribution,
+    LoaderBegan,
+    NonfiniteInput,
+    RowsShared,
+    TargetOrder,
+)
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, TrainingMode
+from mothtrap.core.facts.functions import FunctionTraced, ModelCompiled
+from mothtrap.core.facts.layers import (
+    DataTaken,
+    ForwardScales,
+    IdenticalUnits,
+    InitialWeights,
+    OutputSpread,
+    UnitInputs,
+)
+from mothtrap.core.facts.losses import LossCall, LossSeries
+from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
+
+EVERY_STEP: Final = (
+    *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
+    *(LoaderBegan, NonfiniteInput, RowsShared, InputDistribution, FrozenParameters),
+)
+"""Facts that are looked for in each step, whatever can be seen of the program."""
+
+SAMPLED_STEPS: Final = (
+    *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
+    *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode),
+)
+"""Facts that are looked for in full steps, inside the program."""
+
+REPORTS: Final = Reports(
+    kinds=frozenset({"weight", "bias", "gradient", "activation"}),
+    scalars=frozenset({"loss", "lr", "loss_scale", "gradient_norm", "clip_limit"}),
+    facts=frozenset((*EVERY_STEP, *SAMPLED_STEPS)),
+    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
+)

@@ -1,0 +1,192 @@
+"""Steps of Keras: what looks at programs and eager steps have shown, handed to the job."""
+
+from __future__ import annotations
+
+import math
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import keras
+import numpy as np
+
+from mothtrap.adapters.keras import names, optimizers
+from mothtrap.adapters.keras.forwards import Forwards
+from mothtrap.adapters.keras.losscalls import LossCalls
+from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
+from mothtrap.adapters.keras.weights import Weights
+from mothtrap.adapters.tensorflow.looks import Applied, Look
+from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.reports import Reports
+from mothtrap.tracing.adapter_job import traced
+
+UNSEEN: Final = Reports(
+    kinds=frozenset({"gradient", "activation"}),
+    facts=frozenset(SAMPLED_STEPS),
+    scalars=frozenset({"gradient_norm", "clip_limit"}),
+)
+"""What cannot come of a program into which nobody can look."""
+
+
+@dataclass(slots=True)
+class Before:
+    """The state before a call that may make steps; `totals` as of `names.loss_totals`."""
+
+    model: Any = None
+    totals: tuple[float, float] | None = None
+    location: str | None = None
+    made: dict[int, int] = field(default_factory=dict)
+
+
+class Steps:
+    """Makes the steps, and hands on what was seen in them.
+
+    Args:
+        job: takes it.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._weights = Weights(job)
+        self.forwards, self.calls = Forwards(job), LossCalls(job)
+        self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._facts = optimizers.OptimizerLedger(job)
+        self._looked_into = False
+
+    def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Take, before its first update, what an optimizer is given."""
+        if optimizer not in self._optimizers:
+            self._optimizers[optimizer] = 0 if not optimizer.built else iterations(optimizer)
+        self._weights.first(optimizer, variables)
+
+    def begin(self, model: Any = None, location: str | None = None) -> Before:
+        """Look at the state before a call."""
+        totals = names.loss_totals(model) if model is not None else None
+        own = getattr(model, "optimizer", None)
+        if own is not None and own.built and own not in self._optimizers:
+            self._optimizers[own] = iterations(own)
+            self._weights.first(own, model.trainable_variables)
+        self._weights.before()
+        made = {id(one): iterations(one) for one in self._optimizers if one.built}
+        return Before(model=model, totals=totals, location=location, made=made)
+
+    def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
+        """Close the steps that a call has made; return whether it has made any."""
+        stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
+        count = max(stepped.values(), default=0)
+        applied = [each for look in looks for each in look.applied]
+        skipped = False
+        if not count:
+            if before.model is None or self._accumulates(before.model):
+                return False
+            skipped = any(
+                isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
+            )
+            count = 1
+        acting = next((one for one, made in stepped.items() if made), None)
+        acting = acting or getattr(before.model, "optimizer", None)
+        name = getattr(acting, "name", "") or "keras"
+        if count > 1:
+            self._job.step(count=count - 1, optimizer=name)
+        losses = self._losses(before, looks)
+        self._tell(before, looks, hidden, applied, losses)
+        self._job.step(losses, skipped=skipped, optimizer=name)
+        return True
+
+    def _delta(self, optimizer: Any, before: Before) -> int:
+        known = before.made.get(id(optimizer), self._optimizers[optimizer])
+        return iterations(optimizer) - known
+
+    def _accumulates(self, model: Any) -> bool:
+        inner = optimizers.innermost(getattr(model, "optimizer", None))
+        return bool(getattr(inner, "gradient_accumulation_steps", None))
+
+    def _losses(self, before: Before, looks: Sequence[Look]) -> list[Losses]:
+        found: dict[str, Losses] = {}
+        for look in looks:
+            for target in look.targets:
+                place = target.location or before.location
+                series = os.path.basename(place or "loss")
+                while series in found:
+                    series += "'"
+                value = float(target.value.read())
+                found[series] = Losses(series=series, value=value, location=place)
+        if not found and before.model is not None:
+            mean = _mean_since(before.totals, names.loss_totals(before.model))
+            if mean is not None:
+                series = os.path.basename(before.location or "loss")
+                found[series] = Losses(series=series, value=mean, location=before.location)
+        return list(found.values())
+
+    def _tell(
+        self,
+        before: Before,
+        looks: Sequence[Look],
+        hidden: Sequence[Look],
+        applied: Sequence[Applied],
+        losses: Sequence[Losses],
+    ) -> None:
+        job, step = self._job, self._job.now.step
+        for each in applied:
+            self._gradients(each)
+        self._weights.after(applied)
+        for optimizer in {id(a.optimizer): a.optimizer for a in applied}.values():
+            self._facts.step(optimizer)
+        own = getattr(before.model, "optimizer", None)
+        if not applied and own is not None and own.built:
+            self._facts.step(own)
+        job.stood_ready(EVERY_STEP)
+        if looks:
+            self._looked_into = True
+            if not traced(job).recorder.is_light:
+                series = losses[0].series if len(losses) == 1 else None
+                for look in looks:
+                    job.contain_part("layers", self.forwards.tell, look, step)
+                    job.contain_part("losses", self.calls.tell, look, step, series)
+                job.stood_ready(SAMPLED_STEPS)
+        elif hidden and not self._looked_into:
+            why = hidden[-1].why
+            job.blind("gradients and activations", why)
+            job.cannot(f"gradients and layers are not seen: {why}", UNSEEN)
+
+    def _gradients(self, applied: Applied) -> None:
+        job = self._job
+        if applied.gradients is None:
+            return
+        clip = getattr(optimizers.innermost(applied.optimizer), "global_clipnorm", None)
+        if not job.wants("gradient") and not clip:
+            return
+        pairs = [
+            (variable, slot)
+            for variable, slot in zip(applied.variables, applied.gradients, strict=True)
+            if slot is not None
+        ]
+        scale = optimizers.loss_scale(applied.optimizer) if applied.scaled else 1.0
+        arrays = [slot.read() for _, slot in pairs]
+        if scale != 1.0:
+            arrays = [array / array.dtype.type(scale) for array in arrays]
+        ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
+        job.take("gradient", ids, arrays)
+        if clip:
+            squares = [float(np.square(array, dtype=np.float64).sum()) for array in arrays]
+            job.scalar("gradient_norm", applied.optimizer.name, math.sqrt(sum(squares)))
+            job.scalar("clip_limit", applied.optimizer.name, float(clip))
+
+
+def iterations(optimizer: Any) -> int:
+    """Return how many updates an optimizer has made."""
+    return int(keras.ops.convert_to_numpy(optimizer.iterations))
+
+
+def _mean_since(
+    before: tuple[float, float] | None, after: tuple[float, float] | None
+) -> float | None:
+    """Mean of the losses between two readings of their sum and weight."""
+    if after is None:
+        return None
+    total, weight = after
+    if before is not None and before[1] < weight:
+        total, weight = total - before[0], weight - before[1]
+    return total / weight if weight > 0 else None

@@ -1,0 +1,211 @@
+"""What layers, losses and optimizers show while a step is traced, or runs eagerly."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from mothtrap.adapters.keras import layers, names, optimizers
+from mothtrap.adapters.keras.steps import Steps
+from mothtrap.adapters.tensorflow import hooks
+from mothtrap.adapters.tensorflow.hooks import LOOKS, Replacements, drop_own_frame
+from mothtrap.adapters.tensorflow.looks import MAX_ROWS, Applied, LayerCall, Look, LossCall, Slot
+from mothtrap.core.adapters import Job
+from mothtrap.tracing import frames
+from mothtrap.tracing.adapter_job import traced
+
+MAX_LAYERS: Final = 256
+LOSS_ROWS: Final = 256
+"""Rows of targets and predictions that are kept."""
+MAX_CHAIN: Final = 6
+
+
+@dataclass(slots=True)
+class Made:
+    """Where a tensor comes from: the layer, what it was given, and whether that is data."""
+
+    layer: Any
+    source: int
+    data: bool
+    call: LayerCall | None
+
+
+class Tracing:
+    """Called by the classes of Keras; fills the look of the program, or of the eager step.
+
+    Args:
+        job: of the training.
+        steps: takes what optimizers are given.
+    """
+
+    def __init__(self, job: Job, steps: Steps) -> None:
+        self._job, self._steps = job, steps
+        self._here = _Thread()
+
+    def install(self, replacements: Replacements) -> None:
+        """Replace the methods."""
+        replacements.replace(keras.layers.Layer, "__call__", self._around_layer)
+        replacements.around(keras.losses.Loss, "__call__", None, self._lost)
+        for kind in names.optimizer_types():
+            replacements.around(kind, "scale_loss", None, self._scaled)
+
+    def _around_layer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        here, contain = self._here, self._job.contain
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not LOOKS.tapes:
+                return original(self, *args, **kwargs)
+            if here.depth == 0:
+                here.root, here.trained = self, False
+            here.depth += 1
+            training = contain(names.training_flag, kwargs)
+            try:
+                result = original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                here.depth -= 1
+            contain(after, self, args, kwargs, result, training)
+            return result
+
+        after = self._layer_called
+        return call
+
+    def _layer_called(
+        self, layer: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
+    ) -> None:
+        gave = _first_tensor(result)
+        if gave is None:
+            return
+        look = LOOKS.current()
+        if look is None:
+            return
+        if self._here.depth == 0:
+            layers.own_all(layer)
+            for made in map(look.made.get, map(id, tf.nest.flatten(result))):
+                if isinstance(made, Made) and made.call is not None:
+                    made.call.last = True
+        if not names.is_leaf(layer):
+            return
+        given = _first_tensor([*args, *kwargs.values()])
+        source = look.made.get(id(given))
+        known = source.data if isinstance(source, Made) else not self._here.trained
+        trains = bool(layer.trainable_variables)
+        call = self._kept(look, layer, given, gave, training, known)
+        look.made[id(gave)] = Made(layer, id(given), known and not trains, call)
+        look.held += [given, gave]
+        self._here.trained = self._here.trained or trains
+
+    def _kept(
+        self, look: Look, layer: Any, given: Any, gave: Any, training: Any, data: bool
+    ) -> LayerCall | None:
+        if look.why or len(look.layers) >= MAX_LAYERS:
+            return None
+        if tf.executing_eagerly() and traced(self._job).recorder.is_light:
+            return None
+        weighted = layers.kernel_of(layer) is not None
+        call = LayerCall(
+            layer=layer,
+            root=self._here.root,
+            training=training,
+            given=_slot(given) if weighted else None,
+            gave=_slot(gave),
+            data=data and weighted,
+        )
+        look.layers.append(call)
+        return call
+
+    def _lost(
+        self, loss: Any, _: Any, args: Sequence[Any], kwargs: dict[str, Any], __: Any
+    ) -> None:
+        if not LOOKS.tapes or names.is_compiled_loss(loss):
+            return
+        target = args[0] if args else kwargs.get("y_true")
+        prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
+        look = LOOKS.current()
+        if look is None or not tf.is_tensor(prediction):
+            return
+        if not tf.is_tensor(target):
+            target = tf.convert_to_tensor(target)
+        look.losses.append(
+            LossCall(
+                loss=loss,
+                target=None if look.why else Slot(target, rows=LOSS_ROWS),
+                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS),
+                chain=_chain(look, prediction),
+                location=frames.location(frames.user_frame()),
+                classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
+            )
+        )
+
+    def _scaled(self, _: Any, result: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
+        look = LOOKS.current()
+        loss = args[0] if args else kwargs.get("loss")
+        if look is not None:
+            hooks.scaled(look, loss, result)
+
+    def applied(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> None:
+        """Take the gradients that an optimizer is given, before it applies them."""
+        look = LOOKS.current()
+        if look is None:
+            return
+        if variables is None:
+            variables = list(optimizers.innermost(optimizer)._trainable_variables)
+        keras_variables = [layers.as_keras(variable) for variable in variables]
+        if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+            with tf.init_scope():
+                self._steps.applied(optimizer, keras_variables)
+        slots = None
+        if not look.why:
+            slots = [None if g is None else Slot(hooks.values_of(g)) for g in gradients]
+        missing = frozenset(place for place, g in enumerate(gradients) if g is None)
+        is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        look.applied.append(Applied(optimizer, keras_variables, slots, is_scaled, missing))
+
+    def is_scaled(self, model: Any, looks: Sequence[Look]) -> bool | None:
+        """Return whether losses were scaled in half precision; None where that is not used."""
+        if model.dtype_policy.compute_dtype != "float16" or not looks:
+            return None
+        return any(target.scaled for look in looks for target in look.targets)
+
+
+class _Thread(threading.local):
+    """The layers that are being called, one within the other."""
+
+    depth: int = 0
+    root: Any = None
+    trained: bool = False
+
+
+def _first_tensor(values: Any) -> Any | None:
+    for value in tf.nest.flatten(values):
+        if tf.is_tensor(value) and not isinstance(value, keras.KerasTensor):
+            return value
+    return None
+
+
+def _slot(tensor: Any) -> Slot | None:
+    if tensor is None or not isinstance(tensor, tf.Tensor) or not tensor.dtype.is_floating:
+        return None
+    return Slot(tensor, rows=MAX_ROWS)
+
+
+def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
+    """The operations between a loss and the weights before it, the nearest first."""
+    found: list[str] = []
+    place = id(prediction)
+    for _ in range(MAX_CHAIN):
+        made = look.made.get(place)
+        if not isinstance(made, Made):
+            break
+        found += layers.chain_of(made.layer)
+        if "linear" in found:
+            break
+        place = made.source
+    return tuple(name for name in found if name != "view")

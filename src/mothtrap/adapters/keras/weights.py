@@ -1,0 +1,220 @@
+"""Weights of Keras models: at the first step, at sampled ones, and what no gradient reaches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.adapters.keras import layers
+from mothtrap.adapters.tensorflow.looks import Applied
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
+from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing.adapter_job import traced
+
+Array = npt.NDArray[Any]
+MAX_LAYERS: Final = 128
+SAMPLED: Final = 4096
+"""Values of a weight or gradient whose size is taken."""
+LOOKS: Final = frozenset({*range(12), 16, 24, 32, 64, 128, 256})
+"""Updates at which units that were the same are looked at again."""
+TOLERANCE: Final = 1e-5
+
+
+class Weights:
+    """Reads variables between steps.
+
+    Args:
+        job: takes what is read.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._ids: dict[tuple[str, int], int] = {}
+        self._variables: dict[int, Any] = {}
+        self._optimizers: set[int] = set()
+        self._first: list[tuple[Any, Array]] = []
+        self._same: dict[int, tuple[Any, Array, int]] = {}
+        self._copies: dict[int, Array] = {}
+        self._updates: dict[int, int] = {}
+
+    def tensor(self, kind: str, variable: Any) -> int:
+        """Return the number of a tensor of a kind, by its variable."""
+        key = kind, id(variable)
+        if key not in self._ids:
+            self._variables[id(variable)] = variable  # keeps the identity
+            path = str(variable.path)
+            owner = layers.OWNERS.get(id(variable))
+            info = TensorInfo(
+                kind=kind,
+                name=path,
+                module=path.rpartition("/")[0],
+                module_type=layers.type_of(owner) if owner is not None else "",
+                shape=tuple(int(size) for size in variable.shape),
+                dtype=str(variable.dtype),
+                location=layers.LOCATIONS.get(owner) if owner is not None else None,
+            )
+            self._ids[key] = self._job.define(info)
+        return self._ids[key]
+
+    def first(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Take the variables of an optimizer that has not updated them yet."""
+        if id(optimizer) in self._optimizers:
+            return
+        self._optimizers.add(id(optimizer))
+        for variable in variables:
+            self.tensor("bias" if layers.is_bias(variable) else "weight", variable)
+            if len(variable.shape) >= 2 and len(self._first) < MAX_LAYERS:
+                self._first.append((variable, value_of(variable)))
+
+    def before(self) -> None:
+        """Copy the weights whose change is due in the step that begins."""
+        self._copies = {
+            id(variable): value_of(variable).copy()
+            for kind in ("weight", "bias")
+            if "update_ratio" in self._job.wants(kind)
+            for variable in self._of(kind)
+        }
+
+    def after(self, applied: Sequence[Applied]) -> None:
+        """Take what the step has made of the weights."""
+        gradients: dict[int, Any] = {}
+        for each in applied:
+            count = self._updates[id(each.optimizer)] = self._updates.get(id(each.optimizer), 0) + 1
+            slots = each.gradients or [None] * len(each.variables)
+            pairs = zip(each.variables, slots, strict=True)
+            gradients |= {id(v): slot for v, slot in pairs if slot is not None}
+            if each.missing and count in (20, 40, 80, 160, 320, 640):
+                self._tell_unreached(each, count)
+        if self._first:
+            self._tell_first(gradients)
+        elif self._same and self._job.now.step in LOOKS:
+            self._tell_same(gradients)
+        recorder = traced(self._job).recorder
+        for kind in ("weight", "bias"):
+            if not self._job.wants(kind):
+                continue
+            variables = self._of(kind)
+            arrays = [value_of(variable) for variable in variables]
+            ids = [self.tensor(kind, variable) for variable in variables]
+            self._job.take(kind, ids, arrays)
+            for variable, number, now in zip(variables, ids, arrays, strict=True):
+                old = self._copies.get(id(variable))
+                if old is not None and old.shape == now.shape:
+                    recorder.add_row(number, {"update_ratio": _ratio(old, now)})
+        self._copies = {}
+
+    def _of(self, kind: str) -> list[Any]:
+        return [self._variables[key] for name, key in self._ids if name == kind]
+
+    def _tell_first(self, gradients: dict[int, Any]) -> None:
+        first, self._first = self._first, []
+        for variable, values in first:
+            layer = layers.OWNERS.get(id(variable))
+            if layer is None or layers.kernel_of(layer) is not variable:
+                continue
+            sample = _sample(values)
+            slot = gradients.get(id(variable))
+            ends = np.quantile(_sample(slot.read()), (0.05, 0.95)) if slot is not None else None
+            self._job.fact(
+                InitialWeights(
+                    step=self._job.now.step,
+                    name=str(variable.path),
+                    layer=layers.name_of(layer),
+                    layer_type=layers.type_of(layer),
+                    units=int(variable.shape[-1]),
+                    fan_in=layers.fan_in(variable),
+                    rms=float(np.sqrt(np.square(sample).mean())),
+                    std=float(sample.std()),
+                    gradient_range=float(ends[1] - ends[0]) if ends is not None else None,
+                    location=layers.LOCATIONS.get(layer),
+                )
+            )
+            if values.shape[-1] > 1 and (values == values[..., :1]).all():
+                self._same[id(variable)] = variable, values, 0
+        self._tell_same(gradients)
+
+    def _tell_same(self, gradients: dict[int, Any]) -> None:
+        """Report layers whose units are the same still, and get the same gradient."""
+        moved = any(
+            (value_of(variable) != values).any() for variable, values, _ in self._same.values()
+        )
+        moved = moved or self._job.now.step > 0
+        for key, (variable, values, looks) in list(self._same.items()):
+            layer, slot = layers.OWNERS.get(key), gradients.get(key)
+            if layer is None or slot is None:
+                continue
+            now, gradient = value_of(variable), slot.read()
+            if not (_units_are_same(now) and _units_are_same(gradient)):
+                del self._same[key]
+                continue
+            self._same[key] = variable, values, looks + 1
+            self._job.fact(
+                IdenticalUnits(
+                    step=self._job.now.step,
+                    name=str(variable.path),
+                    layer=layers.name_of(layer),
+                    layer_type=layers.type_of(layer),
+                    units=int(now.shape[-1]),
+                    looks=looks + 1,
+                    zero=not now.any(),
+                    gradient_zero=not gradient.any(),
+                    moved=moved,
+                    location=layers.LOCATIONS.get(layer),
+                )
+            )
+
+    def _tell_unreached(self, applied: Applied, updates: int) -> None:
+        """Report the variables for which there has been no gradient in any update."""
+        total = sum(math.prod(v.shape) for v in applied.variables) or 1
+        by_layer: dict[str, list[Any]] = {}
+        for place in sorted(applied.missing):
+            variable = applied.variables[place]
+            by_layer.setdefault(str(variable.path).rpartition("/")[0], []).append(variable)
+        for module, found in by_layer.items():
+            layer = layers.OWNERS.get(id(found[0]))
+            elements = sum(math.prod(v.shape) for v in found)
+            self._job.fact(
+                UnreachedModule(
+                    step=self._job.now.step,
+                    module=module,
+                    parameters=tuple(str(v.path) for v in found),
+                    elements=elements,
+                    share=elements / total,
+                    own_steps=updates,
+                    runs=updates if layer is not None else 0,
+                    upstream=layer is not None and applied.variables[0] is found[0],
+                    location=layers.LOCATIONS.get(layer) if layer is not None else None,
+                )
+            )
+
+
+def value_of(variable: Any) -> Array:
+    """Return the value of a variable on the host."""
+    return np.asarray(keras.ops.convert_to_numpy(variable.value))
+
+
+def _ratio(old: Array, now: Array) -> float:
+    """Norm of a change by that of what was changed; NaN where that was 0."""
+    before = float(np.linalg.norm(old.astype(np.float64).reshape(-1)))
+    change = float(np.linalg.norm(now.astype(np.float64).reshape(-1) - old.reshape(-1)))
+    return change / before if before > 0 else math.nan
+
+
+def _sample(values: Array) -> Array:
+    flat = values.reshape(-1)
+    return flat[:: max(1, flat.size // SAMPLED)].astype(np.float64)
+
+
+def _units_are_same(values: Array) -> bool:
+    """Whether all units (last axis) of a weight or gradient are the same, up to rounding."""
+    if values.shape[-1] < 2:
+        return False
+    limit = TOLERANCE * float(np.abs(values).max())
+    return bool((np.abs(values - values[..., :1]) <= limit).all())

@@ -1,0 +1,141 @@
+"""Loops of TensorFlow that update variables themselves, without an optimizer of Keras."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
+from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.reports import EVERY_STEP
+from mothtrap.adapters.tensorflow.retracing import Traces
+from mothtrap.capture.grouper import ClosedStep
+from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing.adapter_job import traced
+
+
+class TensorFlowHandle:
+    """TensorFlow at work: a step is a gradient of a loss with respect to variables.
+
+    Args:
+        job: takes what is seen.
+        targets: modules whose variables are watched; none = all of the process.
+
+    Attributes:
+        snapshots: None; no snapshots are taken.
+    """
+
+    def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
+        self._job = job
+        self._traces = Traces(job)
+        self._only = {id(v) for target in targets for v in getattr(target, "variables", ())}
+        self._ids: dict[tuple[str, int], int] = {}
+        self._held: dict[int, Any] = {}
+        traced(job).observer = self
+        SHARED.join(self, job.contain)
+
+    @property
+    def snapshots(self) -> SnapshotTaker | None:
+        """What takes snapshots: nothing."""
+        return None
+
+    def step(self, given: Given) -> None:
+        """Attach numbers of the user's to the step in progress; never raises."""
+        for name, value in given.numbers.items():
+            self._job.number(name, value)
+        if given.loss is not None:
+            self._job.number("loss", given.loss)
+
+    def surroundings(self) -> Surroundings | None:
+        """Return None: what the numbers depend on is not read."""
+        return None
+
+    def stop(self, _: str) -> bool:
+        """Return False: the loop is the script's own."""
+        return False
+
+    def detach(self) -> None:
+        """Close the last step, restore everything that was replaced."""
+        self._job.contain(self.tape_began)
+        SHARED.leave(self)
+
+    def abandon(self) -> None:
+        """See nothing from here on."""
+        SHARED.leave(self)
+
+    def busy(self) -> bool:
+        """Return False: steps are known only when they are over."""
+        return False
+
+    def began(self) -> None:
+        """Make a step of the eager tape before this function, if there was one."""
+        self.tape_began()
+
+    def closing(self, closed: ClosedStep) -> None:
+        """Do nothing: a step is complete when it is made."""
+
+    def closed(self, closed: ClosedStep) -> None:
+        """Do nothing: a step is complete when it is made."""
+
+    def interrupted(self) -> None:
+        """Make a step of the eager tape, as another framework goes on."""
+        self.tape_began()
+
+    def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
+        """Make a step of a function in which variables had gradients and no optimizer."""
+        own = [look for look in looks if look.plain and not look.applied]
+        if own:
+            self._traces.called(function, traces)
+        return self._make_step(own)
+
+    def tape_began(self) -> None:
+        """Make a step of what the tape before this one has shown."""
+        look = LOOKS.eager
+        if look.plain and not look.applied:
+            LOOKS.eager = Look()
+            self._make_step([look])
+
+    def _make_step(self, looks: list[Look]) -> bool:
+        pairs = [pair for look in looks for pair in look.plain if self._is_watched(pair[0])]
+        if not pairs:
+            return False
+        wanted = self._job.wants("gradient")
+        if wanted:
+            ids = [self._tensor("gradient", variable) for variable, _ in pairs]
+            self._job.take("gradient", ids, [slot.read() for _, slot in pairs])
+        variables = list({id(variable): variable for variable, _ in pairs}.values())
+        for kind in ("weight", "bias"):
+            chosen = [v for v in variables if (len(v.shape) < 2) == (kind == "bias")]
+            if chosen and self._job.wants(kind):
+                ids = [self._tensor(kind, variable) for variable in chosen]
+                self._job.take(kind, ids, [variable.numpy() for variable in chosen])
+        losses = {}
+        for look in looks:
+            for target in look.targets:
+                series = os.path.basename(target.location or "loss")
+                value = float(target.value.read())
+                losses[series] = Losses(series=series, value=value, location=target.location)
+        self._job.stood_ready(EVERY_STEP)
+        self._job.step(list(losses.values()), optimizer="tape")
+        return True
+
+    def _is_watched(self, variable: Any) -> bool:
+        return not self._only or id(variable) in self._only
+
+    def _tensor(self, kind: str, variable: Any) -> int:
+        key = kind, id(variable)
+        if key not in self._ids:
+            self._held[id(variable)] = variable  # keeps the identity
+            name = str(variable.name).partition(":")[0]
+            info = TensorInfo(
+                kind=kind,
+                name=name,
+                shape=tuple(tf.TensorShape(variable.shape).as_list()),
+                dtype=variable.dtype.name,
+            )
+            self._ids[key] = self._job.define(info)
+        return self._ids[key]

@@ -1,0 +1,233 @@
+"""Replacements of methods that can be taken out again, and those of tapes and functions.
+
+A replaced method calls the original outside of every `try` of ours, passes on what it returns
+and raises, and takes its own frame out of the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final, Protocol
+
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
+from mothtrap.tracing import frames
+
+Function = Callable[..., Any]
+Contain = Callable[..., Any]
+LOOKS: Final = Looks()
+"""What programs and eager steps of this process show; adapters on TensorFlow share it."""
+
+
+class Replacements:
+    """Methods of classes that were replaced; `undo` puts the originals back.
+
+    Args:
+        contain: runs a hook, so that its errors do not reach the training.
+
+    Attributes:
+        contain: the same.
+    """
+
+    def __init__(self, contain: Contain) -> None:
+        self.contain = contain
+        self._stack = ExitStack()
+
+    def undo(self) -> None:
+        """Restore everything."""
+        self._stack.close()
+
+    def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """Put what `make` returns for the original in its place."""
+        original = owner.__dict__[name]
+        setattr(owner, name, functools.wraps(original)(make(original)))
+        self._stack.callback(setattr, owner, name, original)
+
+    def around(
+        self, owner: Any, name: str, before: Function | None, after: Function | None
+    ) -> None:
+        """Call `before(self, args, kwargs)` and `after(self, result, args, kwargs, state)`.
+
+        Args:
+            owner: the class.
+            name: of the method.
+            before: what it returns is the state for `after`.
+            after: not called when the method raises.
+        """
+        contain = self.contain
+
+        def make(original: Function) -> Function:
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                state = contain(before, self, args, kwargs) if before is not None else None
+                try:
+                    result = original(self, *args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
+                if after is not None:
+                    contain(after, self, result, args, kwargs, state)
+                return result
+
+            return call
+
+        self.replace(owner, name, make)
+
+
+def drop_own_frame(err: BaseException) -> None:
+    """Take the frame of a replaced method out of a traceback."""
+    if err.__traceback__ is not None:
+        err.__traceback__ = err.__traceback__.tb_next
+
+
+class Listener(Protocol):
+    """Part of an adapter that hears of tapes and functions."""
+
+    def busy(self) -> bool:
+        """Return whether a step is in progress that somebody else will end."""
+
+    def began(self) -> None:
+        """Hear that an outermost function is called."""
+
+    def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
+        """Hear that it has returned, how often it was traced, and what it has shown.
+
+        Returns:
+            Whether a step was made of it.
+        """
+
+    def tape_began(self) -> None:
+        """Hear that an outermost tape begins to record, eagerly."""
+
+
+class Shared:
+    """Tapes and functions, replaced once for all adapters on TensorFlow."""
+
+    def __init__(self) -> None:
+        self._listeners: list[tuple[Listener, Contain]] = []
+        self._replacements: Replacements | None = None
+        self._depth = _Depth()
+
+    def join(self, listener: Listener, contain: Contain) -> None:
+        """Let an adapter hear; those that join later hear first."""
+        self._listeners.insert(0, (listener, contain))
+        if self._replacements is None:
+            LOOKS.begin()
+            self._replacements = Replacements(self._contained)
+            tape = tf.GradientTape
+            self._replacements.around(tape, "__enter__", self._tape_began, None)
+            self._replacements.around(tape, "__exit__", _tape_ended, None)
+            self._replacements.around(tape, "gradient", None, _differentiated)
+            self._replacements.replace(names.function_type(), "__call__", self._around_call)
+
+    def leave(self, listener: Listener) -> None:
+        """Let an adapter hear no more; restore everything when it was the last."""
+        self._listeners = [each for each in self._listeners if each[0] is not listener]
+        if not self._listeners and self._replacements is not None:
+            self._replacements.undo()
+            self._replacements = None
+            LOOKS.take()
+
+    def _contained(self, act: Contain, *args: Any) -> Any:
+        return self._listeners[0][1](act, *args) if self._listeners else None
+
+    def _tape_began(self, *_: object) -> None:
+        if not LOOKS.tapes and not self._depth.now and tf.executing_eagerly():
+            for listener, contain in self._listeners:
+                contain(listener.tape_began)
+        LOOKS.tapes += 1
+
+    def _around_call(self, original: Function) -> Function:
+        depth = self._depth
+
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            is_outermost = depth.now == 0 and tf.executing_eagerly()
+            depth.now += 1
+            traces = self._contained(self._began, function) if is_outermost else None
+            try:
+                result = original(function, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                depth.now -= 1
+            if traces is not None:
+                self._contained(self._ended, function, traces)
+            return result
+
+        return call
+
+    def _began(self, function: Any) -> int:
+        for listener, contain in self._listeners:
+            contain(listener.began)
+        return int(function.experimental_get_tracing_count())
+
+    def _ended(self, function: Any, traces_before: int) -> None:
+        traces = int(function.experimental_get_tracing_count()) - traces_before
+        busy = any(listener.busy() for listener, _ in self._listeners)
+        looks = [] if busy else LOOKS.take(programs_only=True)
+        for listener, contain in self._listeners:
+            if contain(listener.ended, function, traces, looks):
+                looks = []
+
+
+class _Depth(threading.local):
+    now = 0
+
+
+def _tape_ended(*_: object) -> None:
+    LOOKS.tapes = max(0, LOOKS.tapes - 1)
+
+
+def _differentiated(
+    _: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], __: Any
+) -> None:
+    target = args[0] if args else kwargs.get("target")
+    sources = args[1] if len(args) > 1 else kwargs.get("sources")
+    look = LOOKS.current()
+    if look is None or not any(map(_is_variable, tf.nest.flatten(sources))):
+        return
+    value = original_of(look, target)
+    if look.why or not tf.is_tensor(value) or not value.dtype.is_floating:
+        return
+    place = frames.location(frames.user_frame())
+    scalar = value if value.shape.rank == 0 else tf.reduce_mean(value)
+    look.targets.append(Target(Slot(scalar), place, scaled=value is not target))
+    flat = zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False)
+    look.plain += [
+        (source, Slot(values_of(gradient)))
+        for source, gradient in flat
+        if gradient is not None and isinstance(source, tf.Variable)
+    ]
+
+
+def values_of(gradient: Any) -> Any:
+    """Return a gradient as a tensor; of one of some rows only these."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _is_variable(source: Any) -> bool:
+    return isinstance(source, tf.Variable) or hasattr(source, "trainable")
+
+
+def scaled(look: Look, loss: Any, result: Any) -> None:
+    """Remember what was multiplied by a loss scale."""
+    if result is not loss:
+        look.made[id(result)] = (SCALED, loss)
+        look.held += [result, loss]
+
+
+SCALED: Final = object()
+
+
+def original_of(look: Look, tensor: Any) -> Any:
+    """Return the loss that was scaled to a tensor; the tensor where none was."""
+    how, source = look.made.get(id(tensor), (None, tensor))
+    return source if how is SCALED else tensor
+
+
+SHARED: Final = Shared()

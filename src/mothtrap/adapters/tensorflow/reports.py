@@ -1,0 +1,19 @@
+"""Everything that can be reported of a loop of TensorFlow without an optimizer of Keras."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.core.facts.functions import FunctionTraced
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
+
+EVERY_STEP: Final = (LossSeries, FunctionTraced)
+
+REPORTS: Final = Reports(
+    kinds=frozenset({"weight", "bias", "gradient"}),
+    scalars=frozenset({"loss"}),
+    facts=frozenset(EVERY_STEP),
+    modes=frozenset({Mode.TRAIN}),
+)

@@ -1,0 +1,39 @@
+"""Facts about training functions that a framework traces or compiles."""
+
+from __future__ import annotations
+
+from mothtrap.core.fact import Fact
+
+
+class FunctionTraced(Fact, frozen=True, kw_only=True, tag=True):
+    """How often a function was traced, by now: reported after some numbers of traces.
+
+    `calls` are those seen so far, `function` its name, `arguments` types and shapes of the
+    latest two calls that were traced, as text.
+    """
+
+    function: str
+    traces: int
+    calls: int
+    arguments: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
+    """How a model was set up for training, said at its first step.
+
+    `runs_eagerly`: step by step in Python, not as a compiled program; `whole_process` where
+    that was set for all functions. `policy` is the type in which it computes. `loss_scaled`:
+    in half precision the loss is multiplied by a scale before the gradients are taken; None
+    where no half precision is used, or that cannot be seen.
+    """
+
+    model: str
+    model_type: str
+    runs_eagerly: bool = False
+    whole_process: bool = False
+    jit_compile: bool = False
+    steps_per_execution: int = 1
+    policy: str = "float32"
+    loss_scaled: bool | None = None
+    location: str | None = None

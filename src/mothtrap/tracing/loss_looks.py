@@ -1,0 +1,218 @@
+"""Targets and predictions of a loss, from arrays on the host.
+
+Shape suffixes: N = elements, R = rows, K = classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.losses import TargetSample
+
+Array = npt.NDArray[Any]
+
+MAX_TARGETS: Final = 1 << 16
+MAX_CLASSES: Final = 1 << 16
+MAX_CONFUSED: Final = 20
+"""Classes up to which the confusion is counted."""
+MIN_TELLING_ROWS: Final = 16
+TOLERANCE: Final = 1e-3
+"""Beyond a range by less is rounding."""
+RANGES: Final = {
+    "relu": (0.0, math.inf),
+    "softplus": (0.0, math.inf),
+    "exp": (0.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "softsign": (-1.0, 1.0),
+}
+"""Closure of the range of operations that a model may end in."""
+BINS: Final = 64
+"""Groups that classes are counted in."""
+TELL_AT: Final = (8, 16, 32, 64, 128, 256, 512)
+"""Steps after which the order of targets is reported."""
+MOST: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One loss call: `target` hard labels or numbers, `prediction` probabilities or numbers.
+
+    `operation` and `chain` as in `LossCall`; `classes` is None but for a class loss.
+    """
+
+    operation: str
+    chain: tuple[str, ...]
+    classes: int | None
+    target: Array
+    prediction: Array
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether each output is a class of its own."""
+        return self.operation.startswith("binary")
+
+
+def label_counts(called: Called) -> tuple[int, ...] | None:
+    """Return hard targets per class; None when they are soft, or numbers."""
+    labels = called.target.reshape(-1)[:MAX_TARGETS]
+    if called.is_binary:
+        if not np.isin(labels, (0, 1)).all():
+            return None
+        ones = int((labels == 1).sum())
+        return (len(labels) - ones, ones)
+    if not called.classes or called.classes > MAX_CLASSES or labels.dtype.kind not in "iu":
+        return None
+    kept = labels[(labels >= 0) & (labels < called.classes)]
+    return tuple(np.bincount(kept, minlength=called.classes).tolist())
+
+
+def prediction_spread(called: Called) -> float | None:
+    """Return the standard deviation over rows of the probabilities, averaged over classes."""
+    probability_RK = called.prediction
+    if probability_RK.ndim < 2 or len(probability_RK) < 2 or not called.classes:
+        return None
+    rows_RK = probability_RK.reshape(-1, probability_RK.shape[-1]).astype(np.float64)
+    if not np.isfinite(rows_RK).all():
+        return None
+    return float(rows_RK.std(axis=0).mean())
+
+
+def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetSample:
+    """Describe the targets of a call.
+
+    Args:
+        called: the loss call.
+        inputs: of the model.
+        columns: also look for columns of the input that give the target away.
+    """
+    target = called.target.reshape(-1)[:MAX_TARGETS]
+    finite = target.astype(np.float64)
+    finite = finite[np.isfinite(finite)]
+    telling = telling_columns(inputs, called) if columns else None
+    return TargetSample(
+        dtype=called.target.dtype.name,
+        count=target.size,
+        least=float(finite.min()) if finite.size else None,
+        greatest=float(finite.max()) if finite.size else None,
+        outside_share=_outside_share(called, finite),
+        telling_columns=telling[0] if telling else None,
+        columns=telling[1] if telling else None,
+        confusion=_confusion(called),
+    )
+
+
+def _outside_share(called: Called, finite_N: Array) -> float | None:
+    bounds = RANGES.get(next((name for name in called.chain if name != "cast"), ""))
+    if called.operation != "elementwise" or bounds is None or not finite_N.size:
+        return None
+    low, high = bounds
+    return float(((finite_N < low - TOLERANCE) | (finite_N > high + TOLERANCE)).mean())
+
+
+def _confusion(called: Called) -> tuple[int, ...] | None:
+    """Labels against predicted classes, row by row; None where there are none or too many."""
+    classes = called.classes
+    if not classes or not 2 <= classes <= MAX_CONFUSED:
+        return None
+    if called.is_binary:
+        if called.prediction.shape != called.target.shape:
+            return None
+        predicted, labels = (called.prediction > 0.5).astype(np.int64), called.target
+    else:
+        if called.prediction.ndim != 2 or called.target.ndim != 1:
+            return None
+        predicted, labels = called.prediction.argmax(axis=-1), called.target
+    labels = labels.reshape(-1)
+    kept = np.isfinite(labels) & (labels >= 0) & (labels < classes)
+    places = labels[kept].astype(np.int64) * classes + predicted.reshape(-1)[kept]
+    return tuple(np.bincount(places, minlength=classes * classes).tolist())
+
+
+def telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
+    """Return the columns of a table of which the target is a linear function, and how many it has.
+
+    None where there is no such table, or no target of one number a row.
+    """
+    tables = [table for table in inputs if table.ndim == 2 and table.dtype.kind in "fiu"]
+    target = called.target
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if len(tables) != 1 or target.ndim != 1 or len(target) < MIN_TELLING_ROWS:
+        return None
+    table_RF = tables[0][: len(target)].astype(np.float64)
+    target_R = target[: len(table_RF)].astype(np.float64)
+    if len(table_RF) != len(target_R) or not np.isfinite(target_R).all() or target_R.std() == 0:
+        return None
+    centered_R = target_R - target_R.mean()
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        offset_RF = table_RF - table_RF.mean(axis=0)
+        scale_F = np.sqrt(np.square(offset_RF).sum(axis=0) * np.square(centered_R).sum())
+        linear_F = np.abs(centered_R @ offset_RF) / scale_F
+    found = np.flatnonzero(linear_F > 1 - 1e-9)
+    return tuple(found.tolist()), table_RF.shape[1]
+
+
+def guess(called: Called) -> float | None:
+    """Return the loss of the best guess that is the same for every row; None = unknown."""
+    if called.operation == "elementwise":
+        return None
+    counts = label_counts(called)
+    if called.is_binary and called.target.ndim > 1 and called.target.shape[-1] > 1:
+        return None
+    if not counts or not sum(counts):
+        return None
+    share_K = np.array([count for count in counts if count]) / sum(counts)
+    return float(-(share_K * np.log(share_K)).sum()) + 0.0
+
+
+@dataclass(slots=True)
+class TargetsInOrder:
+    """The targets that one loss call site was given, step after step."""
+
+    site: str
+    location: str | None
+    steps: list[int] = field(default_factory=list)
+    counts: list[list[int]] = field(default_factory=list)
+    moments: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def add(self, step: int, called: Called) -> None:
+        """Take the targets of a step."""
+        if len(self.steps) >= MOST or (self.steps and self.steps[-1] == step):
+            return
+        labels = called.target.reshape(-1)[:MAX_TARGETS]
+        counts = label_counts(called)
+        if counts is not None and not self.moments:
+            width = -(-len(counts) // BINS)
+            grouped = np.add.reduceat(counts, np.arange(0, len(counts), width))
+            self.counts.append(grouped.tolist())
+        elif counts is None and not self.counts and called.target.size == len(called.target):
+            values = labels.astype(np.float64)
+            self.moments.append((float(len(values)), float(values.mean()), float(values.var())))
+        else:
+            return
+        self.steps.append(step)
+
+    def told(self, step: int, *, loader: str | None, sampler: str | None) -> TargetOrder | None:
+        """Return the fact, after some numbers of steps; None at all others."""
+        if len(self.steps) not in TELL_AT or self.steps[-1] != step:
+            return None
+        classes = max((len(counts) for counts in self.counts), default=0)
+        return TargetOrder(
+            step=step,
+            site=self.site,
+            steps=tuple(self.steps),
+            counts=tuple((*c, *[0] * (classes - len(c))) for c in self.counts),
+            moments=tuple(self.moments),
+            loader=loader,
+            sampler=sampler,
+            location=self.location,
+        )

@@ -1,0 +1,89 @@
+"""The adapter of Keras on TensorFlow passes the suite that every adapter passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow", exc_type=ImportError)
+keras = pytest.importorskip("keras")
+
+import tensorflow as tf  # noqa: E402
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer  # noqa: E402
+
+from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.testing import AdapterTests  # noqa: E402
+
+pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
+
+X = np.random.default_rng(0).normal(size=(96, 6)).astype("float32")
+Y = (X[:, 0] > 0).astype("int64")
+
+
+class TestKeras(AdapterTests):
+    adapter = adapter
+    steps = 12
+    replaced = (keras.layers.Layer, keras.losses.Loss, TensorFlowTrainer, tf.GradientTape)
+
+    def train(self) -> bytes:
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.Input((6,)),
+                keras.layers.Dense(8, activation="relu"),
+                keras.layers.Dropout(0.2),
+                keras.layers.Dense(2, activation="softmax"),
+            ]
+        )
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        model.fit(X, Y, batch_size=16, epochs=2, verbose=0, validation_data=(X[:32], Y[:32]))
+        return b"".join(weight.tobytes() for weight in model.get_weights())
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        return [self.train, self.train_with_faults, self.train_in_half_precision, self.trace_often]
+
+    def train_with_faults(self) -> None:
+        """Frozen, zero, unreached and saturated layers, on data that lack a value."""
+        keras.utils.set_random_seed(1)
+        given = keras.Input((6,))
+        frozen = keras.layers.Dense(16, trainable=False)(given)
+        same = keras.layers.Dense(4, activation="tanh", kernel_initializer="zeros")(frozen)
+        keras.layers.Dense(3, name="unreached")(same)
+        model = Unreached(given, keras.layers.Dense(1, kernel_initializer="ones")(same))
+        model.compile(keras.optimizers.SGD(0.1, global_clipnorm=1.0), "mse")
+        model.fit(X, Y, batch_size=4, epochs=1, verbose=0)
+        rows = np.where(np.arange(96)[:, None] == 3, np.nan, X)
+        model.fit(rows, Y, batch_size=32, epochs=1, verbose=0)
+
+    def train_in_half_precision(self) -> None:
+        keras.config.set_dtype_policy("mixed_float16")
+        try:
+            model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1, dtype="float32")])
+            model.compile("sgd", "mse")
+            model.fit(X, Y, batch_size=32, epochs=1, verbose=0)
+        finally:
+            keras.config.set_dtype_policy("float32")
+
+    def trace_often(self) -> None:
+        variable = keras.Variable(np.ones((2, 2), "float32"), name="kernel")
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tf.function
+        def step(number: int) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(variable.value * number)
+            optimizer.apply(tape.gradient(loss, [variable.value]), [variable])
+
+        for number in range(9):
+            step(number)
+
+
+class Unreached(keras.Model):
+    """A model with a layer that takes no part in what it puts out."""
+
+    def __init__(self, given: object, gives: object) -> None:
+        super().__init__(given, gives)
+        self.aside = keras.layers.Dense(2)
+        self.aside.build((None, 6))

@@ -1,0 +1,57 @@
+"""The adapter of TensorFlow's own loops passes the suite that every adapter passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow", exc_type=ImportError)
+
+from mothtrap.adapters import tensorflow as adapter  # noqa: E402
+from mothtrap.testing import AdapterTests  # noqa: E402
+
+pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
+
+X = np.random.default_rng(0).normal(size=(96, 6)).astype("float32")
+Y = X[:, :1] - 2 * X[:, 1:2]
+
+
+class TestTensorFlow(AdapterTests):
+    adapter = adapter
+    steps = 8
+    replaced = (tf.GradientTape, type(tf.function(lambda: None)))
+
+    def train(self) -> bytes:
+        """Four eager steps, then four of a function."""
+        kernel = tf.Variable(np.full((6, 1), 0.1, "float32"), name="kernel")
+        bias = tf.Variable([0.0], name="bias")
+
+        def step(x: tf.Tensor, y: tf.Tensor) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(x @ kernel + bias - y))
+            for variable, gradient in zip(
+                (kernel, bias), tape.gradient(loss, [kernel, bias]), strict=True
+            ):
+                variable.assign_sub(0.1 * gradient)
+
+        for act in (step, tf.function(step)):
+            for begin in range(0, 96, 24):
+                act(tf.constant(X[begin : begin + 24]), tf.constant(Y[begin : begin + 24]))
+        return kernel.numpy().tobytes() + bias.numpy().tobytes()
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        return [self.train, self.trace_often]
+
+    def trace_often(self) -> None:
+        kernel = tf.Variable([1.0])
+
+        @tf.function
+        def step(number: int) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(kernel * number)
+            kernel.assign_sub(0.01 * tape.gradient(loss, kernel))
+
+        for number in range(9):
+            step(number)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.rules.windows import window
+
+from mothtrap.core.facts.functions import ModelCompiled
+from mothtrap.core.window import Window
+from mothtrap.rules.eager_training import EagerTraining
+from mothtrap.testing import RuleTests
+
+
+def compiled(**given: bool) -> ModelCompiled:
+    return ModelCompiled(step=0, model="net", model_type="Sequential", **given)  # type: ignore[arg-type]
+
+
+class TestEagerTraining(RuleTests):
+    rule = EagerTraining
+
+    def sick(self) -> Iterable[Window]:
+        yield window(compiled(runs_eagerly=True), steps=300)
+        yield window(compiled(whole_process=True), steps=300)
+
+    def healthy(self) -> Iterable[Window]:
+        yield window(compiled(), steps=300)
+        yield window(compiled(runs_eagerly=True), steps=100)
+
+
+def test_the_advice_fits_what_was_set() -> None:
+    [model] = EagerTraining().check(window(compiled(runs_eagerly=True), steps=300))
+    [process] = EagerTraining().check(window(compiled(whole_process=True), steps=300))
+    assert "run_eagerly=True" in model.fixes[0]
+    assert "run_functions_eagerly" in process.fixes[0]

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.losses import LossCall, TargetSample
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Window
+from mothtrap.rules.loss_mismatch import LossMismatch
+from mothtrap.testing import RuleTests
+
+SPARSE = "sparse_categorical_crossentropy"
+BINARY = "binary_crossentropy"
+
+
+def call(
+    step: int,
+    function: str = SPARSE,
+    operation: str = "cross_entropy",
+    chain: tuple[str, ...] = ("linear",),
+    shape: tuple[int, ...] = (32, 10),
+    span: tuple[float, float] = (0.0, 1.0),
+    targets: TargetSample | None = None,
+    probabilities: bool = True,
+) -> LossCall:
+    return LossCall(
+        step=step,
+        function=function,
+        operation=operation,
+        chain=chain,
+        prediction_shape=shape,
+        predicted_least=span[0],
+        predicted_greatest=span[1],
+        predicts_probabilities=probabilities,
+        targets=targets,
+        location="train.py:9",
+    )
+
+
+def labels(greatest: float, dtype: str = "int64") -> TargetSample:
+    return TargetSample(dtype=dtype, count=32, least=0.0, greatest=greatest)
+
+
+def twice(**given: object) -> Window:
+    return window(call(0, **given), call(1, **given))  # type: ignore[arg-type]
+
+
+def check(seen: Window) -> list[Finding]:
+    return LossMismatch().check(seen)
+
+
+SCORES = {"span": (-3.0, 4.0)}
+ONE_OUTPUT = {"shape": (32, 1)}
+ONE_SOFTMAX = {
+    "function": BINARY,
+    "operation": "binary_cross_entropy",
+    "chain": ("softmax", "linear"),
+    "shape": (32, 1),
+}
+TEN_BINARY = {**ONE_SOFTMAX, "shape": (32, 10)}
+SIGMOIDS = {"chain": ("sigmoid", "linear")}
+SQUARED = {
+    "function": "mean_squared_error",
+    "operation": "elementwise",
+    "shape": (32, 1),
+    "probabilities": False,
+}
+
+
+class TestLossMismatch(RuleTests):
+    rule = LossMismatch
+
+    def sick(self) -> Iterable[Window]:
+        for given in (SCORES, ONE_OUTPUT, ONE_SOFTMAX, TEN_BINARY, SIGMOIDS):
+            yield twice(**given)
+        yield twice(**SQUARED, targets=labels(9.0))
+
+    def healthy(self) -> Iterable[Window]:
+        yield twice()
+        yield twice(function=BINARY, operation="binary_cross_entropy", chain=("sigmoid", "linear"))
+        yield twice(**SCORES | {"probabilities": False})
+        yield twice(**SQUARED, targets=labels(120.0))
+        yield twice(**SQUARED, targets=labels(9.0, "float32"))
+
+
+@pytest.mark.parametrize("given", [SCORES, ONE_OUTPUT, ONE_SOFTMAX])
+def test_what_cannot_be_meant_is_an_error(given: dict[str, object]) -> None:
+    [finding] = check(twice(**given))
+    assert finding.severity is Severity.ERROR
+    assert finding.location == "train.py:9"
+
+
+@pytest.mark.parametrize("given", [TEN_BINARY, SIGMOIDS])
+def test_what_may_be_meant_is_a_warning(given: dict[str, object]) -> None:
+    assert check(twice(**given))[0].severity is Severity.WARNING
+
+
+def test_the_activation_that_is_missing_is_named() -> None:
+    [classes] = check(twice(**SCORES))
+    assert "-3 to 4" in classes.message
+    assert 'activation="softmax"' in classes.fixes[0]
+    binary = {"function": BINARY, "operation": "binary_cross_entropy", **SCORES}
+    [two] = check(twice(**binary))
+    assert 'activation="sigmoid"' in two.fixes[0]
+
+
+def test_one_batch_outside_of_probabilities_is_not_enough() -> None:
+    assert check(window(call(0, **SCORES), call(1))) == []  # type: ignore[arg-type]
+
+
+def test_losses_that_are_not_named_are_another_rules() -> None:
+    with pytest.raises(NotApplicable):
+        check(window(LossCall(step=0, operation="cross_entropy")))
