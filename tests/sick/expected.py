@@ -130,5 +130,8 @@ ILLNESSES = (
     exactly("eval_table_differs", "TRE916", 0, severity="warning"),
     exactly("metric_mismatch", "TRE917", 0, severity="warning"),
     exactly("nothing_learned", "TRE918", 0, severity="warning"),
+    exactly("too_few_passes", "EST951", 120, severity="warning"),
+    exactly("constant_prediction", "EST952", 1, severity="warning"),
+    exactly("label_among_features", "EST953", 1, layer="x10", severity="warning"),
     Illness("router_collapse", "ACT207", 0, 200, layer="gate", severity="warning"),
 )

@@ -61,6 +61,8 @@ class FeatureScaleMismatch(Rule):
     needs = (Need(facts=(DataTaken,)),)
     explains = (
         "confusion",
+        "constant_prediction",
+        "too_few_passes",
         "dead_units",
         "exploding_gradient",
         "gradient_spike",

@@ -78,6 +78,8 @@ class UnnormalizedInput(Rule):
         *NOT_FINITE,
         *UNLEARNED,
         "activation_growth",
+        "constant_prediction",
+        "too_few_passes",
         "clipping_every_step",
         "constant_output",
         "dead_units",

@@ -8,6 +8,18 @@ from mothtrap.core import registry
 from mothtrap.core.adapters import Adapter
 
 PACKAGE = "mothtrap.adapters"
+TRIGGERS = {"sklearn": ("sklearn.linear_model", "sklearn.neural_network")}
+"""Imports that load an adapter, where nearly every script imports the framework for other parts."""
+
+
+def triggers() -> tuple[str, ...]:
+    """Return the imports after which an adapter is to be loaded, that of `framework_of` each."""
+    return tuple(name for each in frameworks() for name in TRIGGERS.get(each, (each,)))
+
+
+def framework_of(trigger: str) -> str:
+    """Return the framework whose adapter an import loads."""
+    return next((name for name, of in TRIGGERS.items() if trigger in of), trigger)
 
 
 def frameworks() -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
 from mothtrap.session import machine, reacting, uploading
-from mothtrap.session.adapters import frameworks
+from mothtrap.session.adapters import triggers
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -175,7 +175,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
         **environment(config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "MOTHTRAP_RUN_DIR": str(attempt.absolute()),
-        "MOTHTRAP_FRAMEWORKS": ",".join(frameworks()),
+        "MOTHTRAP_FRAMEWORKS": ",".join(triggers()),
     }
 
 

@@ -13,13 +13,16 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.adapters import Adapter
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
-from mothtrap.session.adapters import load
+from mothtrap.session.adapters import framework_of, load
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 
 _process: list[Worker] = []
 """The worker of this process, once `attach` was called: a process has one."""
+
+_begun: set[str] = set()
+"""Frameworks whose adapters are attached, or about to be."""
 
 _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
@@ -31,6 +34,18 @@ def attach(framework: str) -> None:
     All frameworks that a process imports take part in one job. In a process that
     `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
     """
+    name = framework_of(framework)
+    if name in _begun:
+        return  # by another import of the same framework, maybe one that the adapter makes itself
+    _begun.add(name)
+    try:
+        _attach(name)
+    except BaseException:
+        _begun.discard(name)  # it may be imported again
+        raise
+
+
+def _attach(framework: str) -> None:
     adapter = load(framework)
     if os.environ.get(PLAN_VARIABLE):
         adapter.attach_replay(read_plan(os.environ))

@@ -1,0 +1,183 @@
+"""One fit of an estimator: its label, and facts about its data and its outcome.
+
+Shape suffixes: R = rows, F = features, K = classes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.facts.layers import DataTaken
+from mothtrap.core.facts.trees import ColumnsSeen
+from mothtrap.tracing import frames
+from mothtrap.tracing.boosting import columns
+from mothtrap.tracing.boosting.samples import sample_of
+
+LOOKED_AT: Final = 512
+"""Rows of a batch, or of a table, that are looked at."""
+MAX_FEATURES: Final = 1024
+CURVE: Final = 50
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class Fit:
+    """A fit in progress, or a series of partial fits of one estimator.
+
+    Attributes:
+        label: unique in the run.
+        ids: numbers of tensors by kind.
+        loss: of the latest batch; None before the first.
+        looks: batches whose values were looked at.
+        steps: made so far.
+        calls: of the method so far.
+    """
+
+    label: str
+    location: str
+    ids: dict[str, list[int]] = field(default_factory=dict)
+    loss: float | None = None
+    looks: int = 0
+    steps: int = 0
+    calls: int = 0
+    names: tuple[str, ...] = ()
+
+
+def begin(estimator: object, call: str, number: int) -> Fit:
+    """Return a fit that begins at the user's line."""
+    place = frames.location(frames.user_frame()) or ""
+    suffix = f"#{number}" if number > 1 else ""
+    name = type(estimator).__name__
+    return Fit(f"{os.path.basename(place) or 'script'} {name}.{call}{suffix}", place)
+
+
+def dense(values: Any, rows: int = LOOKED_AT) -> Floats | None:
+    """Return some rows of a table of numbers, evenly chosen; None of anything else."""
+    shape: Any = getattr(values, "shape", ())
+    if len(shape) != 2 or not all(shape) or shape[1] > MAX_FEATURES:
+        return None
+    every = max(1, shape[0] // rows)
+    if hasattr(values, "iloc"):
+        values = values.iloc[::every].to_numpy()
+    elif hasattr(values, "tocsr"):
+        values = values.tocsr()[::every].toarray()
+    else:
+        values = np.asarray(values)[::every]
+    if values.dtype.kind not in "fiub":
+        return None
+    return values.astype(np.float64)  # type: ignore[no-any-return]
+
+
+def data_taken(
+    values_RF: Floats, weight: npt.NDArray[Any], *, step: int, layer: str, kind: str, place: str
+) -> DataTaken:
+    """Return what the first layer is given.
+
+    Args:
+        values_RF: finite rows.
+        weight: of the layer, features first or last.
+        step: in progress.
+        layer: its name.
+        kind: class of the estimator.
+        place: line of the fit, "" = unknown.
+    """
+    rows, features = values_RF.shape
+    nonzero = values_RF[values_RF != 0]
+    median_F = np.median(values_RF, axis=0)
+    rms = float(np.sqrt(np.mean(np.square(weight, dtype=np.float64)))) if weight.size else 0.0
+    return DataTaken(
+        step=step,
+        layer=layer,
+        layer_type=kind,
+        shape=(rows, features),
+        gain=rms * float(np.sqrt(features)),
+        rows=rows,
+        features=features,
+        mean=float(values_RF.mean()),
+        std=float(values_RF.std()),
+        smallest=float(values_RF.min()),
+        largest=float(values_RF.max()),
+        zeros=float((values_RF == 0).mean()),
+        nonzero_rms=float(np.sqrt(np.mean(nonzero**2))) if nonzero.size else 0.0,
+        feature_means=tuple(values_RF.mean(axis=0).tolist()),
+        feature_stds=tuple(values_RF.std(axis=0).tolist()),
+        feature_ties=tuple((values_RF == median_F).mean(axis=0).tolist()),
+        location=place or None,
+    )
+
+
+def columns_seen(fit: Fit, x: Any, y: Any, *, step: int, classes: bool) -> ColumnsSeen | None:
+    """Return what the columns of a table say of its labels; None where they cannot be read."""
+    sample = sample_of(x)
+    label_R = _numbers(y)
+    if sample is None or label_R is None or len(label_R) <= sample.rows_R[-1]:
+        return None
+    count = sample.kept_RC.shape[1]
+    names = [str(name) for name in getattr(x, "columns", ())] or [f"x{n}" for n in range(count)]
+    return columns.seen(
+        sample, names, label_R, step=step, fit=fit.label, categorical=(), classes=classes
+    )
+
+
+def fitted(
+    fit: Fit, estimator: Any, call: str, x: Any, y: Any, output: Floats | None, **more: Any
+) -> EstimatorFitted:
+    """Return what came of a fit.
+
+    Args:
+        fit: that has ended.
+        estimator: that was fitted.
+        call: the method.
+        x: rows that it was given.
+        y: labels.
+        output: scores of some of the rows, by class where it is a classifier; None = unknown.
+        more: fields that are known elsewhere.
+    """
+    rows, features = x.shape[:2]
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None and np.asarray(y).ndim == 1:
+        known = {value: number for number, value in enumerate(np.asarray(classes).tolist())}
+        found = [known[value] for value in np.asarray(y).tolist() if value in known]
+        more["label_counts"] = tuple(np.bincount(found, minlength=len(known)).tolist())
+        if output is not None and output.ndim == 2:
+            two = output.shape[1] == 1
+            chosen_R = (output[:, 0] > 0).astype(int) if two else output.argmax(axis=1)
+            more["predicted_counts"] = tuple(np.bincount(chosen_R, minlength=len(known)).tolist())
+    elif classes is None and np.asarray(y).dtype.kind in "fiu":
+        more["label_std"] = float(np.asarray(y, np.float64).std())
+        if output is not None and np.isfinite(output).all():
+            more["predicted_std"] = float(output.std(axis=0).max())
+    curve = [float(loss) for loss in getattr(estimator, "loss_curve_", ())][-CURVE:]
+    most = int(getattr(estimator, "max_iter", 0) or 0)
+    passes = int(getattr(estimator, "n_iter_", 0) or 0)
+    unbounded = getattr(estimator, "tol", 0.0) is None  # so many passes are what was asked for
+    return EstimatorFitted(
+        step=more.pop("step"),
+        fit=fit.label,
+        estimator=type(estimator).__name__,
+        call=call,
+        rows=int(rows),
+        columns=int(features),
+        iterations=passes,
+        max_iterations=most,
+        exhausted=call == "fit" and 0 < most <= passes and not unbounded,
+        judged=0 if output is None else len(output),
+        loss_curve=tuple(curve),
+        location=fit.location or None,
+        **more,
+    )
+
+
+def _numbers(y: Any) -> Floats | None:
+    label_R = np.asarray(y)
+    if label_R.ndim != 1:
+        return None
+    if label_R.dtype.kind not in "fiub":
+        label_R = np.unique(label_R, return_inverse=True)[1]
+    return label_R.astype(np.float64)

@@ -1,0 +1,82 @@
+"""EST953: a column gives the label away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.facts.trees import ColumnsSeen
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class LabelAmongFeatures(Rule):
+    """A column gives the label away.
+
+    What it detects:
+        A column of the training table that by itself tells nearly all labels, in rows that it was
+        not learned from.
+
+    Why it matters:
+        Such a column was made from the label, or is known only after it. The score is as good as
+        perfect, and collapses where the column is not known.
+
+    Fires:
+        Warning when a column explains more than `share` of the labels: of the variance of numbers,
+        or of the mistakes of always naming the most frequent class.
+
+    Stays quiet:
+        With fewer than `columns` columns or `rows` rows; for boosted trees, which
+        `single_feature_dominates` judges.
+
+    What to do:
+        - Leave the column out, and compare: `x.drop(columns=[...])`.
+        - Ask when the value of the column is known: before the label, or after it.
+
+    Example:
+        x = frame.drop(columns=["label"])             # has `label_text`
+        x = frame.drop(columns=["label", "label_text"])
+
+    References:
+        Kaufman et al. 2012, Leakage in data mining, https://doi.org/10.1145/2382577.2382579
+    """
+
+    code = "EST953"
+    needs = (Need(facts=(EstimatorFitted, ColumnsSeen)),)
+    explains = ("too_good_to_be_true",)
+
+    share: float = threshold(0.98, unit="of the labels", source="chosen by hand")
+    columns: int = threshold(4, unit="columns", source="chosen by hand")
+    rows: int = threshold(300, unit="rows", source="chosen by hand: on fewer it may be chance")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the table of every fit."""
+        fits = {one.fit: one for one in window.seen(EstimatorFitted)}
+        tables = [one for one in window.seen(ColumnsSeen) if one.fit in fits]
+        if not tables:
+            raise NotEnoughData("no table of a fit was looked at")
+        judged = [t for t in tables if t.columns >= self.columns and t.looked_at >= self.rows]
+        if not judged:
+            raise NotApplicable(f"no table has {self.columns} columns and {self.rows} rows")
+        for table in judged:
+            name = max(table.telling, key=lambda each: table.telling[each], default="")
+            told = table.telling.get(name, 0.0)
+            if told > self.share:
+                return [
+                    self.finding(
+                        window,
+                        severity=Severity.WARNING,
+                        step=table.step,
+                        layers=(name,),
+                        message=f"{name} by itself explains {told:.1%} of the labels "
+                        f"(limit {self.share:.0%})",
+                        evidence={"value": told, "limit": self.share, "fit": table.fit},
+                        location=fits[table.fit].location,
+                    )
+                ]
+        return []

@@ -1,0 +1,83 @@
+"""EST951: a fit ends before it has converged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class TooFewPasses(Rule):
+    """A fit ends before it has converged.
+
+    What it detects:
+        An estimator of scikit-learn that has made as many passes over the rows as it may, while
+        its training loss was still falling.
+
+    Why it matters:
+        The library only prints a warning, and the model is used as it is: one that knows less than
+        the same model after more passes.
+
+    Fires:
+        Warning when all passes are used up and the training loss fell by more than `falling` in
+        the last `late` passes; a note when it hardly fell, or when no loss is known.
+
+    Stays quiet:
+        Where the fit ended by itself; in `partial_fit`, where the script decides; with `tol=None`.
+
+    What to do:
+        - Allow more passes: `max_iter=1000`.
+        - Scale the columns first: `make_pipeline(StandardScaler(), model)`; unscaled ones slow each
+          pass down.
+        - Raise `learning_rate_init` where the loss falls slowly and smoothly.
+
+    Example:
+        MLPClassifier(max_iter=20).fit(x, y)
+        MLPClassifier(max_iter=1000, early_stopping=True).fit(x, y)
+
+    References:
+        https://scikit-learn.org/stable/modules/neural_networks_supervised.html#tips-on-practical-use
+    """
+
+    code = "EST951"
+    needs = (Need(facts=(EstimatorFitted,)),)
+
+    falling: float = threshold(0.05, unit="of the loss before", source="chosen by hand")
+    late: int = threshold(10, unit="passes", source="chosen by hand: as n_iter_no_change")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the latest fit of each estimator."""
+        seen = [one for one in window.seen(EstimatorFitted) if one.call == "fit"]
+        if not seen:
+            raise NotEnoughData("no fit has ended")
+        if not any(one.max_iterations for one in seen):
+            raise NotApplicable("no estimator makes passes over its rows")
+        return [found for one in seen if (found := self._judge(window, one)) is not None][:1]
+
+    def _judge(self, window: Window, one: EstimatorFitted) -> Finding | None:
+        if not one.exhausted:
+            return None
+        curve = one.loss_curve
+        back = min(self.late, len(curve) // 2)
+        fell = (curve[-1 - back] - curve[-1]) / abs(curve[-1 - back]) if back else 0.0
+        words = f": the training loss fell by {fell:.1%} in the last {back}" if back else ""
+        return self.finding(
+            window,
+            severity=Severity.WARNING if fell > self.falling else Severity.INFO,
+            step=one.step,
+            message=f"{one.estimator} has used all of its {one.max_iterations} passes{words}",
+            evidence={
+                "value": fell,
+                "limit": self.falling,
+                "passes": one.iterations,
+                "fit": one.fit,
+            },
+            location=one.location,
+        )

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.findings import Severity
+from mothtrap.rules.constant_prediction import ConstantPrediction
+
+
+def fitted(**more) -> EstimatorFitted:
+    told = {"step": 9, "fit": "a", "estimator": "MLPClassifier", "call": "fit", "rows": 500}
+    return EstimatorFitted(**{**told, "columns": 6, "judged": 500, "location": "a.py:3"} | more)
+
+
+def check(*parts):
+    return ConstantPrediction().check(window(*parts))
+
+
+def test_one_class_for_every_row_is_a_warning() -> None:
+    [finding] = check(fitted(label_counts=(350, 150), predicted_counts=(500, 0)))
+    assert finding.severity is Severity.WARNING
+    assert "class 0 for all of 500 rows" in finding.message
+
+
+def test_numbers_that_hardly_differ_are_a_warning() -> None:
+    [finding] = check(fitted(label_std=2.0, predicted_std=0.001))
+    assert "standard deviation 0.001" in finding.message
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"label_counts": (350, 150), "predicted_counts": (480, 20)},
+        {"label_counts": (490, 10), "predicted_counts": (500, 0)},
+        {"label_std": 2.0, "predicted_std": 0.5},
+        {"label_std": 0.0, "predicted_std": 0.0},
+        {},
+    ],
+)
+def test_stays_quiet(more) -> None:
+    assert check(fitted(**more)) == []
+
+
+def test_the_latest_of_partial_fits_counts() -> None:
+    first = fitted(label_counts=(350, 150), predicted_counts=(500, 0))
+    assert check(first, fitted(label_counts=(350, 150), predicted_counts=(360, 140))) == []
+
+
+def test_says_why_it_cannot_judge() -> None:
+    with pytest.raises(NotEnoughData):
+        check(fitted(judged=20))
