@@ -5,7 +5,7 @@ from tests.rules.looks import attention
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.findings import Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.attention_logit_growth import AttentionLogitGrowth
 
 STEPS = [0, 1, 2, 50, 100, 200, 300, 400]
@@ -43,3 +43,33 @@ def test_does_not_apply_where_scores_are_not_kept() -> None:
         check([None] * 8)
     with pytest.raises(NotApplicable):
         AttentionLogitGrowth().check(window(steps=9))
+
+
+def looks(scale: float, top: float, usual: float, score: float = 9.0) -> list[Finding]:
+    """Judge three looks at an attention with 64 numbers a head."""
+    about = {"width": 64, "top_weight": top, "scaled_top_weight": usual, "largest_logit": score}
+    return AttentionLogitGrowth().check(
+        window(*(attention(step, scale=scale, **about) for step in (0, 1, 2)))
+    )
+
+
+@pytest.mark.parametrize(("scale", "words"), [(1.0, "not divided by"), (8.0, "multiplied by")])
+def test_names_the_scale_where_the_usual_one_would_leave_weights_wide(
+    scale: float, words: str
+) -> None:
+    [finding] = looks(scale, 0.95, 0.3)
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert f"are {words} sqrt(64)" in finding.message
+    assert finding.fixes[0].startswith("Divide the product of queries and keys by sqrt(64)")
+
+
+def test_a_scale_is_no_fault_where_weights_are_wide_or_narrow_with_any() -> None:
+    assert looks(1.0, 0.4, 0.1) == []  # the initial weights make up for it
+    assert looks(8.0, 0.2, 0.1) == []  # queries and keys are normalized
+    assert looks(1.0, 0.95, 0.9) == []
+    assert looks(0.125, 0.95, 0.3) == []
+
+
+def test_weights_that_are_narrow_from_the_start_by_large_scores() -> None:
+    [finding] = looks(0.125, 0.95, 0.95, score=280.0)
+    assert "is 280 from the first step on" in finding.message

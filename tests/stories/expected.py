@@ -64,6 +64,12 @@ HEADLINES = {
         says=("has momentum 0.99", "2 rows instead of 40"),
         fix="Lower the momentum",
     ),
+    "scores_not_divided": Headline(
+        code="ACT206",
+        severity="warning",
+        says=("are not divided by sqrt(64)",),
+        fix="Divide the product of queries and keys by sqrt(64)",
+    ),
     "softmax_in_evaluation": Headline(
         code="STR701",
         severity="error",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -80,7 +80,13 @@ class AttentionCollapse(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Look at every attention."""
-        operations = by_operation(window)
+        operations = {
+            place: [look for look in looks if look.entropies]
+            for place, looks in by_operation(window).items()
+        }
+        operations = {place: looks for place, looks in operations.items() if looks}
+        if not operations:
+            raise NotApplicable("no query has 8 positions to choose from")
         if max(len(looks) for looks in operations.values()) < FIRST_LOOKS + self.persisting_looks:
             raise NotEnoughData(f"fewer than {FIRST_LOOKS + self.persisting_looks} looks")
         for place, looks in operations.items():

@@ -144,7 +144,11 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     `number` counts the `of` attention operations of the graph in order of execution.
     `entropies` goes by head: of the weights of a query, relative to the logarithm of the
     choices it has, mean over queries with at least 8 choices; 0 = all on one, 1 = uniform.
+    `entropies` is empty where no query has so many.
     `largest_logit` is the largest absolute score; None where only weights are kept.
+    `scale` is the number that products of queries and keys, of `width` numbers each, are
+    multiplied by. `top_weight` is the mean over queries of the largest weight,
+    `scaled_top_weight` what it would be with a scale of 1 / sqrt(width). None = not known.
     `location` is the line that called the backward.
     """
 
@@ -154,6 +158,10 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     keys: int
     entropies: tuple[float, ...]
     largest_logit: float | None = None
+    scale: float | None = None
+    width: int | None = None
+    top_weight: float | None = None
+    scaled_top_weight: float | None = None
     location: str | None = None
 
 

@@ -78,8 +78,11 @@ def test_the_largest_score_is_known_where_queries_and_keys_are_kept() -> None:
     q, k, _ = model.parts(x)
     largest = (q @ k.transpose(-1, -2) / WIDTH**0.5).detach().abs().max()
     assert look.largest_logit == pytest.approx(float(largest), rel=1e-4)
-    [written] = train(Attention(fused=False), x)
-    assert written.largest_logit is None
+    written = Attention(fused=False)
+    [look] = train(written, x)
+    q, k, _ = written.parts(x)
+    largest = (q @ k.transpose(-1, -2) / WIDTH**0.5).detach().abs().max()
+    assert look.largest_logit == pytest.approx(float(largest), rel=1e-4)
 
 
 def test_operations_go_in_order_of_execution() -> None:
@@ -139,3 +142,52 @@ def test_what_checkpointing_has_packed_is_not_read() -> None:
 def test_looks_become_rare_and_are_one_a_step() -> None:
     found = train(Attention(fused=True), torch.randn(2, LENGTH, WIDTH), steps=35)
     assert [look.step for look in found] == [*range(11), 20, 30]
+
+
+SCALINGS = {
+    "divided": (lambda q, k: q @ k.transpose(-1, -2) / WIDTH**0.5, WIDTH**-0.5),
+    "divided by a tensor": (
+        lambda q, k: q @ k.transpose(-1, -2) / torch.tensor(float(WIDTH)).sqrt(),
+        WIDTH**-0.5,
+    ),
+    "before the product": (lambda q, k: (q * WIDTH**-0.5) @ k.transpose(-1, -2), WIDTH**-0.5),
+    "not at all": (lambda q, k: q @ k.transpose(-1, -2), 1.0),
+    "multiplied": (lambda q, k: q @ k.transpose(-1, -2) * WIDTH**0.5, WIDTH**0.5),
+    "einsum": (lambda q, k: 0.5 * torch.einsum("bhid,bhjd->bhij", q, k), 0.5),
+    "masked with a bias": (
+        lambda q, k: (3 * (q @ k.transpose(-1, -2)) + torch.ones(LENGTH)).masked_fill(
+            torch.ones(LENGTH, LENGTH).triu(1).bool(), -1e9
+        ),
+        3.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", SCALINGS)
+def test_the_scale_of_scores_is_read_from_the_graph(way: str) -> None:
+    scores, scale = SCALINGS[way]
+
+    class Scaled(Attention):
+        def weights(self, x: torch.Tensor) -> torch.Tensor:
+            return scores(*self.parts(x)[:2]).softmax(-1)
+
+    model, x = Scaled(fused=False), 4 * torch.randn(4, LENGTH, WIDTH)
+    [look] = train(model, x)
+    assert (look.width, look.scale) == (WIDTH, pytest.approx(scale, rel=1e-5))
+    if way.startswith("masked"):
+        return
+    weights = model.weights(x).detach()
+    assert look.top_weight == pytest.approx(float(weights.amax(-1).mean()), rel=1e-4)
+    q, k, _ = model.parts(x)
+    scaled = (q @ k.transpose(-1, -2) / WIDTH**0.5).softmax(-1).detach()
+    assert look.scaled_top_weight == pytest.approx(float(scaled.amax(-1).mean()), rel=1e-4)
+
+
+def test_the_scale_of_a_fused_attention_is_its_own() -> None:
+    class Fused(Attention):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(*self.parts(x), scale=2.0)
+
+    [look] = train(Fused(fused=True), torch.randn(4, LENGTH, WIDTH))
+    assert (look.scale, look.width) == (2.0, WIDTH)
+    assert look.top_weight > look.scaled_top_weight

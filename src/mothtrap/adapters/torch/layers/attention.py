@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mothtrap.adapters.torch.layers.attention_scores import VIEWS, product_under
 from mothtrap.adapters.torch.losses.graph import Node, operation
 from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.layers import AttentionLook
@@ -34,7 +36,6 @@ MIN_CHOICES = 8
 """Keys that a query must choose among to count: with fewer any weights are narrow."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
 """Operations that may stand between attention weights and their product with values."""
-_VIEWS = ("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "permute", "to_copy")
 _SOFTMAX = ("softmax", "safe_softmax")
 
 
@@ -54,22 +55,29 @@ class AttentionObserver:
         self._step = step
         nodes = sorted(set(attentions(root.grad_fn)), key=_place)[:MAX_OPERATIONS]
         looks = [look for node in nodes if (look := _look(node)) is not None]
-        numbers = to_host([numbers for _, numbers in looks])
-        for number, ((keys, _), found) in enumerate(zip(looks, numbers, strict=True)):
-            *entropies, largest = (float(value) for value in found)
-            if all(math.isfinite(entropy) for entropy in entropies):
-                self._job.recorder.observe(
-                    AttentionLook(
-                        step=step,
-                        number=number,
-                        of=len(looks),
-                        heads=len(entropies),
-                        keys=keys,
-                        entropies=tuple(entropies),
-                        largest_logit=largest if math.isfinite(largest) else None,
-                        location=site,
-                    )
+        numbers = to_host([look.numbers for look in looks])
+        for number, (look, found) in enumerate(zip(looks, numbers, strict=True)):
+            *entropies, largest, top, scaled_top = (_known(float(value)) for value in found)
+            known = tuple(entropy for entropy in entropies if entropy is not None)
+            complete = len(known) == len(entropies)
+            if not complete and look.scale is None:
+                continue
+            self._job.recorder.observe(
+                AttentionLook(
+                    step=step,
+                    number=number,
+                    of=len(looks),
+                    heads=len(entropies),
+                    keys=look.keys,
+                    entropies=known if complete else (),
+                    largest_logit=largest,
+                    scale=look.scale,
+                    width=look.width,
+                    top_weight=top,
+                    scaled_top_weight=scaled_top,
+                    location=site,
                 )
+            )
 
 
 def attentions(root: Node) -> Iterator[Node]:
@@ -94,7 +102,7 @@ def _softmax_of(product: Node) -> Node | None:
     """The softmax whose result a matrix product multiplies, directly or after dropout."""
     for child, _ in product.next_functions:
         node = child
-        while node is not None and operation(node) in (*_BETWEEN, *_VIEWS):
+        while node is not None and operation(node) in (*_BETWEEN, *VIEWS):
             node = node.next_functions[0][0]
         if node is not None and operation(node) in _SOFTMAX:
             return node
@@ -106,25 +114,44 @@ def _place(node: Node) -> int:
     return int(node._sequence_nr())
 
 
-def _look(node: Node) -> tuple[int, torch.Tensor] | None:
-    """The number of keys; relative entropies of the heads, and the largest score or NaN."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen of one attention.
+
+    `numbers` are the relative entropies of the heads, then the largest score, the mean of the
+    largest weight of a query, and what it would be with the usual scale; NaN = not known.
+    """
+
+    keys: int
+    numbers: torch.Tensor
+    scale: float | None = None
+    width: int | None = None
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _look(node: Node) -> _Look | None:
     if operation(node) in _SOFTMAX:
         weights = _saved(node, "result")
-        return None if weights is None else _by_weights(weights)
+        return None if weights is None else _by_weights(node, weights)
     query, key = _saved(node, "query"), _saved(node, "key")
     if query is None or key is None or query.ndim != 4 or key.shape[1] != query.shape[1]:
         return None
     return _by_scores(node, query, key)
 
 
-def _by_scores(node: Node, query: torch.Tensor, key: torch.Tensor) -> tuple[int, torch.Tensor]:
+def _by_scores(node: Node, query: torch.Tensor, key: torch.Tensor) -> _Look:
+    usual = query.shape[-1] ** -0.5
     scale = getattr(node, "_saved_scale", None)
-    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    scale = usual if scale is None else float(scale)
     length, keys = query.shape[-2], key.shape[-2]
     chosen = _queries(length, query.device)
     query, key = query.detach()[:MAX_ROWS, :, chosen], key.detach()[:MAX_ROWS]
     with torch.autocast(query.device.type, enabled=False):
-        scores = (query.float() @ key.float().transpose(-1, -2)) * scale
+        products = query.float() @ key.float().transpose(-1, -2)
+    scores = products * scale
     allowed = torch.ones_like(scores, dtype=torch.bool)
     if getattr(node, "_saved_is_causal", False):
         allowed &= chosen[:, None] >= torch.arange(keys, device=query.device)
@@ -139,23 +166,55 @@ def _by_scores(node: Node, query: torch.Tensor, key: torch.Tensor) -> tuple[int,
         else:
             scores, allowed = scores + wide, allowed & torch.isfinite(wide)
     largest = torch.where(allowed, scores, torch.zeros_like(scores)).abs().amax()
-    weights = torch.where(allowed, scores, torch.full_like(scores, -torch.inf)).softmax(-1)
-    return keys, _entropies(weights, allowed.sum(-1), largest)
+    weights = _softmax(scores, allowed)
+    scaled = _softmax(products * usual, allowed)
+    choices = allowed.sum(-1)
+    numbers = [_entropies(weights, choices), largest, *_tops(weights, scaled, choices)]
+    return _Look(keys, _joined(numbers), scale, query.shape[-1])
 
 
-def _by_weights(weights: torch.Tensor) -> tuple[int, torch.Tensor] | None:
+def _by_weights(node: Node, weights: torch.Tensor) -> _Look | None:
     if weights.ndim not in (3, 4):
         return None
     length, keys = weights.shape[-2:]
     chosen = _queries(length, weights.device)
     # Without a head axis what lies along the first one may be heads or examples.
-    weights = weights.detach()[:MAX_ROWS] if weights.ndim == 4 else weights.detach()[None]
-    weights = weights[:, :64]
-    causal = length == keys and not bool(weights.triu(diagonal=1).any())
+    every = weights.detach()
+    every = every[:MAX_ROWS] if weights.ndim == 4 else every[None]
+    every = every[:, :64]
+    causal = length == keys and not bool(every.triu(diagonal=1).any())
     choices = chosen + 1 if causal else torch.full_like(chosen, keys)
-    sampled = weights[:, :, chosen].float()
-    unknown = torch.full((), torch.nan, device=weights.device)
-    return keys, _entropies(sampled, choices.expand(sampled.shape[:-1]), unknown)
+    sampled = every[:, :, chosen].float()
+    entropies = _entropies(sampled, choices.expand(sampled.shape[:-1]))
+    unknown = torch.full((3,), torch.nan, device=weights.device)
+    product = product_under(node, _saved)
+    lead = weights.shape[:-2].numel()
+    if product is None or not product.before or product.query.shape[:2] != (lead, length):
+        return _Look(keys, _joined([entropies, unknown]))
+    query = product.query.reshape(*weights.shape[:-1], -1)
+    key = product.key.reshape(*weights.shape[:-2], -1, keys)
+    if weights.ndim == 3:
+        query, key = query[None], key[None]
+    query, key = query[:MAX_ROWS, :64, chosen], key[:MAX_ROWS, :64]
+    with torch.autocast(weights.device.type, enabled=False):
+        products = query.float() @ key.float()
+    allowed = torch.ones_like(products, dtype=torch.bool)
+    if causal:
+        allowed &= chosen[:, None] >= torch.arange(keys, device=weights.device)
+    scores = torch.where(allowed, products * product.after, torch.zeros_like(products))
+    width = int(product.query.shape[-1])
+    scaled = _softmax(products / product.before * width**-0.5, allowed)
+    tops = _tops(sampled, scaled, allowed.sum(-1))
+    numbers = [entropies, scores.abs().amax(), *tops]
+    return _Look(keys, _joined(numbers), product.after * product.before, width)
+
+
+def _softmax(scores: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    return torch.where(allowed, scores, torch.full_like(scores, -torch.inf)).softmax(-1)
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([part.reshape(-1).float() for part in parts])
 
 
 def _queries(length: int, device: torch.device) -> torch.Tensor:
@@ -164,13 +223,22 @@ def _queries(length: int, device: torch.device) -> torch.Tensor:
     return torch.linspace(0, length - 1, count, device=device).round().long()
 
 
-def _entropies(weights: torch.Tensor, choices: torch.Tensor, largest: torch.Tensor) -> torch.Tensor:
-    """Relative entropy by head, then the largest score; NaN where no query has choices."""
+def _entropies(weights: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
+    """Return the relative entropy by head; NaN where no query has choices."""
     entropy = -torch.xlogy(weights, weights).sum(-1)
     counts = choices >= MIN_CHOICES
     relative = torch.where(counts, entropy / choices.clamp(min=2).log(), torch.zeros_like(entropy))
-    by_head = relative.sum(dim=(0, 2)) / counts.sum(dim=(0, 2))
-    return torch.cat([by_head.reshape(-1), largest.reshape(1).float()])
+    return relative.sum(dim=(0, 2)) / counts.sum(dim=(0, 2))
+
+
+def _tops(
+    weights: torch.Tensor, scaled: torch.Tensor, choices: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean of the largest weight of queries with choices, for each of two weights."""
+    counts = choices >= min(MIN_CHOICES, weights.shape[-1] // 2 + 1)
+    every = (torch.where(counts, each.amax(-1), 0.0).sum() for each in (weights, scaled))
+    first, second = (total / counts.sum() for total in every)
+    return first, second
 
 
 def _saved(node: Node, name: str) -> torch.Tensor | None:

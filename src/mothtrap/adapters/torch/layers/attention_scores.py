@@ -1,0 +1,92 @@
+"""Scores of an attention that is written out: what goes into its softmax, from the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from mothtrap.adapters.torch.losses.graph import Node, operation
+
+MAX_STEPS = 32
+"""Operations between a softmax and the product of queries and keys."""
+VIEWS = (
+    *("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "permute", "to_copy"),
+    *("squeeze", "unsqueeze"),
+)
+"""Operations that change no value; `einsum` is made of them and a product."""
+_MASKS = ("add", "sub", "masked_fill", "where", "nan_to_num")
+_SCALES = ("mul", "div")
+
+Saved = Callable[[Node, str], torch.Tensor | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product of queries (N, L, D) and keys (N, D, K), by which scores are computed.
+
+    `after` is the factor that the product is multiplied by, `before` the one that is in the
+    queries and keys already.
+    """
+
+    query: torch.Tensor
+    key: torch.Tensor
+    after: float
+    before: float
+
+
+def product_under(softmax: Node, saved: Saved) -> Product | None:
+    """Return the product whose scaled and masked result a softmax takes; None if there is none.
+
+    Args:
+        softmax: its node.
+        saved: reads a saved tensor of a node, or returns None.
+    """
+    waiting = [(child, 1.0) for child, _ in softmax.next_functions if child is not None]
+    for _ in range(MAX_STEPS):
+        if not waiting:
+            break
+        node, factor = waiting.pop()
+        if str(node.name()).startswith("Bmm"):
+            query, key = saved(node, "self"), saved(node, "mat2")
+            if query is None or key is None:
+                return None
+            sides = [child for child, _ in node.next_functions[:2]]
+            before = _factor_before(sides[0], saved) * _factor_before(sides[1], saved)
+            return Product(query.detach(), key.detach(), factor, before)
+        waiting += _below(node, factor, saved)
+    return None
+
+
+def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
+    """Return the operations that one on the way takes, with the factor so far."""
+    name = operation(node)
+    children = [child for child, _ in node.next_functions]
+    if name in _SCALES:
+        for place, attribute in enumerate(("other", "self")):
+            value = saved(node, attribute)
+            child = children[place] if place < len(children) else None
+            if value is None or value.numel() != 1 or child is None:
+                continue
+            number = float(value)
+            if name == "div" and (place or not number):
+                return []
+            return [(child, factor / number if name == "div" else factor * number)]
+        return []
+    if name not in VIEWS and name not in _MASKS:
+        return []
+    return [(child, factor) for child in children if child is not None]
+
+
+def _factor_before(node: Node | None, saved: Saved) -> float:
+    """Return the number that queries or keys were multiplied by just before their product."""
+    factor = 1.0
+    for _ in range(MAX_STEPS):
+        if node is None or operation(node) not in (*VIEWS, *_SCALES):
+            break
+        below = _below(node, factor, saved)
+        if not below:
+            break
+        node, factor = below[0]
+    return factor
