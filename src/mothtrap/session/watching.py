@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.adapters import Adapter, Given, Handle
@@ -16,12 +17,14 @@ from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
+from mothtrap.core.steps import Mode
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.adapters import adapters_of
 from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
+from mothtrap.tracing.job import ProcessJob
 
 
 class Watch:
@@ -40,7 +43,9 @@ class Watch:
         log_tensor: Callable[[str, Any], None],
         close: Callable[[BaseException | None], None],
         path: Callable[[], Path | None],
+        job: ProcessJob | None = None,
     ) -> None:
+        self._job = job
         self._step, self._log, self._close, self._path = step, log, close, path
         self._log_tensor = log_tensor
 
@@ -93,6 +98,31 @@ class Watch:
                 framework; is read now, and not held.
         """
         self._log_tensor(name, value)
+
+    @contextmanager
+    def mode(self, mode: Literal["train", "eval", "predict"]) -> Iterator[None]:
+        """Say what the forwards of models inside a `with` are for.
+
+        Without it a forward from which a backward comes is training, one without autograd, or of a
+        module set to evaluation, is an evaluation, and any other a prediction.
+
+        Args:
+            mode: `"train"`, `"eval"`, or `"predict"` (whose losses are no evaluation).
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        if mode not in tuple(Mode):
+            hint = nearest(str(mode), [each.value for each in Mode])
+            raise ValueError(f"mode: expected train, eval or predict, not {mode!r}{hint}")
+        if self._job is None:
+            yield
+            return
+        before, self._job.asked_mode = self._job.asked_mode, Mode(mode)
+        try:
+            yield
+        finally:
+            self._job.asked_mode = before
 
     def close(self) -> None:
         """Record the last step, remove all hooks, seal the files; twice does no harm."""
@@ -165,6 +195,7 @@ def watch(
         worker.logged.tensor,
         functools.partial(_close, worker, handles) if closes else lambda _: None,
         lambda: worker.path,
+        worker.job,
     )
 
 
@@ -287,4 +318,7 @@ def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
 
 
 def _nothing() -> Watch:
-    return Watch(*[lambda *_: None] * 5)
+    def ignore(*_: Any) -> None:
+        pass
+
+    return Watch(ignore, ignore, ignore, ignore, ignore)

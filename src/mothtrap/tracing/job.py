@@ -18,6 +18,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.adapters import Resumption
 from mothtrap.core.config import Config
 from mothtrap.core.facts.workers import Resumed
+from mothtrap.core.steps import Mode
 
 
 class StepObserver(Protocol):
@@ -64,6 +65,7 @@ class ProcessJob:
         grouper: turns events of all frameworks into steps, and counts them.
         members: the frameworks that take part, by name, in the order in which they came.
         stepping: the framework that made the latest step; '' before the first.
+        asked_mode: of forwards, as the user has set it by hand; None = as they seem.
         resumption: asked once, before the first step; None in a job that was not restarted.
     """
 
@@ -72,6 +74,7 @@ class ProcessJob:
         self.grouper = Grouper()
         self.members: dict[str, Member] = {}
         self.stepping = ""
+        self.asked_mode: Mode | None = None
         self._stepped: set[str] = set()
         self.resumption: Resumption | None = None
 

@@ -23,6 +23,7 @@ from mothtrap.capture.grouper import (
     StepEnded,
 )
 from mothtrap.capture.recorder import Moment
+from mothtrap.core.steps import Mode
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
 
@@ -87,6 +88,11 @@ class Job(abc.ABC):
     @abc.abstractmethod
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+
+    @property
+    def asked_mode(self) -> Mode | None:
+        """Return the mode that the user has set by hand, if one is."""
+        return self.job.process.asked_mode
 
     @property
     def is_light_next(self) -> bool:

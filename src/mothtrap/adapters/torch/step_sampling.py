@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.uncompiled import uncompiled
 from mothtrap.capture.grouper import ClosedStep, Grouper
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core.config import Config
+from mothtrap.core.steps import Mode
 
 STEPS_OFF = 10_000
 """Steps from one watched to the next where nothing is captured: the job may yet change."""
@@ -40,6 +41,10 @@ class SampledJob(Protocol):
     recorder: Recorder[torch.Tensor]
     grouper: Grouper
     contain: Callable[..., Any]
+
+    @property
+    def asked_mode(self) -> Mode | None:
+        """Return the mode that the user has set by hand, if one is."""
 
     def may_sample(self) -> bool:
         """Return whether nothing was asked for that needs each step."""
@@ -150,7 +155,7 @@ class StepSampling:
             return True
         if self._logged_step >= 0:
             self._job.contain(self._hand_on_logged)
-        if root.training and torch.is_grad_enabled():
+        if root.training and torch.is_grad_enabled() and self._job.asked_mode is None:
             self._between = False
             return True
         self._job.contain(self.resume)

@@ -79,7 +79,8 @@ class ForwardObserver:
         self._in_root = self._root_owned = self._is_quiet = False
         self._narrow_looks = self._reach_looks = False
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
-        self._trains = True
+        self._trains, self._asked = True, job.asked_mode
+        self._detached: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.evaluations = EvaluationObserver(job)
@@ -235,7 +236,9 @@ class ForwardObserver:
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         self.observe_all()  # of a root that was interrupted
         self._in_root = self._is_quiet = False
-        self._trains = torch.is_grad_enabled() or checkpointing.in_first_run()
+        asked = self._asked = self._job.asked_mode
+        makes_graph = torch.is_grad_enabled() or checkpointing.in_first_run()
+        self._trains = makes_graph if asked is None else asked is Mode.TRAIN
         if module in self._rootless:
             self._keep_loss_inputs(args, kwargs)
             self._record_loss(type(module).__name__, args, kwargs)
@@ -266,19 +269,20 @@ class ForwardObserver:
         if owned:  # now that the step before is closed
             if not light or self._recorder.depths.in_group:
                 self._optimizers.distributed.root_called(module, root, args, kwargs)
-            self._job.contain_part(
-                "evaluations", self.evaluations.root_called, module, args, self._trains
-            )
-        if self.recording.active and self._trains:
+            if asked is not Mode.PREDICT:
+                self._job.contain_part(
+                    "evaluations", self.evaluations.root_called, module, args, self._trains
+                )
+        if self.recording.active and makes_graph:
             self._job.contain_part("snapshots", self.attributes.before_forward)
-        given = module, args, kwargs, self._trains
-        frame = frames.user_frame() if self._trains else None  # looked for once, for both
+        given = module, args, kwargs
+        frame = frames.user_frame() if makes_graph else None  # looked for once, for both
         self._job.contain_part(
-            "snapshots", self.recording.forward_called, root.label, *given, frame
+            "snapshots", self.recording.forward_called, root.label, *given, makes_graph, frame
         )
-        self._job.contain_part("data", self.inputs.root_called, *given, frame)
+        self._job.contain_part("data", self.inputs.root_called, *given, self._trains, frame)
         self.retained.root_called((*args, *kwargs.values()), keep=self._trains)
-        self.calls.root_called(Mode.TRAIN if self._trains else Mode.EVAL)
+        self.calls.root_called(asked or (Mode.TRAIN if self._trains else Mode.EVAL))
         self._look_up_calls()
         self.roots_called += 1
         looking = False
@@ -316,8 +320,9 @@ class ForwardObserver:
     def _root_returned(
         self, module: nn.Module, tensors: Sequence[torch.Tensor], output: Any
     ) -> None:
-        trains = any(t.requires_grad for t in tensors)
-        step = self._job.grouper.step
+        asked, step = self._asked, self._job.grouper.step
+        has_graph = any(t.requires_grad for t in tensors)
+        trains = has_graph if asked is None else asked is Mode.TRAIN
         if not self._in_root:
             given = self.evaluated_losses.take_inputs()
             if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
@@ -332,22 +337,30 @@ class ForwardObserver:
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
             self._job.contain_part("modes", self.modes.trained, module, self.retained)
-        if self._root_owned and (self.evaluations.in_doubt or not self._trains):
+        evaluates = self.evaluations.in_doubt or not self._trains
+        if self._root_owned and evaluates and asked is not Mode.PREDICT:
             self.evaluations.root_returned(module, tensors)
-        if trains or in_segment or (not tensors and torch.is_grad_enabled()):
+        seems = asked is None and (in_segment or (not tensors and torch.is_grad_enabled()))
+        if trains or seems:
             purpose = None
-            if trains and self._recorder.holds_forward:
+            if has_graph and asked is None and self._recorder.holds_forward:
                 next_key = self.evaluated_losses.next_key
                 purpose = ForwardPurpose(module, tensors, step, next_key)
             self._recorder.commit_forward(StepKey(step=step, mode_step=step), purpose)
             return
-        self._recorder.commit_forward(self.evaluated_losses.next_key(Mode.EVAL, step))
-        self.evaluated_losses.model_returned(output)
+        self._recorder.commit_forward(self.evaluated_losses.next_key(asked or Mode.EVAL, step))
+        if asked is not Mode.PREDICT:
+            self.evaluated_losses.model_returned(output)
 
     def loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """A loss function of the framework returned; under no_grad no graph tells of it."""
+        asked = self._job.asked_mode
+        if asked is Mode.PREDICT:
+            return
+        if asked is Mode.EVAL:
+            result, args = self._without_graph(result), [_without_graph(each) for each in args]
         if result.requires_grad and self._is_observed():
             if not self._job.light:
                 digests, part = self.inputs.digests, self._job.contain_part
@@ -373,13 +386,27 @@ class ForwardObserver:
         args: Any,
         kwargs: Mapping[str, Any],
     ) -> None:
+        if self._asked is Mode.PREDICT:
+            return
         if trains:
             self._loss_output = (weakref.ref(value), frames.location(frames.user_frame()))
         else:
-            self.evaluated_losses.returned(module, value, args, kwargs)
+            self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
+
+    def _without_graph(self, value: torch.Tensor) -> torch.Tensor:
+        """Return a loss without its graph: the same object for the same loss."""
+        if not value.requires_grad:
+            return value
+        if self._detached is None or self._detached[0]() is not value:
+            self._detached = weakref.ref(value), value.detach()
+        return self._detached[1]
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Return the place of the loss module's call whose output is the root of a backward."""
         if self._loss_output is not None and self._loss_output[0]() is root:
             return self._loss_output[1]
         return None
+
+
+def _without_graph(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
