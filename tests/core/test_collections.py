@@ -140,13 +140,15 @@ def test_a_mode_may_have_a_schedule_of_its_own() -> None:
     ("name", "fields", "found"),
     [
         ("inputs", {}, ["Net.0"]),
-        ("mine", {"tensors": ("input:*",)}, ["Net.0"]),
+        ("mine", {"tensors": ("input:*",)}, ["Net.0", "attn.0"]),
+        ("mine", {"tensors": ("*",)}, ["Net.0", "attn.0"]),
+        ("mine", {"tensors": ("inputs",)}, ["Net.0"]),
         ("mine", {"tensors": ("input:attn.*",)}, ["attn.0"]),
         ("mine", {"tensors": ("inputs",), "modules": ("at*",)}, ["attn.0"]),
         ("mine", {"tensors": ("inputs",), "module_types": ("Net",)}, ["Net.0"]),
     ],
 )
-def test_inputs_of_parts_of_a_model_are_chosen_only_by_name(
+def test_the_built_in_inputs_alone_are_of_whole_models(
     name: str, fields: dict[str, object], found: list[str]
 ) -> None:
     belongs = matcher(name, Collection(**fields))  # type: ignore[arg-type]

@@ -220,6 +220,51 @@ def test_where_the_bytes_of_a_collection_are_used_up_the_reader_says_from_when_o
         run.tensor("weight:0.weight").at(7)
 
 
+def test_buffers_are_captured_as_each_step_left_them(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    settings = {"collections": {"buffers": Collection(raw=True)}, "runs_dir": str(tmp_path)}
+    seen = []
+    with mothtrap.watch(model, optimizer, name="x", **settings) as dbg:
+        for _ in range(3):
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            seen.append(model.get_buffer("1.running_mean").tolist())
+            with torch.no_grad():
+                model(torch.randn(8, 4))  # changes them, too, after the step
+        dbg.log("end", 0)
+    run = mothtrap.open_run(tmp_path / "x")
+    names = ["1.running_mean", "1.running_var", "1.num_batches_tracked"]
+    assert [tensor.name for tensor in run.tensors(collection="buffers")] == names
+    assert [run.tensor("buffer:1.running_mean").at(step).tolist() for step in range(3)] == seen
+    assert run.tensor("buffer:1.num_batches_tracked").at(2) == 5
+
+
+@pytest.mark.parametrize("pattern", ["*", "input:*", "re:^input:"])
+def test_inputs_of_modules_are_among_all_inputs(tmp_path: Path, pattern: str) -> None:
+    chosen = Collection(tensors=(pattern,), statistics=("mean",))
+    run = trained(tmp_path, 2, collections={"mine": chosen})
+    names = {tensor.name for tensor in run.tensors(kind="input") if len(tensor.steps())}
+    assert names == {"Sequential.0", "0.0", "1.0", "2.0"}
+
+
+def test_the_collection_inputs_is_of_whole_models(tmp_path: Path) -> None:
+    run = trained(tmp_path, 2, collections={"inputs": Collection(statistics=("mean",))})
+    assert [tensor.name for tensor in run.tensors(kind="input")] == ["Sequential.0"]
+
+
+def test_shapes_that_are_followed_can_be_read(tmp_path: Path) -> None:
+    run = trained(tmp_path, 3, collections={"weights": Collection(shape_only=True)})
+    tensor = run.tensor("weight:0.weight")
+    assert tensor.steps().tolist() == [0, 1, 2]
+    assert [tensor.shape_at(step) for step in range(3)] == [(8, 4)] * 3
+    with pytest.raises(StepUnavailableError, match="`shape_at` has the shapes"):
+        tensor.at(1)
+    with pytest.raises(StepUnavailableError, match=r"no shapes .* at 3 steps from 0 to 2"):
+        tensor.shape_at(9)
+
+
 def test_a_finding_calls_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called = threading.Event()
     call = Plan.call

@@ -40,8 +40,8 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
     a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`, with
     a kind, a built-in collection, or `*` before the colon), or a regular expression that
     is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that is named as a
-    built-in one and chooses nothing is that one. Inputs are those of whole models, unless
-    names, `modules` or `module_types` ask for others.
+    built-in one and chooses nothing is that one. `inputs` are those of whole models, unless
+    `modules` or `module_types` ask for others; `input:*` and `*` are those of modules, too.
 
     What: `statistics` (`all`, or ids; `quantiles` are worked out from copies, like
     `reductions`; `exponents`, `inactive` and `saturated` are captured at one step in 16
@@ -209,8 +209,8 @@ def _test(pattern: str, names_parts: bool) -> Matcher:
         return lambda info: search(info.identity) is not None
     chosen = _kinds_of(pattern)
     glob = pattern.partition(":")[2] or "*"
-    if glob == "*" and not names_parts:
-        return lambda info: info.kind in chosen and (info.of_root or info.kind != "input")
+    if pattern == known_kinds.kind_of("input").plural and not names_parts:
+        return lambda info: info.kind in chosen and info.of_root
     return lambda info: info.kind in chosen and fits(info.name, glob)
 
 

@@ -157,7 +157,8 @@ class Tensor:
         followed = self._where.followed_shape(step, mode, worker) if copy is None else None
         if followed is not None:
             return followed
-        return raw_row(*self._where.chosen(self._where.find(step, mode, worker), copy)).shape
+        places = self._where.find(step, mode, worker, "shapes")
+        return raw_row(*self._where.chosen(places, copy)).shape
 
     def values(
         self, mode: ModeName | None = None, worker: int | None = None

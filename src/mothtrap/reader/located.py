@@ -21,11 +21,12 @@ from mothtrap.reader.steps import StepState, Timeline
 from mothtrap.reader.worker_series import summaries
 from mothtrap.statistics.summary import WIDTH
 
-Wanted = Literal["values", "statistics"]
+Wanted = Literal["values", "statistics", "shapes"]
 WAYS = {
     "values": "capture them with a collection that has raw = true (of shape_only, which keeps "
     "none, `shape_at` has the shapes)",
     "statistics": "capture them with a collection",
+    "shapes": "capture them with a collection that has shape_only = true",
 }
 
 
@@ -202,7 +203,16 @@ class Located:
     def _steps_with(self, wanted: Wanted, mode: ModeName | None, worker: int | None) -> list[int]:
         if wanted == "values":
             return sorted({key.step for key in self.raw_keys(mode, worker)})
+        if wanted == "shapes":
+            told = self._shape_steps(mode, worker)
+            return sorted({*told, *self._steps_with("values", mode, worker)})
         return [int(step) for step in self.steps(mode, worker)]
+
+    def _shape_steps(self, mode: ModeName | None, worker: int | None) -> list[int]:
+        """Return the steps of a tensor whose shapes are followed; empty for any other."""
+        facts = (fact for part, _ in self.parts(worker) for fact in part.view.observations)
+        told = (isinstance(f, ShapeChanged) and f.tensor == self.identity for f in facts)
+        return self.steps(mode, worker).tolist() if any(told) else []
 
     def summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
         """Return its row of statistics in a record, float64, shape (1, F)."""

@@ -83,7 +83,7 @@ IN_FULL_STEPS: Final = (
 REPORTS: Final = Reports(
     kinds=frozenset(
         {
-            *("weight", "bias", "gradient", "update", "optimizer_state"),
+            *("weight", "bias", "buffer", "gradient", "update", "optimizer_state"),
             *("activation", "activation_gradient", "input", "output", "label", "loss"),
         }
     ),

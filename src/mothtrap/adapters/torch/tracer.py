@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.buffers import BufferObserver
 from mothtrap.adapters.torch.ending import Ending
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
@@ -117,6 +118,7 @@ class Tracer(Parts):
         add("data", lambda: self._target_order, TargetOrder)
         add("attention", lambda: AttentionObserver(self), AttentionLook)
         add("updates", lambda: UpdateObserver(self, optimizers))
+        add("buffers", lambda: BufferObserver(self))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)
         add("rounding", lambda: RoundingObserver(self, optimizers), RoundedUpdates)
         add("reach of gradients", lambda: forwards.reach, UnreachedModule, IdleOptimizer)
