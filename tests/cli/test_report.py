@@ -68,3 +68,14 @@ def test_what_cannot_be_written_is_said() -> None:
         done = report(*args)
         assert done.exit_code == 2
         assert said in done.stderr
+
+
+def test_on_a_terminal_a_report_can_be_read_and_says_how_to_get_a_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert report("sick").output.startswith("<!doctype html>")
+    monkeypatch.setattr("mothtrap.cli.report._is_read", lambda: True)
+    shown = report("sick")
+    assert shown.stdout.startswith("## mothtrap: sick")
+    assert "mothtrap report sick -o report.html" in shown.output
+    assert report("sick", "--format", "html").output.startswith("<!doctype html>")

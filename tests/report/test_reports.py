@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -80,6 +81,15 @@ def test_the_page_says_what_where_since_when_and_what_to_do() -> None:
     ):
         assert text in page.text, text
     assert "svg" in page.tags
+
+
+def test_rules_are_counted_in_the_singular_and_the_plural() -> None:
+    made = document(exploding())
+    more = RuleStatus(code="NUM002", name="nonfinite_gradient", state=RuleState.ERROR, reason="")
+    assert "✖ 1 error · ● 1 ok" in html.page(made)
+    rules = (*made.summary.rules, more)
+    summary = msgspec.structs.replace(made.summary, rules=rules)
+    assert "✖ 2 errors · ● 1 ok" in html.page(replace(made, summary=summary))
 
 
 def test_the_page_has_no_script_and_asks_for_nothing() -> None:

@@ -65,7 +65,8 @@ def test_a_row_of_one_micro_batch_is_a_sample_of_that_one(monkeypatch: pytest.Mo
 
 def test_a_row_without_index_is_known_by_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     again = named(monkeypatch, FOUND, batch(Sample(digest="ab"), Sample(digest="cd")))
-    assert again.samples == ("with digest cd",)
+    assert again.samples == ("digest cd",)
+    assert again.told[-1] == "row 1 has the digest cd: mothtrap samples --seen cd"
 
 
 def test_nothing_is_said_of_rows_that_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from mothtrap.cli._options import runs_dir_option
     "--format",
     "form",
     type=click.Choice(["html", "markdown", "sarif", "junit", "github", "json"]),
-    help="Default: by the name of FILE; html without one that says more.",
+    help="Default: by the name of FILE; without one html, markdown on a terminal.",
 )
 @click.option("--no-code", is_flag=True, help="Leave out lines of source.")
 @fail_on_option(default=None)
@@ -52,7 +53,8 @@ def command(
     from mothtrap.report.summary import summarize
     from mothtrap.store.naming import name_here
 
-    chosen = form or form_of(output)
+    reads = form is None and output is None and _is_read()
+    chosen = form or ("markdown" if reads else form_of(output))
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened = open_run(run, config.runs_dir)
     rules = rule_classes(config.rule_files)
@@ -63,6 +65,9 @@ def command(
     text = written(document, chosen, rules)
     if output in (None, "-"):
         click.echo(text, nl=False)
+        if reads:
+            called = name_here(opened.path)
+            click.echo(f"\nas a page: mothtrap report {called} -o report.html", err=True)
     else:
         path = Path(str(output))
         try:
@@ -74,3 +79,7 @@ def command(
         write_summary(document, os.environ)
     if fails(summary, fail_on):
         ctx.exit(1)
+
+
+def _is_read() -> bool:
+    return sys.stdout.isatty()

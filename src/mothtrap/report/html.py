@@ -160,11 +160,18 @@ def _finding(
     return f'<article class="{kind[0]}">{"".join(parts)}{inner}</article>'
 
 
+def _of_state(count: int, state: RuleState) -> str:
+    """Return `3 errors`, but `20 ok`: only some states are nouns."""
+    words = state.replace("_", " ")
+    is_noun = state in (RuleState.ERROR, RuleState.WARNING)
+    return count_of(count, words) if is_noun else f"{count:,} {words}"
+
+
 def _rules(document: Document) -> str:
     rules = document.summary.rules
     counts = Counter(rule.state for rule in rules)
     said = " · ".join(
-        f"{STATE_SYMBOLS[state]} {counts[state]} {state.replace('_', ' ')}"
+        f"{STATE_SYMBOLS[state]} {_of_state(counts[state], state)}"
         for state in STATE_SYMBOLS
         if counts[state]
     )

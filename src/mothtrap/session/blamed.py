@@ -13,6 +13,8 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.reader.run import open_run
 from mothtrap.reader.sample_index import BatchOfSamples, Sample, StepSamples
 
+DIGEST = "digest "
+
 
 def with_samples(
     run: Path, snapshot: Snapshot, results: Sequence[ReplayResult]
@@ -42,9 +44,7 @@ def _named(result: ReplayResult, attempt: int, steps: Sequence[StepSamples]) -> 
     known = zip(result.rows, names, strict=True)
     which = "" if all(batch.told.sure for batch in batches) else "probably "
     of = f" of micro-batch {result.micro_batch}" if result.micro_batch is not None else ""
-    told = tuple(
-        f"row {row}{of} is {which}sample {name} of the data" for row, name in known if name
-    )
+    told = tuple(f"row {row}{of} {_is_sample(name, which)}" for row, name in known if name)
     return msgspec.structs.replace(result, samples=names, told=(*result.told, *told))
 
 
@@ -63,7 +63,14 @@ def _names(row: int, batches: Sequence[BatchOfSamples]) -> Iterator[str]:
             yield _words(batch.samples[row])
 
 
+def _is_sample(name: str, which: str) -> str:
+    """Return what a row is; one without an index or name is told by its digest."""
+    if name.startswith(DIGEST):
+        return f"has the {name}: mothtrap samples --seen {name.removeprefix(DIGEST)}"
+    return f"is {which}sample {name} of the data"
+
+
 def _words(sample: Sample) -> str:
     if sample.index >= 0:
         return f"{sample.index} ({sample.name})" if sample.name else str(sample.index)
-    return sample.name or f"with digest {sample.digest}"
+    return sample.name or f"{DIGEST}{sample.digest}"
