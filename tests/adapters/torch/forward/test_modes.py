@@ -43,6 +43,16 @@ def test_the_mode_is_told_at_the_first_step_and_when_it_changed_for_good() -> No
     assert "test_modes.py" in (first.location or "")
 
 
+def test_an_evaluation_right_after_a_step_puts_nothing_of_it_to_sleep() -> None:
+    model = normed()
+    with watched() as seen:
+        train(model, sgd(model), steps=1)
+        model.eval()
+        with torch.no_grad():
+            model(batch()[0])
+    assert [(one.trains, one.sleeping) for one in told(seen)] == [(True, ())]
+
+
 def test_modes_that_alternate_are_no_change() -> None:
     model = normed()
     optimizer = sgd(model)

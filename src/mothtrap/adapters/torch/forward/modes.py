@@ -83,7 +83,7 @@ class ModeObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool]] = {}
+        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool, Paths]] = {}
         self._known: ByIdentity[nn.Module, _Mode] = ByIdentity()
         self._samples: ByIdentity[nn.Module, _Samples] = ByIdentity()
 
@@ -98,7 +98,11 @@ class ModeObserver:
         ran = self._ran.get(number)
         # With a forgotten no_grad an evaluation looks like this too: training mode counts.
         if ran is None or (module.training and not ran[1]):
-            self._ran[number] = weakref.ref(module), module.training
+            known = self._known.get(module)
+            may_be_told = known is None or known.told != module.training
+            # Now: before the step is over the script may have set the model to evaluation.
+            sleeping = self._sleeping(module) if may_be_told else ()
+            self._ran[number] = weakref.ref(module), module.training, sleeping
         samples = self._samples.get(module)
         if samples is None:
             samples = self._samples[module] = _Samples()
@@ -110,16 +114,21 @@ class ModeObserver:
     def close(self, step: int, skipped: bool) -> None:
         """A step is over: tell what has changed."""
         ran, self._ran = self._ran, {}
-        for reference, trains in ran.values():
+        for reference, trains, sleeping in ran.values():
             module = reference()
             if module is None or skipped:
                 continue
-            self._judge(module, trains, step)
+            self._judge(module, trains, step, sleeping)
             samples = self._samples.get(module)
             if samples is not None and samples.looked_at >= samples.told + TOLD_EVERY:
                 self._tell_samples(samples, step)
 
-    def _judge(self, module: nn.Module, trains: bool, step: int) -> None:
+    def _sleeping(self, module: nn.Module) -> Paths:
+        parts = [part for part in module.modules() if not part.training]
+        asleep = [*filter(is_dropout, parts), *filter(is_batch_norm, parts)]
+        return tuple(self._job.book.module_name(part) for part in asleep[:MAX_PATHS])
+
+    def _judge(self, module: nn.Module, trains: bool, step: int, sleeping: Paths) -> None:
         mode = self._known.get(module)
         if mode is None:
             mode = self._known[module] = _Mode()
@@ -131,17 +140,16 @@ class ModeObserver:
         mode.steps += 1
         if mode.told is None or mode.steps >= LASTING_STEPS:
             mode.told, mode.steps = trains, 0
-            self._tell_mode(module, trains, mode.since)
+            self._tell_mode(module, trains, mode.since, sleeping)
 
-    def _tell_mode(self, module: nn.Module, trains: bool, step: int) -> None:
+    def _tell_mode(self, module: nn.Module, trains: bool, step: int, sleeping: Paths) -> None:
         book = self._job.book
         parts = list(module.modules())
         dropouts = [part for part in parts if is_dropout(part)]
         norms = [part for part in parts if is_batch_norm(part)]
-        sleeping = [part for part in (*dropouts, *norms) if not part.training]
         named = [
             tuple(book.module_name(part) for part in group[:MAX_PATHS])
-            for group in (dropouts, norms, sleeping)
+            for group in (dropouts, norms)
         ]
         self._job.recorder.observe(
             TrainingMode(
@@ -151,7 +159,7 @@ class ModeObserver:
                 trains=trains,
                 dropouts=named[0],
                 norms=named[1],
-                sleeping=named[2],
+                sleeping=sleeping,
                 location=book.location(module),
             )
         )
