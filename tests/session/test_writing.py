@@ -100,6 +100,24 @@ def test_a_disk_with_room_for_little_has_the_end_and_how_many_steps_are_lost(
     assert [error.part for error in stored.tool_errors] == ["writer"]
 
 
+def test_on_a_full_disk_the_room_that_the_run_holds_is_left_to_its_end(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = WorkerLog.append
+
+    def full_while_room_is_held(log: WorkerLog, records: list[StepRecord]) -> None:
+        if list(attempt.glob("w*/reserve")):
+            raise OSError(28, "No space left on device")
+        append(log, records)
+
+    monkeypatch.setattr(WorkerLog, "append", full_while_room_is_held)
+    train(attempt, 5)
+    stored = mothtrap.open_run(attempt.parent)
+    assert len(stored.observations(WorkerEnded)) == 1
+    assert sum(lost.count for lost in stored.observations(Dropped)) >= 5
+    assert not list(attempt.rglob("reserve"))
+
+
 def test_a_thread_writes_on_when_the_writer_process_is_killed(
     attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
-from mothtrap.store import layout
+from mothtrap.store import layout, reserve
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.writers import wait_for_writers
 
@@ -108,6 +108,7 @@ def launch(
     )
     if join:
         return _pass_on(_take_part(command, attempt, config, uploader))
+    reserve.hold(attempt)
     source = SourceKeeper(attempt, script_folder(command))
     children: list[int] = []
     executor = reacting.begin(
@@ -124,6 +125,7 @@ def launch(
     source.close()
     lost, seen = supervision.lost, supervision.order_seen
     end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen)
+    reserve.release(attempt)
     with suppress(OSError):
         layout.write_end(supervision.latest, end)
     if executor is not None:

@@ -42,6 +42,8 @@ from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
 from mothtrap.session.unobserved import store_facts, store_reasons
+from mothtrap.store import reserve
+from mothtrap.store.layout import worker_folder
 from mothtrap.store.processes import start_ticks
 from mothtrap.tracing.job import ProcessJob
 
@@ -197,6 +199,8 @@ class Worker:
         self._closing.set()
         writer = self._parts.get("writer")
         self._close_part("writer")
+        if writer is not None and self._folder is not None:
+            reserve.release(worker_folder(self._folder, self._rank))
         if ending is not None and writer is not None and self._containment.is_off("writer"):
             # What failed is asked once more: the disk may take not even that, and what else is
             # wrong with the writer was reported.
@@ -227,8 +231,6 @@ class Worker:
         reason = failed[0].error if failed else "the writer failed"
         dropped = Dropped(step=ending.step, what="steps", count=lost, reason=reason)
         if self._folder is not None:
-            from mothtrap.store.layout import worker_folder
-
             folder = worker_folder(self._folder, self._rank)
             store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
@@ -311,6 +313,7 @@ class Worker:
         from mothtrap.store.size_limit import share_bytes
 
         self._rank, folder = claim_worker(attempt, environment.rank)
+        reserve.hold(folder)
         self._contained("ledger", lambda: self._open_ledger(attempt, folder))
         config = self.config
         limit_bytes = share_bytes(attempt.parent, config.max_run_mb, environment.size)
