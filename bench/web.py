@@ -181,7 +181,7 @@ def tensorboard(run: Path, folder: Path) -> None:
 
     logs = folder / "tensorboard"
     opened = open_run(run)
-    export_run(opened, "tensorboard", str(logs), Choice(tensors="none*"))
+    export_run(opened, "tensorboard", str(logs), Choice(tensors="gradient:layer0.weight"))
     command = [str(program), "--logdir", str(logs), "--port", "0", "--bind_all"]
     began = time.perf_counter()
     with (folder / "said").open("w+") as said:

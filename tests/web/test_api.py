@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,27 @@ def test_findings_are_stories_with_their_curves(site: Site) -> None:
     (effect,) = story["effects"]
     assert found["findings"][effect]["curves"] == [LOSS]
     assert [row["layer"] for row in found["worst"]] == ["blocks.1.weight", "blocks.0.weight"]
+
+
+def test_a_finding_has_its_line_where_the_file_is_as_it_was(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    os.utime(script, (1.0, 1.0))  # before the run
+    make_sick(tmp_path / "noted")
+    served = Site(tmp_path)
+    served.start()
+    try:
+        before = served.json("/api/findings?run=noted")
+        script.write_text(SCRIPT.replace("log", "exp"))
+        os.utime(script, (1.0, 1.0))
+        changed = tmp_path / "copy"
+        shutil.copytree(tmp_path / "noted", changed)
+        after = served.json("/api/findings?run=copy")
+    finally:
+        served.stop()
+    root = before["stories"][0]["root"]
+    assert before["findings"][root]["line"] == SCRIPT.splitlines()[3]
+    assert after["findings"][root]["line"] == ""
 
 
 def test_a_curve_comes_whole_with_what_is_not_finite(site: Site) -> None:

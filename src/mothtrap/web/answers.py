@@ -38,6 +38,7 @@ WORST = 8
 EVIDENCE_CURVES = 4
 SAMPLE_ROWS = 50_000
 """Rows of statistics that are looked at to say which there are; chosen by hand."""
+MAX_LINE = 200
 RATE_STEPS = 50
 """Last steps from whose times the pace is known; chosen by hand."""
 
@@ -91,11 +92,15 @@ class Worst(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, what its rule is about, and the curves that it was judged by."""
+    """A finding, what its rule is about, the curves that it was judged by, and its line of source.
+
+    `line` is "" where the file is not as the run noted it.
+    """
 
     finding: Finding
     summary: str
     curves: tuple[str, ...]
+    line: str
 
 
 class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,12 +194,18 @@ def findings_answer(opened: OpenRun) -> FindingsAnswer:
     for info in tensors:
         for layer in {info.name, info.module}:
             by_layer.setdefault(layer, []).append((info.kind, info.name))
+    lines = opened.source_lines
     told = {}
     for finding in summary.findings:
         rule = rules.get(finding.code)
         curves = tuple(_evidence(opened.run, finding, rule, by_layer))
         text = rule.doc().summary if rule else ""
-        told[finding.fingerprint] = Told(finding=finding, summary=text, curves=curves)
+        told[finding.fingerprint] = Told(
+            finding=finding,
+            summary=text,
+            curves=curves,
+            line=lines.get(finding.location or "", "")[:MAX_LINE],
+        )
     return FindingsAnswer(
         stories=summary.diagnosis,
         findings=told,

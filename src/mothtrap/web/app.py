@@ -183,9 +183,9 @@ class Application:
                 where = err.filename or "the run"
                 return _json({"error": f"No permission to read {where}."}, 403)
             except (FileNotFoundError, KeyError) as err:
-                return _json({"error": str(err)}, 404)
+                return _json({"error": _sentence(err)}, 404)
             except (MothtrapError, OSError) as err:
-                return _json({"error": str(err)}, 503)
+                return _json({"error": _sentence(err)}, 503)
             except Exception as err:
                 text = f"mothtrap itself failed: {type(err).__name__}: {err}"
                 return _json({"error": text}, 500)
@@ -197,6 +197,13 @@ def application(runs: RunsFolder) -> Starlette:
     """Return the ASGI application, without the gate."""
     routes = Application(runs).routes()
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=2048)])
+
+
+def _sentence(err: Exception) -> str:
+    """An error in words, without the number that the system gave it."""
+    if isinstance(err, OSError) and err.strerror:
+        return f"{err.strerror}: {err.filename}" if err.filename else err.strerror
+    return str(err)
 
 
 async def _body(request: Request) -> bytes:

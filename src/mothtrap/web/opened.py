@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mothtrap.core.errors import RunNotFoundError, UnknownNameError
+from mothtrap.core.errors import MothtrapError, RunNotFoundError, UnknownNameError
 from mothtrap.core.steps import Mode
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.report.machine import MachineRow, machine_rows
+from mothtrap.report.source import noted_only
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.store import layout
 from mothtrap.store.machine_log import MachineReader
@@ -80,6 +81,15 @@ class OpenRun:
             called = name_here(self.path)
             self._summary = cursor, summarize(self.run, known_causes(), called=called)
         return self._summary[1]
+
+    @property
+    def source_lines(self) -> dict[str, str]:
+        """The line of source at each place that a finding names, where it is as it was."""
+        try:
+            ledger = self.run.ledger()
+        except MothtrapError:
+            return {}
+        return noted_only(self.summary.sources, ledger)
 
     def names(self, make: Callable[[OpenRun], T]) -> T:
         """Return what can be drawn, made anew only when anything was added."""

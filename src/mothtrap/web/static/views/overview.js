@@ -33,7 +33,7 @@ export const bad = (found) => found.stories.filter((story) => story.severity !==
 function Verdict({ about, found }) {
   const [first, ...others] = bad(found);
   if (!first) return html`<${Healthy} about=${about} found=${found} />`;
-  const finding = found.findings[first.root].finding;
+  const { finding, line } = found.findings[first.root];
   const effects = first.effects.map((each) => found.findings[each].finding);
   const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
     at: finding.step, name: found.findings[first.root].curves };
@@ -41,6 +41,7 @@ function Verdict({ about, found }) {
     <${Title} finding=${finding} level=${1} />
     <p class="said"><${Prose} text=${finding.message} /></p>
     <${Where} finding=${finding} />
+    ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">This led to: ${effects.slice(0, 5).map((each, place) => html`
       ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
@@ -68,16 +69,23 @@ function Verdict({ about, found }) {
 function Healthy({ about, found }) {
   const sign = about.state === "crashed" ? "crashed" : about.steps ? "ok" : "not_enough_data";
   const notes = found.stories.length;
+  const [title, more] = headed(about);
   return html`<section class="verdict ${sign}" aria-label="Verdict">
-    <h1><${Status} of=${sign} quiet /> ${
-      about.state === "crashed" ? `The job crashed${after(about)}` : about.steps ? "Nothing wrong was found"
-        : "Nothing was observed"}</h1>
-    ${about.failures.length === 0 && html`<p class="said">${about.verdict}</p>`}
+    <h1><${Status} of=${sign} quiet /> ${title}</h1>
+    ${about.failures.length === 0 && more && html`<p class="said">${more}</p>`}
     <${Ending} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
   </section>`;
+}
+
+/** The head of a verdict and what is left of it: "(45 rules ok)" is no heading. */
+function headed(about) {
+  if (about.state === "crashed") return [`The job crashed${after(about)}`, about.verdict];
+  const [, head, rest] = /^([^(]+?)(?: \((.*)\))?\.?$/s.exec(about.verdict) ?? [];
+  return head?.startsWith("Nothing") && head.length < 60 ? [head, rest && `${rest}.`]
+    : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
 }
 
 const after = (about) => (about.steps ? ` after ${counted(about.steps, "step")}` : "");
@@ -156,9 +164,9 @@ function Worst({ found }) {
     ? source.series(run.value, { name: names, px: 120 }, signal) : null),
   `${run.value} ${names.join(" ")}`, ticks.finding.value);
   const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
+  if (!rows.length) return null;
   return html`<section><h2>Worst layers</h2>
-    ${!rows.length && html`<${Empty}>No finding names a layer.</${Empty}>`}
-    ${rows.length > 0 && html`<table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
+    <table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
       <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
       <tbody>${rows.map((row) => {
         const curve = curves.get(row.curve);
@@ -172,7 +180,8 @@ function Worst({ found }) {
           <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
-      <p class="muted">${[...new Set(names.map(quantity))].join(", ")}; the red line is the first bad step</p>`}
+    ${names.length > 0 && html`<p class="muted">${[...new Set(names.map(quantity))].join(", ")
+      }; the red line is the first bad step</p>`}
   </section>`;
 }
 
