@@ -16,6 +16,7 @@ from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
+from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
@@ -74,7 +75,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be done again; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
-    as it was when the job began; `ending` says how a job ended that failed.
+    as it was when the job began; `ending` says how a job ended that failed; `boosted` are
+    models of trees in numbers.
     """
 
     run: RunFacts
@@ -95,6 +97,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     called: str = ""
     sources: dict[str, str] = {}
     ending: str = ""
+    boosted: tuple[BoostedModel, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -160,6 +163,7 @@ def summarize(
         snapshots=kept_snapshots(run),
         called=called if called != run.id else "",
         sources=lines_at(run.info, filter(None, places)),
+        boosted=boosted_models(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
 

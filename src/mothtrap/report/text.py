@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
+from mothtrap.report.boosting import boosting_lines
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
@@ -87,6 +88,8 @@ def state_lines(
         lines += _unjudged(summary, style, RuleState.NOT_APPLICABLE)
     elif other:
         lines.append(f"  not applicable: {count_of(len(other), 'rule')} (--all lists the reasons)")
+    if everything:
+        lines += boosting_lines(summary.boosted, style)
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)

@@ -13,6 +13,12 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+OF_TABLES = (
+    "Split first, and draw or copy rows of training only: `train_test_split(x, y)`.",
+    "Drop equal rows before the split: `frame.drop_duplicates()`.",
+)
+"""Advice for libraries that are given whole tables."""
+
 
 @dataclass(frozen=True)
 class TrainEvalOverlap(Rule):
@@ -142,6 +148,7 @@ class TrainEvalOverlap(Rule):
                 f"evaluated on ({one.source}) were trained on{words}"
             ),
             layers=(one.module,),
+            fixes=OF_TABLES if one.module == "the booster" else None,
             evidence={
                 "share": share,
                 "limit": self.low_share,

@@ -127,6 +127,11 @@ class CatModel:
         gain = self._model.get_feature_importance(type="PredictionValuesChange")
         return dict(zip(names, map(float, gain), strict=True))
 
+    def importances(self) -> Mapping[str, Mapping[str, float]]:
+        """Return how much predictions change by each feature."""
+        found = self.gains()
+        return {"PredictionValuesChange": found} if found else {}
+
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return what the complete model predicts for data of the user's."""
         pool = next((pool for pool, name in self._pools if name == site), None)

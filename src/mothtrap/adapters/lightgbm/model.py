@@ -125,6 +125,14 @@ class BoosterModel:
         gain = self._booster.feature_importance("gain").tolist()
         return dict(zip(self._booster.feature_name(), gain, strict=True))
 
+    def importances(self) -> Mapping[str, Mapping[str, float]]:
+        """Return splits and gain by feature."""
+        names = self._booster.feature_name()
+        return {
+            kind: dict(zip(names, self._booster.feature_importance(kind).tolist(), strict=True))
+            for kind in ("split", "gain")
+        }
+
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return what the booster has predicted for data that it evaluates: it keeps that."""
         predict = getattr(self._booster, "_Booster__inner_predict", None)

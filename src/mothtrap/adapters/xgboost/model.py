@@ -118,6 +118,16 @@ class BoosterModel:
         scores: dict[str, Any] = self._booster.get_score(importance_type="total_gain")
         return {name: float(np.sum(value)) for name, value in scores.items()}
 
+    def importances(self) -> Mapping[str, Mapping[str, float]]:
+        """Return splits, gain and coverage by feature, each as mean and in total."""
+        return {
+            kind: {
+                name: float(np.sum(value))
+                for name, value in self._booster.get_score(importance_type=kind).items()
+            }
+            for kind in ("weight", "gain", "cover", "total_gain", "total_cover")
+        }
+
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return what the booster has predicted for data that it evaluates: it keeps that."""
         if self._is_cv:

@@ -88,6 +88,17 @@ class FeatureGains(Fact, frozen=True, kw_only=True, tag=True):
     columns: int
 
 
+class FeatureImportance(Fact, frozen=True, kw_only=True, tag=True):
+    """How much features count in a complete model, by one kind of importance of the library.
+
+    `values` has the largest, at most 100. Kinds that count splits favor continuous columns.
+    """
+
+    fit: str
+    kind: str
+    values: dict[str, float]
+
+
 class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     """A table that a boosted model is trained or evaluated on.
 

@@ -108,6 +108,9 @@ class Model(Protocol):
     def gains(self) -> Mapping[str, float]:
         """Return the gain of the splits of each feature so far; empty while there is none."""
 
+    def importances(self) -> Mapping[str, Mapping[str, float]]:
+        """Return all kinds of importance of features that the library has, by kind."""
+
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return what is predicted for data that are evaluated; None where that takes work."""
 

@@ -19,6 +19,7 @@ from mothtrap.core.facts.trees import (
     BoostingEnded,
     ColumnsSeen,
     FeatureGains,
+    FeatureImportance,
     GradientsGiven,
     ScoresSeen,
     TablesDiffer,
@@ -37,11 +38,14 @@ from mothtrap.tracing.boosting.scores import scores
 Facts = tuple[type[Fact], ...]
 MAX_FITS: Final = 64
 """Trainings of a process that are described; of later ones, as in a search, only rounds count."""
+IMPORTANCES: Final = 100
+SCORED_ROWS: Final = 4096
+"""Rows whose predictions are looked at while a model is trained; when it is complete, all."""
 NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not among the evals, so the library computes no loss of it"
 NO_HELD_OUT: Final = "no evals: no data were evaluated but those that are trained on"
 OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
-OF_TREES: Final[Facts] = (TreesGrown, FeatureGains)
+OF_TREES: Final[Facts] = (TreesGrown, FeatureGains, FeatureImportance)
 OF_LOSSES: Final[Facts] = (LossSeries,)
 OF_EVALS: Final[Facts] = (Evaluation, EvaluationMetrics, RowsShared, TablesDiffer, ScoresSeen)
 OF_OBJECTIVES: Final[Facts] = (GradientsGiven,)
@@ -138,6 +142,7 @@ class Rounds:
                 if trees.is_looked_at(each):  # of a library that has trees only now
                     self._job.contain_part("trees", self._tell_trees, fit, model, each)
             self._job.contain_part("importance", self._tell_gains, fit, model, made - 1)
+            self._job.contain_part("importance", self._tell_importances, fit, model)
         self._job.contain_part("scores", self._tell_scores, fit, model, True)
         self._job.fact(
             BoostingEnded(
@@ -321,14 +326,24 @@ class Rounds:
         if found is not None:
             self._job.fact(found)
 
+    def _tell_importances(self, fit: Fit, model: Model) -> None:
+        for kind, values in model.importances().items():
+            largest = sorted(values.items(), key=lambda item: -item[1])[:IMPORTANCES]
+            self._job.fact(
+                FeatureImportance(
+                    step=self._job.now.step, fit=fit.label, kind=kind, values=dict(largest)
+                )
+            )
+
     def _tell_scores(self, fit: Fit, model: Model, last: bool) -> None:
         for name, label_R in fit.labels.items():
             predicted = model.predictions(name) if label_R is not None else None
             if predicted is None:
                 continue
+            every = 1 if last else max(1, len(predicted) // SCORED_ROWS)
             found = scores(
-                predicted,
-                label_R,
+                predicted[::every],
+                label_R[::every],
                 task=fit.settings.task,
                 step=self._job.now.step,
                 fit=fit.label,

@@ -18,7 +18,7 @@ from mothtrap.tracing.identity import ByIdentity
 
 MAX_CELLS: Final = 1 << 22
 """Cells of a table that are looked at, at most, in rows evenly spread: some 50 ms, once."""
-KEPT_ROWS: Final = 4096
+KEPT_ROWS: Final = 2048
 KEPT_CELLS: Final = 1 << 20
 """Rows and cells of a table that are kept for questions about its columns: 4 MB at most."""
 MAX_SPARSE_COLUMNS: Final = 1000
