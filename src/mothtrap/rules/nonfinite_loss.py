@@ -106,9 +106,15 @@ class NonfiniteLoss(Rule):
                 "series": series.of,
                 "skipped": was_skipped,
             },
-            location=series.location,
+            location=_place(window, step, mode) or series.location,
             mode=mode.value,
         )
+
+
+def _place(window: Window, step: int, mode: Mode) -> str | None:
+    """Return the line of the first operation that made it, where that is known."""
+    seen = (one for one in window.seen(FirstBadOperation) if mode is Mode.TRAIN)
+    return next((one.location for one in seen if one.step == step and one.since is None), None)
 
 
 def _origin(window: Window, step: int, mode: Mode) -> str:
@@ -130,7 +136,9 @@ def _operation(seen: FirstBadOperation) -> str:
         between = f"between {seen.since} and {seen.operation}"
         return f"it first appeared{where} {between}, in a result or in data given to them"
     given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
-    return f"{seen.operation}{where} made it from finite values{given}"
+    rows = f", in row {seen.rows[0]}" if len(seen.rows) == 1 else ""
+    rows = f", in rows {', '.join(map(str, seen.rows))}" if len(seen.rows) > 1 else rows
+    return f"{seen.operation}{where} made it from finite values{given}{rows}"
 
 
 def _word(value: float) -> str:

@@ -1,0 +1,83 @@
+"""JAX: calls of compiled functions as steps, with what they return and what a shadow sees.
+
+Functions of the module `jax` are replaced at the end of its import. The user's executables
+stay as they are; gradients and activations come from a second one, run at sampled steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import jax
+
+from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_WIRING
+from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
+from mothtrap.adapters.jax.handle import JaxHandle
+from mothtrap.core.adapters import Environment, Job
+from mothtrap.core.facts.data import NonfiniteInput
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.nonfinite import FirstBadOperation
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.reports import Reports
+from mothtrap.core.steps import Mode
+from mothtrap.tracing.adapter_job import traced
+
+FRAMEWORK: Final = "jax"
+REQUIRES: Final = "jax>=0.6"
+ARRAYS: Final = "jax"
+STEPS: Final[Literal["own", "base"]] = "own"
+REPORTS: Final = Reports(
+    kinds=frozenset({"weight", "bias", "gradient", "activation"}),
+    scalars=frozenset({"loss", "lr"}),
+    facts=frozenset(
+        {
+            *(*OF_LOSSES, *OF_SHADOWS, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
+            *(LossSeries, Evaluation, EvaluationMetrics, FirstBadOperation, NonfiniteInput),
+        }
+    ),
+    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
+)
+
+
+def refines() -> str | None:
+    """Return None: JAX trains on no other framework."""
+    return None
+
+
+def accepts(_: object) -> bool:
+    """Return False: models are trees of arrays; whole processes are watched."""
+    return False
+
+
+def attach(_: Job, targets: Sequence[object]) -> JaxHandle:
+    """Refuse: there is no object to watch.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(
+        f"cannot watch a {type(targets[0]).__qualname__} of JAX alone: start the script with "
+        "`mothtrap run`"
+    )
+
+
+def attach_process(job: Job) -> JaxHandle:
+    """Watch every training of this process."""
+    return JaxHandle(traced(job))
+
+
+def attach_replay(_: ReplayPlan) -> None:
+    """Do nothing: no snapshots are taken."""
+
+
+def environment() -> Environment:
+    """Return the place of this process among those of `jax.distributed`."""
+    from jax._src import distributed
+
+    versions = {"jax": jax.__version__}
+    state = distributed.global_state
+    if state.client is None:
+        return Environment(versions=versions)
+    return Environment(rank=state.process_id, size=state.num_processes or 1, versions=versions)

@@ -1,0 +1,139 @@
+"""Faults that JAX programs have and others do not: keys used twice, results left unused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import jax
+
+from mothtrap.adapters.jax.functions import Layout, Traced
+from mothtrap.adapters.jax.programs import Program
+from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
+from mothtrap.core.facts.functions import FunctionTraced
+from mothtrap.tracing import frames
+from mothtrap.tracing.adapter_job import AdapterJob
+
+OF_PROGRAMS: Final = (KeyReused, HostCallback)
+OF_CALLS: Final = (UpdateDropped, FunctionTraced)
+TOLD_AT: Final = (8, 32, 128, 512)
+"""Calls running with the same key, or the same weights, after which they are reported."""
+MANY_TRACES: Final = 4
+TRACES_TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class _Counts:
+    def __init__(self) -> None:
+        self.calls = self.traces = self.stale = 0
+        self.weights: list[Any] = []
+        self.keys: dict[int, Any] = {}
+        self.same: dict[int, int] = {}
+
+
+class Faults:
+    """Watches the calls of functions that make steps.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: AdapterJob) -> None:
+        self._job = job
+        self._counts: WeakKeyDictionary[Traced, _Counts] = WeakKeyDictionary()
+        self._programs: WeakKeyDictionary[Traced, Program] = WeakKeyDictionary()
+
+    def traced(self, traced: Traced, layout: Layout) -> None:
+        """Take another trace of a function that the script calls itself."""
+        counts = self._counts.setdefault(traced, _Counts())
+        counts.traces += 1
+        if counts.traces in TRACES_TOLD_AT:
+            self._job.fact(
+                FunctionTraced(
+                    step=self._job.now.step,
+                    function=layout.function,
+                    traces=counts.traces,
+                    calls=counts.calls + 1,
+                    location=layout.location,
+                )
+            )
+
+    def is_unsettled(self, traced: Traced) -> bool:
+        """Return whether a function is traced so often that a shadow would be, too."""
+        counts = self._counts.get(traced)
+        return counts is not None and counts.traces > max(MANY_TRACES, counts.calls // 20)
+
+    def learned(self, traced: Traced, layout: Layout, program: Program) -> None:
+        """Take what the program of a function says."""
+        if traced in self._programs:
+            return
+        self._programs[traced] = program
+        step = self._job.now.step
+        self._job.stood_ready(OF_PROGRAMS)
+        if program.callbacks:
+            self._job.fact(
+                HostCallback(
+                    step=step,
+                    function=layout.function,
+                    callbacks=program.callbacks,
+                    location=program.callbacks[0],
+                )
+            )
+        for lines in program.draws.twice():
+            self._job.fact(
+                KeyReused(
+                    step=step, function=layout.function, draws=tuple(lines), location=lines[0]
+                )
+            )
+
+    def called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
+        """Take a call of a function that makes steps."""
+        counts = self._counts.setdefault(traced, _Counts())
+        counts.calls += 1
+        self._job.stood_ready(OF_CALLS)
+        leaves = jax.tree_util.tree_leaves(inputs)
+        self._look_at_weights(counts, layout, leaves)
+        program = self._programs.get(traced)
+        if program is not None:
+            self._job.stood_ready(OF_PROGRAMS)
+            self._look_at_keys(counts, layout, leaves, program)
+
+    def _look_at_weights(self, counts: _Counts, layout: Layout, leaves: Sequence[Any]) -> None:
+        weights = [leaves[index] for index in layout.weights.values() if index < len(leaves)]
+        same = bool(weights) and len(weights) == len(counts.weights)
+        same = same and all(a is b for a, b in zip(weights, counts.weights, strict=True))
+        counts.stale = counts.stale + 1 if same else 1
+        counts.weights = weights
+        if counts.stale in TOLD_AT:
+            self._job.fact(
+                UpdateDropped(
+                    step=self._job.now.step,
+                    function=layout.function,
+                    calls=counts.stale,
+                    location=frames.location(frames.user_frame()),
+                )
+            )
+
+    def _look_at_keys(
+        self, counts: _Counts, layout: Layout, leaves: Sequence[Any], program: Program
+    ) -> None:
+        found: dict[int, str] = dict(program.draws.arguments)
+        if program.draws.fixed:
+            found[-1] = program.draws.fixed[0]
+        for index, line in found.items():
+            if index >= len(leaves):
+                continue
+            key = leaves[index] if index >= 0 else None
+            running = index in counts.keys and counts.keys[index] is key
+            counts.same[index] = counts.same.get(index, 1) + 1 if running else 1
+            counts.keys[index] = key
+            if counts.same[index] in TOLD_AT:
+                self._job.fact(
+                    KeyReused(
+                        step=self._job.now.step,
+                        function=layout.function,
+                        draws=(line,),
+                        each_step=counts.same[index],
+                        location=line,
+                    )
+                )

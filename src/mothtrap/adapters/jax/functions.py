@@ -1,0 +1,290 @@
+"""Functions of the user's as they are traced: where gradients, loss and weights are in them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax import internals
+from mothtrap.tracing.frames import line_of
+
+Function = Callable[..., Any]
+Path = tuple[Any, ...]
+MOMENTS = ("mu", "nu", "trace", "ema", "acc_grads", "inner_state", "opt_state")
+"""Names under which optimizers keep trees of the structure of the weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differentiated:
+    """A call of `value_and_grad` or `grad`.
+
+    Attributes:
+        value: the loss.
+        arguments: leaves that it was differentiated by.
+        gradients: one for each of them.
+        names: of the arguments, e.g. `Dense_0.kernel`.
+        function: name of the loss function.
+        location: its last line, where the loss is returned.
+    """
+
+    value: Any
+    arguments: Sequence[Any]
+    gradients: Sequence[Any]
+    names: tuple[str, ...]
+    function: str
+    location: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where things are among the leaves of the arguments and results of a function.
+
+    Attributes:
+        function: its name.
+        location: the line of the loss, else of the function.
+        size: number of leaves of the results.
+        loss: index of the loss among them; None where it is not returned.
+        weights: indices of the weights among the leaves of the arguments, by name.
+        updated: indices of the new weights among the results, in the same order; empty
+            where none are returned.
+        gradients: indices of gradients among the results; empty where none are.
+        scalars: indices of real scalars among the results, by name.
+        rate: index of a learning rate that the state of the optimizer holds.
+        repeats: gradients were taken in a loop inside: a call is many steps.
+    """
+
+    function: str
+    location: str | None
+    size: int
+    loss: int | None = None
+    weights: dict[str, int] = field(default_factory=dict)
+    updated: tuple[int, ...] = ()
+    gradients: tuple[int, ...] = ()
+    scalars: dict[str, int] = field(default_factory=dict)
+    rate: int | None = None
+    repeats: bool = False
+
+    @property
+    def makes_steps(self) -> bool:
+        """Whether a call of the function updates weights."""
+        return bool(self.updated) or self.repeats
+
+
+def series_of(layout: Layout) -> str:
+    """Return the label of the losses that a function returns."""
+    return layout.location or layout.function
+
+
+class Page:
+    """What is noted while one function is traced."""
+
+    def __init__(self, trace: object | None) -> None:
+        self.trace = trace
+        self.differentiated: list[Differentiated] = []
+        self.inner = False
+
+    def add(self, call: Differentiated) -> None:
+        """Note a call; one in a loop inside the function is only known to have been."""
+        if internals.trace_of(call.gradients[0]) is self.trace:
+            self.differentiated.append(call)
+        else:
+            self.inner = True
+
+
+class Book(threading.local):
+    """The pages of the functions that a thread is tracing, the innermost last."""
+
+    def __init__(self) -> None:
+        self.pages: list[Page] = []
+        self.collector: Any = None
+
+
+class Traced:
+    """Stands for a function of the user's in a jit: calls it, and notes what it is like.
+
+    The jaxpr is that of the function itself.
+
+    Args:
+        fun: the function; held weakly, as JAX holds it.
+        book: of the thread.
+        seen: called after each trace, with the arguments; must not raise.
+
+    Attributes:
+        layout: of the latest trace.
+    """
+
+    def __init__(self, fun: Function, book: Book, seen: Callable[[Traced, Any], None]) -> None:
+        self._fun, self._book, self._seen = weakref.ref(fun), book, seen
+        self.layout: Layout | None = None
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            if hasattr(fun, name):
+                setattr(self, name, getattr(fun, name))
+        with suppress(TypeError, ValueError):
+            self.__signature__ = inspect.signature(fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fun = self._fun()
+        if fun is None:
+            raise ReferenceError("the function of this jit is gone")
+        leaves = jax.tree_util.tree_leaves((args, kwargs))
+        traces = (internals.trace_of(leaf) for leaf in leaves)
+        page = Page(next((trace for trace in traces if trace is not None), None))
+        pages = self._book.pages
+        pages.append(page)
+        try:
+            out = fun(*args, **kwargs)
+        finally:
+            pages.pop()
+        if pages:
+            pages[-1].inner |= page.inner or bool(page.differentiated)
+        self._seen(self, (fun, page, (args, kwargs), out))
+        return out
+
+
+def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
+    """Return where things are in a function that has just been traced."""
+    code = getattr(fun, "__code__", None)
+    place = line_of(code.co_filename, code.co_firstlineno) if code is not None else None
+    results = jax.tree_util.tree_flatten_with_path(out)[0]
+    scalars = {
+        name_of(path) or getattr(fun, "__name__", "value"): index
+        for index, (path, leaf) in enumerate(results)
+        if _is_real(leaf) and np.ndim(leaf) == 0
+    }
+    common: dict[str, Any] = {
+        "function": getattr(fun, "__name__", type(fun).__name__),
+        "size": len(results),
+        "scalars": scalars,
+        "rate": next((i for n, i in scalars.items() if n.endswith("learning_rate")), None),
+        "repeats": page.inner and not page.differentiated,
+    }
+    if not page.differentiated:
+        return Layout(**common, location=place)
+    call = max(page.differentiated, key=lambda one: sum(np.size(g) for g in one.gradients))
+    by_id = {id(leaf): index for index, (_, leaf) in enumerate(results)}
+    inputs = jax.tree_util.tree_flatten_with_path(arguments)[0]
+    places = {id(leaf): index for index, (_, leaf) in enumerate(inputs)}
+    weights = {
+        name: places[id(leaf)]
+        for name, leaf in zip(call.names, call.arguments, strict=True)
+        if id(leaf) in places
+    }
+    returned = tuple(by_id[id(g)] for g in call.gradients if id(g) in by_id)
+    gradients = returned if len(returned) == len(call.gradients) else ()
+    updated: tuple[int, ...] = ()
+    if not gradients and len(weights) == len(call.arguments):
+        updated = _updated(inputs, list(weights.values()), results)
+    return Layout(
+        **common,
+        location=call.location or place,
+        loss=by_id.get(id(call.value), _called_loss(scalars)),
+        weights=weights,
+        updated=updated,
+        gradients=gradients,
+    )
+
+
+def _called_loss(scalars: dict[str, int]) -> int | None:
+    """Return the result that its name, or that it is the only scalar, makes the loss."""
+    named = [index for name, index in scalars.items() if "loss" in name.lower()]
+    if len(named) == 1:
+        return named[0]
+    return next(iter(scalars.values())) if len(scalars) == 1 else None
+
+
+def _updated(
+    inputs: Sequence[tuple[Path, Any]], weights: Sequence[int], results: Sequence[tuple[Path, Any]]
+) -> tuple[int, ...]:
+    """Return the results that are new weights: they lie like the old ones, under any prefix."""
+    paths = [tuple(map(str, inputs[index][0])) for index in weights]
+    shared = _shared(paths)
+    found = {tuple(map(str, path)): index for index, (path, _) in enumerate(results)}
+    kinds = [_kind(inputs[index][1]) for index in weights]
+    best: tuple[tuple[int, int, int], tuple[int, ...]] | None = None
+    prefixes = {path[: len(path) - (len(paths[0]) - shared)] for path in found}
+    for prefix in prefixes:
+        places = [found.get((*prefix, *path[shared:])) for path in paths]
+        if any(place is None for place in places):
+            continue
+        known = [place for place in places if place is not None]
+        if [_kind(results[place][1]) for place in known] != kinds:
+            continue
+        moments = sum(any(name in part for name in MOMENTS) for part in prefix)
+        alike = _shared_end(prefix, paths[0][:shared])
+        key = (-moments, alike, -min(known))
+        if best is None or key > best[0]:
+            best = (key, tuple(known))
+    return best[1] if best is not None else _run_of(kinds, results)
+
+
+def _run_of(kinds: Sequence[Any], results: Sequence[tuple[Path, Any]]) -> tuple[int, ...]:
+    """Return the first results that follow one another and are of some kinds, in order."""
+    found = [_kind(leaf) for _, leaf in results]
+    for first in range(len(found) - len(kinds) + 1):
+        if found[first : first + len(kinds)] == list(kinds):
+            return tuple(range(first, first + len(kinds)))
+    return ()
+
+
+def _shared(paths: Sequence[tuple[str, ...]]) -> int:
+    """Return how many first parts paths share; a path alone has all but its last."""
+    if len(paths) == 1:
+        return max(0, len(paths[0]) - 1)
+    shared = 0
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return shared
+
+
+def _shared_end(one: Sequence[str], other: Sequence[str]) -> int:
+    shared = 0
+    for a, b in zip(reversed(one), reversed(other), strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared
+
+
+def _kind(leaf: Any) -> tuple[Any, ...]:
+    return (np.shape(leaf), getattr(leaf, "dtype", type(leaf)))
+
+
+def _is_real(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
+
+
+def name_of(path: Path) -> str:
+    """Return a path into a tree as its users write it: `Dense_0.kernel`."""
+    words = re.findall(r"[\w ]+", jax.tree_util.keystr(path))
+    return ".".join(word for word in words if word != "value")
+
+
+def names_of(trees: Sequence[Any], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the leaves of some arguments, without what all share.
+
+    Args:
+        trees: the arguments.
+        labels: their names, used where an argument is one array, or there are several.
+    """
+    names = []
+    for tree, label in zip(trees, labels, strict=True):
+        own = [name_of(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+        while own and all("." in name for name in own):
+            if len({name.partition(".")[0] for name in own}) > 1 or len(own) == 1:
+                break
+            own = [name.partition(".")[2] for name in own]
+        prefix = f"{label}." if len(trees) > 1 else ""
+        names += [prefix + name if name else label for name in own]
+    return tuple(names)

@@ -1,0 +1,363 @@
+"""Replacements in the module `jax`, and the handle that takes them out again."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import jax
+
+from mothtrap.adapters.jax import internals, origin
+from mothtrap.adapters.jax.describing import Describer
+from mothtrap.adapters.jax.faults import Faults
+from mothtrap.adapters.jax.functions import (
+    Book,
+    Differentiated,
+    Function,
+    Layout,
+    Traced,
+    layout_of,
+    names_of,
+)
+from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.shadow import Collector, Looks, Shadow, looked_into
+from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
+from mothtrap.adapters.jax.tensors import Tensors
+from mothtrap.core.adapters import Given, SnapshotTaker, Surroundings
+from mothtrap.tracing import frames
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.frames import line_of
+
+SOON_S: Final = 5.0
+"""A function that compiles in less processor time gets its shadow at its first call."""
+LATE_CALLS, LATE_S = 20, 60.0
+"""Calls, or seconds, after which every other one gets it."""
+
+
+class JaxHandle:
+    """JAX at work.
+
+    Args:
+        job: takes what is seen.
+
+    Attributes:
+        snapshots: None; none are taken.
+    """
+
+    def __init__(self, job: AdapterJob) -> None:
+        self._job, self._book = job, Book()
+        self._tensors = Tensors(job)
+        self._steps = Steps(job, self._tensors)
+        self._describer, self._faults = Describer(job), Faults(job)
+        self._steps.broken = self._search
+        self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
+        self._shadows: WeakKeyDictionary[Traced, _Pace] = WeakKeyDictionary()
+        self._raw_grad = jax.value_and_grad
+        self._loss: Any = None  # of the step to come, where a shadow has it
+        self._undo = ExitStack()
+        internals.hide(__file__.rpartition("/")[0])
+        self._replace("jit", self._jit(jax.jit, is_mapped=False))
+        self._replace("pmap", self._jit(jax.pmap, is_mapped=True))
+        self._replace("value_and_grad", self._value_and_grad(returns_value=True))
+        self._replace("grad", self._value_and_grad(returns_value=False))
+        if not internals.is_tried():
+            job.blind("gradients and activations", f"jax {jax.__version__} was not tried")
+
+    @property
+    def snapshots(self) -> SnapshotTaker | None:
+        """What takes snapshots: nothing."""
+        return None
+
+    def step(self, given: Given) -> None:
+        """Attach numbers of the user's to the step in progress; never raises."""
+        for name, value in given.numbers.items():
+            self._job.number(name, value)
+        if given.loss is not None:
+            self._job.number("loss", given.loss)
+
+    def surroundings(self) -> Surroundings | None:
+        """Return None: nothing is read."""
+        return None
+
+    def stop(self, _: str) -> bool:
+        """Return False: the loop is the script's own."""
+        return False
+
+    def detach(self) -> None:
+        """Close the last step, restore everything that was replaced."""
+        self._job.contain(self._steps.finish)
+        self._undo.close()
+
+    def abandon(self) -> None:
+        """See nothing from here on: the job is not live in a forked child."""
+        self._undo.close()
+
+    def _replace(self, name: str, replacement: Function) -> None:
+        original = getattr(jax, name)
+        setattr(jax, name, functools.wraps(original)(replacement))
+        self._undo.callback(setattr, jax, name, original)
+
+    def _jit(self, make: Function, *, is_mapped: bool) -> Function:
+        def jit(*args: Any, **options: Any) -> Any:
+            if not args:  # `jax.jit(static_argnames=...)`, to be called with the function
+                return lambda fun: jit(fun, **options)
+            fun = args[0]
+            if not callable(fun) or len(args) > 1 or not self._job.live:
+                return make(*args, **options)
+            traced = self._job.contain(self._stand_in, fun)
+            if traced is None:
+                return make(*args, **options)
+            return Jitted(fun, traced, make, options, self, is_mapped=is_mapped)
+
+        return jit
+
+    def _stand_in(self, fun: Function) -> Traced | None:
+        """Return what stands for a function: the same one each time, as JAX caches by it."""
+        try:
+            known = self._traced.get(fun)
+            if known is None:
+                known = self._traced[fun] = Traced(fun, self._book, self._was_traced)
+        except TypeError:  # no weak reference, or no hash
+            return None
+        return known
+
+    def _was_traced(self, traced: Traced, seen: Any) -> None:
+        self._job.contain(self._note_layout, traced, *seen)
+
+    def _note_layout(
+        self, traced: Traced, fun: Function, page: Any, arguments: Any, out: Any
+    ) -> None:
+        traced.layout = layout_of(fun, page, arguments, out)
+        if not self._book.pages and self._book.collector is None:
+            self._faults.traced(traced, traced.layout)
+
+    def _value_and_grad(self, *, returns_value: bool) -> Function:
+        raw = self._raw_grad
+
+        def value_and_grad(fun: Function, *args: Any, **options: Any) -> Function:
+            differentiated = raw(fun, *args, **options)
+            argnums = args[0] if args else options.get("argnums", 0)
+            has_aux = bool(args[1] if len(args) > 1 else options.get("has_aux", False))
+
+            @functools.wraps(differentiated)
+            def call(*values: Any, **named: Any) -> Any:
+                add = self._book.collector
+                if add is not None:
+                    again = {**options, "argnums": argnums, "has_aux": True}
+                    result = _collected(raw, fun, again, add, values, named, has_aux=has_aux)
+                else:
+                    result = differentiated(*values, **named)
+                    self._job.contain(self._differentiated, fun, argnums, has_aux, values, result)
+                value, gradients = result
+                if returns_value:
+                    return value, gradients
+                return (gradients, value[1]) if has_aux else gradients
+
+            return call
+
+        return value_and_grad
+
+    def _differentiated(
+        self, fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
+    ) -> None:
+        call = describe(fun, argnums, has_aux, values, result)
+        if self._book.pages:
+            self._book.pages[-1].add(call)
+        elif call.gradients and internals.is_top_level():
+            self._eager(call)
+
+    def _eager(self, call: Differentiated) -> None:
+        """Take gradients that were taken outside of any compiled function."""
+        weights = dict.fromkeys(call.names, 0)
+        layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
+        full = self._steps.is_full()
+        if full:
+            self._steps.settle(all_of_them=True)
+        found = Call(jitted=None, layout=layout, inputs=None, loss=call.value)
+        gradients = call.gradients if full else None
+        self._steps.add_gradients(found, call.arguments, gradients)
+
+    def is_seen(self) -> bool:
+        """Return whether a call made now is one of the script's, and not inside another."""
+        return self._job.live and self._book.collector is None and internals.is_top_level()
+
+    def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the shadow of a call that is to be looked at in full."""
+        layout = jitted.traced.layout
+        if layout is None or not layout.makes_steps:
+            return time.process_time()
+        return self._job.contain(self._look, jitted, layout, args, kwargs)
+
+    def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> Any:
+        self._steps.settle()
+        if not self._steps.is_full():
+            return None
+        self._steps.settle(all_of_them=True)
+        weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
+        self._tensors.take("weight", tuple(layout.weights), weights)
+        pace = self._shadows.setdefault(jitted.traced, _Pace())
+        mapped = jitted.is_mapped or layout.repeats or self._faults.is_unsettled(jitted.traced)
+        if mapped or not pace.is_due() or not internals.is_tried():
+            return True
+        self._job.contain_part(
+            f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
+        )
+        return True
+
+    def _run(self, jitted: Jitted, pace: _Pace, args: Any, kwargs: Any) -> None:
+        layout = jitted.traced.layout
+        assert layout is not None
+        if pace.shadow is None:
+            pace.shadow = Shadow(jitted, self._book)
+            program = pace.shadow.program(*args, **kwargs)
+            self._faults.learned(jitted.traced, layout, program)
+            if program.callbacks:
+                why = f"{layout.function} calls back into Python, which must not happen twice"
+                self._job.blind("gradients and activations", why)
+                pace.is_off = True
+                return
+        looks: Looks = pace.shadow(*args, **kwargs)
+        if not looks.gradients:
+            pace.is_off = True
+            return
+        self._loss = looks.losses[0]
+        self._tensors.take("gradient", pace.shadow.names, looks.gradients)
+        self._tensors.take_activations(pace.shadow.activations, looks.activations)
+        self._describer.describe(pace.shadow, looks, args, kwargs, layout)
+
+    def after(self, jitted: Jitted, inputs: Any, out: Any, noted: Any) -> None:
+        """Take what a call returned."""
+        layout = jitted.traced.layout
+        if layout is None:
+            return
+        if isinstance(noted, float):  # its first call: it was compiled in it
+            pace = self._shadows.setdefault(jitted.traced, _Pace())
+            pace.compile_s = time.process_time() - noted
+            if layout.makes_steps and not _is_given_away(inputs):
+                self._job.contain(self._look, jitted, layout, *inputs)
+        full = noted is True or (isinstance(noted, float) and layout.makes_steps)
+        self._job.contain(self._returned, jitted, layout, inputs, out, full)
+
+    def _returned(self, jitted: Jitted, layout: Layout, inputs: Any, out: Any, full: bool) -> None:
+        leaves = jax.tree_util.tree_leaves(out)
+        if len(leaves) != layout.size:
+            return
+        if layout.makes_steps:
+            self._faults.called(jitted.traced, layout, inputs)
+            call = Call(jitted=jitted, layout=layout, inputs=inputs)
+            call.loss = leaves[layout.loss] if layout.loss is not None else self._loss
+            self._loss = None
+            call.rate = leaves[layout.rate] if layout.rate is not None else None
+            self._steps.add(call, [leaves[index] for index in layout.updated], full=full)
+        elif layout.gradients and layout.weights:
+            call = Call(jitted=jitted, layout=layout, inputs=inputs)
+            call.loss = leaves[layout.loss] if layout.loss is not None else None
+            full = self._steps.is_full()
+            if full:
+                self._steps.settle(all_of_them=True)
+            self._steps.add_gradients(
+                call,
+                leaves_at(inputs, tuple(layout.weights.values())),
+                [leaves[index] for index in layout.gradients] if full else None,
+            )
+        elif layout.scalars and self._steps.knows(jax.tree_util.tree_leaves(inputs)):
+            self._steps.evaluated(layout, leaves)
+
+    def _search(self, call: Call) -> None:
+        jitted, layout = call.jitted, call.layout
+        assert jitted is not None
+        step = self._job.now.step
+        for fact in origin.nonfinite_inputs(layout, call.inputs, step=step):
+            self._job.fact(fact)
+        args, kwargs = call.inputs
+        if _is_given_away(call.inputs):
+            self._job.blind("the first bad operation", "the step gave its inputs away (donated)")
+            return
+        targets = [layout.loss] if layout.loss is not None else []
+        found = origin.first_bad_operation(
+            jitted.fun, jitted.options, args, kwargs, step=step, targets=targets
+        )
+        if found is not None:
+            self._job.fact(found)
+
+
+class _Pace:
+    """When the shadow of a function is made."""
+
+    def __init__(self) -> None:
+        self.shadow: Shadow | None = None
+        self.compile_s, self.is_off = 0.0, False
+        self._calls, self._began = 0, time.monotonic()
+
+    def is_due(self) -> bool:
+        """Return whether it may run in this call."""
+        self._calls += 1
+        waited = self._calls >= LATE_CALLS or time.monotonic() - self._began > LATE_S
+        return not self.is_off and (self.compile_s < SOON_S or waited)
+
+
+def describe(
+    fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
+) -> Differentiated:
+    """Return what a call of `value_and_grad` was like."""
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    code = getattr(fun, "__code__", None)
+    labels = [_label(code, number) for number in numbers]
+    value, gradients = result
+    return Differentiated(
+        value=value[0] if has_aux else value,
+        arguments=jax.tree_util.tree_leaves([values[number] for number in numbers]),
+        gradients=jax.tree_util.tree_leaves(gradients),
+        names=names_of([values[number] for number in numbers], labels),
+        function=getattr(fun, "__name__", "loss"),
+        location=_last_line(code),
+    )
+
+
+def _collected(
+    raw: Function,
+    fun: Function,
+    options: dict[str, Any],
+    add: Callable[..., None],
+    values: Sequence[Any],
+    named: dict[str, Any],
+    *,
+    has_aux: bool,
+) -> Any:
+    """Do what `value_and_grad` does, with a look at what is inside."""
+    collector = Collector()
+    argnums = options["argnums"]
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    seen = looked_into(fun, collector, numbers)
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        result, found = seen(*args, **kwargs)
+        value, aux = result if has_aux else (result, None)
+        return value, (aux, found)
+
+    (value, (aux, found)), gradients = raw(inner, **options)(*values, **named)
+    result = ((value, aux) if has_aux else value, gradients)
+    add(describe(fun, options["argnums"], has_aux, values, result), collector, found)
+    return result
+
+
+def _is_given_away(inputs: Any) -> bool:
+    """Return whether an argument was donated to the call, and is gone."""
+    leaves = jax.tree_util.tree_leaves(inputs)
+    return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
+
+
+def _label(code: Any, number: int) -> str:
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    return names[number] if number < len(names) else f"argument {number}"
+
+
+def _last_line(code: Any) -> str | None:
+    if code is None or not frames.is_users_file(code.co_filename):
+        return frames.location(frames.user_frame())
+    lines = [line for *_, line in code.co_lines() if line is not None]
+    return line_of(code.co_filename, max(lines)) if lines else None

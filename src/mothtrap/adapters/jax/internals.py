@@ -1,0 +1,79 @@
+"""Private names of JAX that this adapter uses, in one place, with the versions tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+from jax._src import core, source_info_util, traceback_util
+
+from mothtrap.tracing.frames import is_users_file, line_of
+
+TRIED: Final = ("0.10",)
+"""Minor versions for which `is_tried` holds: elsewhere shadows are off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A call inside a jaxpr: the modules and the line in which it is, and what is called.
+
+    `name` is '' for calls whose jaxpr is of that one call.
+    """
+
+    scope: str = ""
+    place: str | None = None
+    name: str = ""
+
+
+def is_tried() -> bool:
+    """Whether what rests on private names is known to work in the installed version."""
+    return jax.__version__.rpartition(".")[0] in TRIED
+
+
+def is_top_level() -> bool:
+    """Whether no function is being traced in this thread."""
+    return bool(core.trace_state_clean())
+
+
+def trace_of(value: Any) -> object | None:
+    """Return the trace to which a tracer belongs; None for anything else."""
+    return getattr(value, "_trace", None) if isinstance(value, jax.core.Tracer) else None
+
+
+def bind(eqn: Any, values: list[Any]) -> list[Any]:
+    """Apply the operation of an equation of a jaxpr."""
+    parameters = eqn.primitive.get_bind_params(eqn.params)
+    with source_info_util.user_context(eqn.source_info.traceback), eqn.ctx.manager:
+        found = eqn.primitive.bind(*values, **parameters)
+    return list(found) if eqn.primitive.multiple_results else [found]
+
+
+def scope_of(eqn: Any) -> str:
+    """Return the names of the modules in which an operation was called: `Block_0/Dense_1`."""
+    return str(eqn.source_info.name_stack)
+
+
+def line_of_equation(eqn: Any, caller: Caller | None = None) -> str | None:
+    """Return `file:line` of the user's code that an operation comes from.
+
+    Args:
+        eqn: the operation.
+        caller: the call of which it is a part. A compiled function of a library is traced
+            once, so places in it are those of its first call: the caller's is taken.
+    """
+    library = None
+    for frame in source_info_util.user_frames(eqn.source_info.traceback):
+        if is_users_file(frame.file_name):
+            name = frame.function_name.rpartition(".")[2]
+            if caller is not None and caller.place and caller.name not in ("", name):
+                return caller.place
+            return line_of(frame.file_name, frame.start_line)
+        library = library or line_of(frame.file_name, frame.start_line)
+    return caller.place if caller is not None and caller.place else library
+
+
+def hide(path: str) -> None:
+    """Leave the frames of a file out of the tracebacks and places that JAX reports."""
+    traceback_util.register_exclusion(path)
+    source_info_util.register_exclusion(path)

@@ -1,0 +1,89 @@
+"""Compiled functions that tell of their calls; JAX's own executable does the work."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mothtrap.adapters.jax.functions import Traced
+
+Function = Callable[..., Any]
+
+
+class Calls(Protocol):
+    """Hears of the calls of compiled functions; neither method raises."""
+
+    def is_seen(self) -> bool:
+        """Return whether a call made now is one of the script's, and not inside another."""
+
+    def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Look at a call; return what `after` is to be given."""
+
+    def after(self, jitted: Jitted, inputs: Any, out: Any, noted: Any) -> None:
+        """Look at what a call returned."""
+
+
+class Jitted:
+    """Stands for what `jax.jit` or `jax.pmap` returns.
+
+    Args:
+        fun: the function of the user's.
+        traced: stands for it in the compiled one.
+        make: `jax.jit` or `jax.pmap`.
+        options: of `make`.
+        calls: hears of calls.
+
+    Attributes:
+        raw: the compiled function of JAX.
+        is_mapped: it is one of `jax.pmap`.
+    """
+
+    def __init__(
+        self,
+        fun: Function,
+        traced: Traced,
+        make: Function,
+        options: dict[str, Any],
+        calls: Calls,
+        *,
+        is_mapped: bool = False,
+    ) -> None:
+        self.raw = make(traced, **options)
+        functools.update_wrapper(self, fun)
+        self.fun, self.traced, self.options = fun, traced, options
+        self.is_mapped, self._calls = is_mapped, calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._calls.is_seen():
+            return self.raw(*args, **kwargs)
+        noted = self._calls.before(self, args, kwargs)
+        out = self.raw(*args, **kwargs)
+        self._calls.after(self, (args, kwargs), out, noted)
+        return out
+
+    def __get__(self, owner: Any, _: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def __repr__(self) -> str:
+        return repr(self.raw)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Lower the function for some arguments, as JAX does."""
+        return self.raw.lower(*args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Trace the function for some arguments, as JAX does."""
+        return self.raw.trace(*args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the shapes of the results, as JAX does."""
+        return self.raw.eval_shape(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forget what was compiled, as JAX does."""
+        self.raw.clear_cache()

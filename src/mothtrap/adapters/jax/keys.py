@@ -1,0 +1,119 @@
+"""Random keys in a jaxpr: which are drawn from twice, and which follow from an argument only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.graph import INLINED, OUTSIDE
+from mothtrap.adapters.jax.internals import Caller
+
+SAME: Final = frozenset({"random_wrap", "random_unwrap", "convert_element_type", "copy"})
+"""Operations whose result is the key that they are given."""
+DERIVING: Final = frozenset(
+    {"random_split", "random_fold_in", "slice", "squeeze", "reshape", "gather", "dynamic_slice"}
+)
+"""Operations that make keys of a key and constants: the same ones each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key: how it was made, and the argument on which alone it depends.
+
+    Attributes:
+        made: equal for keys that are known to be the same.
+        argument: position among the inputs of the function; None where more goes in, or none.
+        fixed: it was made of constants, whatever the function is called with.
+    """
+
+    made: Hashable
+    argument: int | None = None
+    fixed: bool = False
+
+
+@dataclass(slots=True)
+class Draws:
+    """Where random numbers are drawn.
+
+    Attributes:
+        lines: of each key.
+        arguments: positions of the inputs from which keys follow that are drawn from, with the
+            line of the first draw.
+        fixed: lines that draw from keys made of constants.
+    """
+
+    lines: dict[Key, list[str]] = field(default_factory=lambda: defaultdict(list))
+    arguments: dict[int, str] = field(default_factory=dict)
+    fixed: list[str] = field(default_factory=list)
+
+    def twice(self) -> list[list[str]]:
+        """Return the lines of keys that are drawn from more than once."""
+        return [lines for lines in self.lines.values() if len(lines) > 1]
+
+
+def draws_of(closed: Any) -> Draws:
+    """Return where a function draws random numbers."""
+    draws = Draws()
+    _Walk(draws).jaxpr(
+        closed.jaxpr, [Key(("argument", n), argument=n) for n in range(len(closed.jaxpr.invars))]
+    )
+    return draws
+
+
+class _Walk:
+    def __init__(self, draws: Draws) -> None:
+        self._draws, self._made = draws, 0
+
+    def jaxpr(
+        self, jaxpr: Any, inputs: Sequence[Key | None], caller: Caller = OUTSIDE
+    ) -> list[Key | None]:
+        keys: dict[Any, Key | None] = dict(zip(jaxpr.invars, inputs, strict=False))
+        for eqn in jaxpr.eqns:
+            given = [None if hasattr(atom, "val") else keys.get(atom) for atom in eqn.invars]
+            results = self._equation(eqn, given, caller)
+            keys.update(zip(eqn.outvars, results, strict=False))
+        return [None if hasattr(atom, "val") else keys.get(atom) for atom in jaxpr.outvars]
+
+    def _equation(self, eqn: Any, given: Sequence[Key | None], caller: Caller) -> list[Key | None]:
+        name, count = eqn.primitive.name, len(eqn.outvars)
+        if name in INLINED:
+            inner = eqn.params[INLINED[name]]
+            own = str(eqn.params.get("name", ""))
+            inside = Caller("", internals.line_of_equation(eqn, caller), own)
+            return self.jaxpr(getattr(inner, "jaxpr", inner), given, inside)
+        key = given[0] if given else None
+        if name == "random_bits":
+            if key is not None:
+                self._drawn(key, internals.line_of_equation(eqn, caller) or "?")
+            return [None] * count
+        if name == "random_seed":
+            constant = hasattr(eqn.invars[0], "val")
+            value = str(eqn.invars[0].val) if constant else id(eqn)
+            return [Key(("seed", value), fixed=constant)]
+        if name in SAME:
+            return [key] * count
+        if name in DERIVING and key is not None:
+            return self._derived(eqn, key, given[1:], count)
+        return [None] * count
+
+    def _derived(
+        self, eqn: Any, key: Key, others: Sequence[Key | None], count: int
+    ) -> list[Key | None]:
+        literals = tuple(str(atom.val) for atom in eqn.invars[1:] if hasattr(atom, "val"))
+        known = len(literals) == len(eqn.invars) - 1
+        if not known:
+            self._made += 1
+        how = (key.made, eqn.primitive.name, str(eqn.params), literals, 0 if known else self._made)
+        alone = known and not any(others)
+        made = Key(how, key.argument if alone else None, key.fixed and alone)
+        return [made] * count
+
+    def _drawn(self, key: Key, line: str) -> None:
+        self._draws.lines[key].append(line)
+        if key.argument is not None:
+            self._draws.arguments.setdefault(key.argument, line)
+        if key.fixed:
+            self._draws.fixed.append(line)

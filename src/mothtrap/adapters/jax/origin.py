@@ -1,0 +1,223 @@
+"""The operation at which a step stopped to be finite, found by doing the step's jaxpr again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.functions import MOMENTS, Layout, name_of
+from mothtrap.adapters.jax.graph import Evaluation
+from mothtrap.adapters.jax.internals import Caller
+from mothtrap.core.facts.data import NonfiniteInput
+from mothtrap.core.facts.nonfinite import FirstBadOperation
+
+MAX_S: Final = 60.0
+"""Seconds that a search may take."""
+MAX_ROWS: Final = 8
+HARMLESS: Final = frozenset({"select_n", "stop_gradient", "copy", "broadcast_in_dim", "squeeze"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bad:
+    """An operation whose result is not finite.
+
+    Attributes:
+        nan: its result holds NaN, and not only infinities.
+        causes: operations that made the arguments that are not finite.
+        from_constant: an argument is not finite that no operation made.
+    """
+
+    operation: str
+    scope: str
+    location: str | None
+    inputs: tuple[str, ...]
+    rows: tuple[int, ...]
+    nan: bool
+    causes: tuple[Bad, ...]
+    from_constant: bool
+
+
+class TooLong(Exception):
+    """The search takes longer than it may."""
+
+
+class Search:
+    """Hears of operations; remembers where values that are not finite come from."""
+
+    def __init__(self) -> None:
+        self._bad: dict[int, Bad | None] = {}
+        self._kept: list[Any] = []
+        self._until = time.monotonic() + MAX_S
+
+    def operation(
+        self, eqn: Any, caller: Caller, values: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        """Look at what an operation returned."""
+        if time.monotonic() > self._until:
+            raise TooLong
+        for result in results:
+            if not _is_float(result) or _is_finite(result):
+                continue
+            value = np.asarray(result)
+            bad = [one for one in values if _is_float(one) and not _is_finite(one)]
+            known = [self._bad.get(id(one)) for one in bad]
+            self._bad[id(result)] = Bad(
+                operation=eqn.primitive.name,
+                scope=caller.scope,
+                location=internals.line_of_equation(eqn, caller),
+                inputs=tuple(_range(one) for one in values if _is_float(one))[:4],
+                rows=_rows(value),
+                nan=bool(np.isnan(value).any()),
+                causes=tuple(one for one in known if one is not None),
+                from_constant=any(one is None for one in known),
+            )
+            self._kept.append(result)
+
+    def of(self, value: Any) -> Bad | None:
+        """Return the operation that made a value, where it is not finite."""
+        return self._bad.get(id(value))
+
+
+def origin_of(bad: Bad) -> Bad:
+    """Return the first operation on the way to a bad one that made what it was not given.
+
+    NaN is followed before infinities; an infinity that a program uses as a constant (a mask)
+    is none of an operation's making.
+    """
+    seen: set[int] = set()
+    while id(bad) not in seen:
+        seen.add(id(bad))
+        causes = [one for one in bad.causes if one.nan] or [
+            one for one in bad.causes if not _is_constant(one)
+        ]
+        if not causes:
+            break
+        bad = causes[0]
+    return bad
+
+
+def _is_constant(bad: Bad) -> bool:
+    """Whether an infinity was moved about only, since the program wrote it down."""
+    if bad.nan or bad.operation not in HARMLESS:
+        return False
+    return bad.from_constant or (bool(bad.causes) and all(map(_is_constant, bad.causes)))
+
+
+def first_bad_operation(
+    fun: Callable[..., Any],
+    static: dict[str, Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    step: int,
+    targets: Sequence[int],
+) -> FirstBadOperation | None:
+    """Do a step again, operation by operation, and name the one that broke.
+
+    Args:
+        fun: the user's function.
+        static: options of its jit that say which arguments are static.
+        args: that the step was called with.
+        kwargs: by name.
+        step: its number.
+        targets: results in which to look, the loss first.
+
+    Returns:
+        None where all results are finite when done so.
+    """
+    if static.get("static_argnames"):
+        return None  # `make_jaxpr` takes positions only
+    numbers = static.get("static_argnums")
+    numbers = () if numbers is None else tuple(np.atleast_1d(numbers).tolist())
+    closed = jax.make_jaxpr(fun, static_argnums=numbers)(*args, **kwargs)
+    dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
+    search = Search()
+    evaluation = Evaluation(search, loops=True, keeps_derivatives=False)
+    leaves = jax.tree_util.tree_leaves((tuple(dynamic), kwargs))
+    try:
+        results = evaluation.run(closed.jaxpr, closed.consts, leaves)
+    except TooLong:
+        return None
+    chosen = [results[index] for index in targets if index < len(results)]
+    found = [bad for bad in map(search.of, [*chosen, *results]) if bad is not None]
+    if not found:
+        return None
+    bad = origin_of(found[0])
+    return FirstBadOperation(
+        step=step,
+        operation=bad.operation,
+        module=_module(bad.scope),
+        inputs=bad.inputs,
+        rows=bad.rows,
+        location=bad.location,
+    )
+
+
+def nonfinite_inputs(layout: Layout, inputs: Any, *, step: int) -> list[NonfiniteInput]:
+    """Return the arguments of a step, but for its weights, that are not finite."""
+    weights = set(layout.weights.values())
+    found = []
+    for index, (path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(inputs)[0]):
+        gone = isinstance(leaf, jax.Array) and leaf.is_deleted()
+        if index in weights or gone or not _is_float(leaf) or _is_finite(leaf):
+            continue
+        if any(name in jax.tree_util.keystr(path) for name in MOMENTS):
+            continue
+        values = np.asarray(leaf, dtype=np.float64)
+        rows = _rows(values)
+        found.append(
+            NonfiniteInput(
+                step=step,
+                tensor=name_of(path),
+                source=layout.function,
+                from_loader=False,
+                nan=int(np.isnan(values).sum()),
+                inf=int(np.isinf(values).sum()),
+                rows=rows,
+                row_count=len(rows),
+                location=layout.location,
+            )
+        )
+    return found
+
+
+def _module(scope: str) -> str:
+    parts = [part for part in scope.split("/") if part and "(" not in part]
+    return ".".join(parts[1:])
+
+
+def _is_float(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
+
+
+def _is_finite(value: Any) -> bool:
+    return bool(np.isfinite(np.asarray(value, dtype=_wide(value))).all())
+
+
+def _wide(value: Any) -> Any:
+    return np.float32 if value.dtype.itemsize < 4 else None
+
+
+def _range(value: Any) -> str:
+    numbers = np.asarray(value, dtype=np.float64)
+    if not numbers.size:
+        return "empty"
+    finite = numbers[np.isfinite(numbers)]
+    bad = numbers.size - finite.size
+    words = f"from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "none finite"
+    return f"{words}, {bad} not finite" if bad else words
+
+
+def _rows(value: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Return the first rows that hold what is not finite, where not all do."""
+    if value.ndim < 1 or len(value) < 2:
+        return ()
+    bad_N = ~np.isfinite(value.reshape(len(value), -1).astype(np.float64)).all(axis=1)
+    return () if bad_N.all() else tuple(np.flatnonzero(bad_N)[:MAX_ROWS].tolist())

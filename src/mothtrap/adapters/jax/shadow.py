@@ -1,0 +1,399 @@
+"""A second executable of a step, which returns only what is looked at.
+
+It runs before the step on the same inputs. The user's own executable is left as it is: looks
+inside it change how XLA fuses operations, and with that the weights.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jax
+
+from mothtrap.adapters.jax import internals, programs
+from mothtrap.adapters.jax.functions import Book, Differentiated
+from mothtrap.adapters.jax.graph import Evaluation
+from mothtrap.adapters.jax.internals import Caller
+from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.programs import Program
+from mothtrap.core.tensors import Role
+
+MOST_LAYERS: Final = 256
+"""Activations that are looked at in a function: its first ones."""
+RECTIFIERS: Final = frozenset({"relu", "relu6", "leaky_relu", "elu", "celu", "selu"})
+LAYERS: Final = {"dot_general": "dot", "conv_general_dilated": "conv"}
+SATURATING: Final = {"tanh": "tanh", "logistic": "sigmoid"}
+ARRANGING: Final = frozenset(
+    {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
+)
+"""Operations that leave the values what they were."""
+BEFORE_CUTS: Final = frozenset(
+    {*LAYERS, *SATURATING, "add", "mul", "custom_jvp_call", "custom_vjp_call", "jit"}
+)
+"""What layers end in. A softmax cuts its maximum off, too, which changes no gradient."""
+STATIC: Final = ("static_argnums", "static_argnames", "in_shardings", "device", "backend")
+"""Options of `jax.jit` that a shadow takes over; it donates nothing."""
+_SCOPE = re.compile(r"\w+\(([\w./]*)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """An activation of a step: where it comes from.
+
+    Attributes:
+        name: modules in which it was computed, else its line.
+        operation: `dot`, `conv`, `relu`, `tanh`, `sigmoid` ...
+        role: what the operation does to its input where rules care.
+        gain: what a layer multiplies inputs by, about; None for others.
+        fan_in: inputs of a unit of a layer.
+        is_first: the layer is given data that no layer has made.
+    """
+
+    name: str
+    operation: str
+    role: Role
+    location: str | None
+    fan_in: int = 0
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Softmax:
+    """The softmax or sigmoid of a loss.
+
+    Attributes:
+        operation: as in `LossCall`.
+        chain: the operations that made its logits, nearest first.
+        axis: of the classes.
+        location: the line.
+    """
+
+    operation: str
+    chain: tuple[str, ...]
+    axis: int
+    location: str | None
+
+
+@dataclass(slots=True)
+class Looks:
+    """The results of a shadow: arrays, or tracers while it is traced.
+
+    Attributes:
+        losses: one.
+        gradients: in the order of `Shadow.names`.
+        activations: in the order of `Shadow.activations`.
+        scales: mean squares of what the layers among these were given and are made of.
+        data: what the first layers were given.
+        logits: in the order of `Shadow.softmaxes`.
+    """
+
+    losses: list[Any] = field(default_factory=list)
+    gradients: list[Any] = field(default_factory=list)
+    activations: list[Any] = field(default_factory=list)
+    scales: list[Any] = field(default_factory=list)
+    data: list[Any] = field(default_factory=list)
+    logits: list[Any] = field(default_factory=list)
+
+
+class Collector:
+    """Hears of the operations of a loss function while a shadow is traced.
+
+    Attributes:
+        infos: of the activations.
+        softmaxes: of losses.
+        cut: line of a `stop_gradient` of the user's, and the layer after it.
+        looks: what is collected.
+    """
+
+    def __init__(self) -> None:
+        self.infos: list[Activation] = []
+        self.softmaxes: list[Softmax] = []
+        self.cut: tuple[str | None, str] | None = None
+        self.looks = Looks()
+        self._stopped: str | None = None
+        self._named: Counter[str] = Counter()
+        self._made: dict[int, tuple[Any, Sequence[Any]]] = {}
+        self._data: set[int] = set()
+        self._kept: list[Any] = []
+
+    def given(self, values: Sequence[Any]) -> None:
+        """Say what comes from outside and is not differentiated by: batches, mostly."""
+        floats = [one for one in values if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
+        self._data |= {id(value) for value in floats if value.ndim}
+        self._kept += floats
+
+    def operation(
+        self, eqn: Any, caller: Caller, values: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        """Keep the results of layers and of nonlinear functions, and the logits of losses."""
+        name = eqn.primitive.name
+        self._made[id(results[0])] = (eqn, values)
+        self._kept.append(results[0])  # so that its id stays its own
+        if name == "stop_gradient" and self._operation(self._source(values[0])) in BEFORE_CUTS:
+            self._stopped = self._stopped or internals.line_of_equation(eqn, caller)
+        if name in ARRANGING and id(values[0]) in self._data:
+            self._data.add(id(results[0]))
+        if name == "custom_jvp_call" and eqn.params.get("name") == "logaddexp":
+            self._look_for_log_sigmoid(internals.line_of_equation(eqn, caller), values)
+        if name == "log":
+            self._look_for_logits(internals.line_of_equation(eqn, caller), values[0])
+        if len(self.infos) >= MOST_LAYERS or not getattr(results[0], "ndim", 0):
+            return
+        role, operation = _role(eqn, values)
+        if operation:
+            self._keep(eqn, caller, role, operation, values, results[0])
+
+    def _keep(
+        self,
+        eqn: Any,
+        caller: Caller,
+        role: Role,
+        operation: str,
+        values: Sequence[Any],
+        result: Any,
+    ) -> None:
+        place = internals.line_of_equation(eqn, caller)
+        is_layer, is_first = operation in LAYERS.values(), False
+        if is_layer:
+            is_first = self._take_inputs(values)
+        info = Activation(
+            name=self._name(place or "", caller.scope, operation),
+            operation=operation,
+            role=role,
+            location=place,
+            fan_in=values[1].size // max(1, result.shape[-1]) if is_layer else 0,
+            is_first=is_first,
+        )
+        if is_layer and self._stopped and self.cut is None:
+            self.cut = (self._stopped, info.name)
+        self.infos.append(info)
+        self.looks.activations.append(result)
+
+    def _take_inputs(self, values: Sequence[Any]) -> bool:
+        """Take what a layer is given, the weights second; say whether that is data."""
+        given, weights = values[0], values[1]
+        self.looks.scales.append([jax.numpy.mean(jax.numpy.square(one)) for one in values[:2]])
+        if id(given) not in self._data or id(weights) in self._data:
+            return False
+        self.looks.data.append(given)
+        return True
+
+    def _name(self, place: str, scope: str, operation: str) -> str:
+        parts = [part for part in _SCOPE.sub(r"\1", scope).split("/") if part and "(" not in part]
+        base = ".".join(parts[1:] or parts) or f"{operation} at {place.rpartition('/')[2]}"
+        if parts and operation not in LAYERS.values():
+            base = f"{base}.{operation}"
+        self._named[base] += 1
+        return base if self._named[base] == 1 else f"{base}#{self._named[base]}"
+
+    def _look_for_logits(self, place: str | None, summed: Any) -> None:
+        """Recognize log(sum(exp(x - max(x)))): x are the logits of a softmax cross-entropy."""
+        summed = self._source(summed)
+        if self._operation(summed) == "abs":
+            summed = self._source(self._made[id(summed)][1][0])
+        if self._operation(summed) != "reduce_sum":
+            return
+        total, inside = self._made[id(summed)]
+        if self._operation(inside[0]) != "exp":
+            return
+        shifted = self._made[id(inside[0])][1][0]
+        logits = self._made[id(shifted)][1][0] if self._operation(shifted) == "sub" else shifted
+        if getattr(logits, "ndim", 0) < 2 or len(total.params["axes"]) != 1:
+            return
+        self.looks.logits.append(logits)
+        chain, axis = self._chain(logits), int(total.params["axes"][0])
+        self.softmaxes.append(
+            Softmax(operation="cross_entropy", chain=chain, axis=axis, location=place)
+        )
+
+    def _look_for_log_sigmoid(self, place: str | None, values: Sequence[Any]) -> None:
+        """Recognize log(1 + exp(x)), of which a binary cross-entropy of logits is made."""
+        logits = values[0]
+        if self._operation(logits) == "neg":
+            logits = self._made[id(logits)][1][0]
+        known = any(logits is one for one in self.looks.logits)
+        if len(values) < 2 or not _is_zero(values[1]) or known or not getattr(logits, "ndim", 0):
+            return
+        self.looks.logits.append(logits)
+        operation = "binary_cross_entropy_with_logits"
+        self.softmaxes.append(
+            Softmax(operation=operation, chain=self._chain(logits), axis=-1, location=place)
+        )
+
+    def _operation(self, value: Any) -> str:
+        eqn, _ = self._made.get(id(value), (None, ()))
+        return eqn.primitive.name if eqn is not None else ""
+
+    def _chain(self, value: Any) -> tuple[str, ...]:
+        """Return the softmax that made a value, or the layer; () where neither did."""
+        operation = self._operation(value)
+        while operation in ARRANGING:
+            value = self._made[id(value)][1][0]
+            operation = self._operation(value)
+        if operation == "div":
+            above, below = (self._source(one) for one in self._made[id(value)][1])
+            if self._operation(above) == "exp" and self._operation(below) == "reduce_sum":
+                return ("softmax",)
+        if operation == "sub":
+            below = self._source(self._made[id(value)][1][1])
+            if self._operation(below) == "log":
+                return ("log_softmax",)
+        if operation == "logistic":
+            return ("sigmoid",)
+        return ("linear",) if operation in (*LAYERS, "add") else ()
+
+    def _source(self, value: Any) -> Any:
+        while self._operation(value) in ARRANGING:
+            value = self._made[id(value)][1][0]
+        return value
+
+
+def _role(eqn: Any, values: Sequence[Any]) -> tuple[Role, str]:
+    name = eqn.primitive.name
+    if name in LAYERS:
+        return "", LAYERS[name]
+    if name in SATURATING:
+        return "saturating", SATURATING[name]
+    if name == "max" and any(_is_zero(value) for value in values):
+        return "rectifier", "relu"
+    if name == "custom_jvp_call":
+        inner = eqn.params["call_jaxpr"].jaxpr.eqns
+        called = str(inner[0].params.get("name", "")) if len(inner) == 1 else ""
+        if called in RECTIFIERS:
+            return ("rectifier" if called in ("relu", "relu6") else ""), called
+    return "", ""
+
+
+def _is_zero(value: Any) -> bool:
+    concrete = not isinstance(value, jax.core.Tracer)
+    return concrete and not getattr(value, "ndim", 0) and float(value) == 0.0
+
+
+class Shadow:
+    """The shadow of one compiled function.
+
+    Args:
+        jitted: the function.
+        book: of the thread.
+
+    Attributes:
+        names: of the gradients, once it was traced.
+        activations: what the activations are.
+        softmaxes: of losses.
+        cut: line of a `stop_gradient` of the user's, and the layer after it.
+        zeros: names of the gradients that are 0 whatever the batch: nothing depends on them.
+    """
+
+    def __init__(self, jitted: Jitted, book: Book) -> None:
+        self._fun, self._book = jitted.fun, book
+        self.names: tuple[str, ...] = ()
+        self.activations: list[Activation] = []
+        self.softmaxes: list[Softmax] = []
+        self.zeros: tuple[str, ...] = ()
+        self.cut: tuple[str | None, str] | None = None
+        options = {name: jitted.options[name] for name in STATIC if name in jitted.options}
+
+        def only(*args: Any, **kwargs: Any) -> Looks:
+            return self._trace(args, kwargs)
+
+        only.__signature__ = inspect.signature(jitted.fun)  # type: ignore[attr-defined]
+        self._run = _RAW_JIT(only, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Looks:
+        """Return what is to be seen of the step that these arguments lead to."""
+        looks: Looks = self._run(*args, **kwargs)
+        return looks
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """Return what is known of the function for all its calls; traces it."""
+        program = programs.read(self._run.trace(*args, **kwargs).jaxpr)
+        first = 1  # after the loss
+        self.zeros = tuple(n for i, n in enumerate(self.names, first) if i in program.zeros)
+        return program
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Looks:
+        leaves = jax.tree_util.tree_leaves((args, kwargs))
+        traces = (internals.trace_of(leaf) for leaf in leaves)
+        own = next((trace for trace in traces if trace is not None), None)
+        looks = Looks()
+
+        def add(call: Differentiated, collector: Collector, found: Looks) -> None:
+            nonlocal looks
+            if internals.trace_of(call.gradients[0]) is not own or looks.gradients:
+                return
+            looks = found
+            looks.gradients, looks.losses = list(call.gradients), [call.value]
+            self.names, self.activations = call.names, collector.infos
+            self.softmaxes, self.cut = collector.softmaxes, collector.cut
+
+        with collecting(self._book, add):
+            self._fun(*args, **kwargs)
+        return looks
+
+
+@contextmanager
+def collecting(book: Book, add: Callable[..., None]) -> Any:
+    """Have calls of `value_and_grad` tell of what is inside them."""
+    before, book.collector = book.collector, add
+    try:
+        yield
+    finally:
+        book.collector = before
+
+
+def looked_into(
+    fun: Callable[..., Any], collector: Collector, differentiated: Sequence[int]
+) -> Callable[..., Any]:
+    """Return a function that returns, beside what it did, the looks of a collector.
+
+    Args:
+        fun: a loss.
+        collector: hears of its operations.
+        differentiated: positions of the arguments that gradients are taken by.
+    """
+
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        dynamic = [index for index, leaf in enumerate(leaves) if _is_array(leaf)]
+        shape: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            filled = list(leaves)
+            for index, value in zip(dynamic, values, strict=True):
+                filled[index] = value
+            own_args, own_kwargs = jax.tree_util.tree_unflatten(tree, filled)
+            results, out_tree = jax.tree_util.tree_flatten(fun(*own_args, **own_kwargs))
+            arrays = [index for index, one in enumerate(results) if _is_array(one)]
+            shape[:] = [results, out_tree, arrays]
+            return [results[index] for index in arrays]
+
+        closed = jax.make_jaxpr(flat)(*(leaves[index] for index in dynamic))
+        evaluation = Evaluation(collector, loops=False, keeps_derivatives=True)
+        own = {id(leaf) for leaf in jax.tree_util.tree_leaves([args[n] for n in differentiated])}
+        outer = [leaves[index] for index in dynamic if id(leaves[index]) not in own]
+        collector.given([*outer, *(one for one in closed.consts if _is_array(one))])
+        values = evaluation.run(closed.jaxpr, closed.consts, [leaves[index] for index in dynamic])
+        results, out_tree, arrays = shape
+        for index, value in zip(arrays, values, strict=True):
+            results[index] = value
+        return jax.tree_util.tree_unflatten(out_tree, results), collector.looks
+
+    return seen
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
+
+
+_RAW_JIT: Final = jax.jit
+jax.tree_util.register_dataclass(
+    Looks,
+    data_fields=["losses", "gradients", "activations", "scales", "data", "logits"],
+    meta_fields=[],
+)

@@ -1,0 +1,189 @@
+"""Calls of compiled functions as steps and evaluations of one training."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax.functions import Layout, series_of
+from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.tensors import Tensors
+from mothtrap.core.adapters import Losses
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.tracing.adapter_job import AdapterJob
+
+MOST_WAITING: Final = 8
+"""Light steps whose losses may be on their way before one is waited for."""
+OF_EVALUATIONS: Final = (Evaluation, EvaluationMetrics)
+MOST_EVALUATED: Final = 100_000
+HIGHER_IS_BETTER: Final = ("acc", "auc", "f1", "precision", "recall", "score", "top")
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of a function that makes steps, and what is held until its loss is known.
+
+    Attributes:
+        inputs: arguments, by position and by name; for the search of what broke.
+        loss, rate: arrays, maybe still on their way.
+    """
+
+    jitted: Jitted | None
+    layout: Layout
+    inputs: Any
+    loss: Any = None
+    rate: Any = None
+    values: list[float] = field(default_factory=list)
+
+    def is_ready(self) -> bool:
+        """Whether its loss can be read without waiting."""
+        return self.loss is None or not hasattr(self.loss, "is_ready") or self.loss.is_ready()
+
+    def losses(self) -> list[float]:
+        """Return the loss of each step of the call; waits for it."""
+        if self.loss is None:
+            return []
+        with suppress(RuntimeError):  # donated to a later call
+            values_N = np.asarray(self.loss, dtype=np.float64).reshape(-1)
+            return values_N.tolist() if self.layout.repeats else [float(values_N.mean())]
+        return []
+
+
+class Steps:
+    """Makes steps of the calls of one process.
+
+    Args:
+        job: takes what is seen.
+        tensors: of weights and gradients.
+    """
+
+    def __init__(self, job: AdapterJob, tensors: Tensors) -> None:
+        self._job, self._tensors = job, tensors
+        self._waiting: deque[Call] = deque()
+        self._weights: set[int] = set()
+        self._held: list[Any] = []  # so that their ids stay their own
+        self._evaluated: dict[str, dict[str, list[Any]]] = {}
+        self.broken: Callable[[Call], None] | None = None
+        self.is_broken = False
+
+    @property
+    def next(self) -> int:
+        """The number of the step that the next call makes."""
+        return self._job.now.step + len(self._waiting)
+
+    def is_full(self) -> bool:
+        """Whether the next call is to be looked at in full."""
+        return self._job.recorder.depths.is_full(self.next)
+
+    def add(self, call: Call, updated: Sequence[Any], *, full: bool) -> None:
+        """Take a call that has returned.
+
+        Args:
+            call: that made one step or more.
+            updated: the new weights, in the order of `Layout.weights`.
+            full: what was looked at is of this call, which is closed at once.
+        """
+        self.end_evaluation()
+        self._weights, self._held = {id(leaf) for leaf in updated}, []
+        self._waiting.append(call)
+        if full:
+            before = leaves_at(call.inputs, tuple(call.layout.weights.values()))
+            self._tensors.take_changes(tuple(call.layout.weights), before, updated)
+        self.settle(all_of_them=full)
+
+    def add_gradients(
+        self, call: Call, weights: Sequence[Any], gradients: Sequence[Any] | None
+    ) -> None:
+        """Take a call that returned gradients, which the script applies itself.
+
+        Args:
+            call: one with the weights of the call before it is a part of the same step.
+            weights: that it was given.
+            gradients: None where they are not to be looked at.
+        """
+        numbers = {id(leaf) for leaf in weights}
+        if numbers == self._weights:
+            return
+        self.end_evaluation()
+        self._weights, self._held = numbers, list(weights)
+        names = tuple(call.layout.weights)
+        if gradients is not None:
+            self._tensors.take("weight", names, weights)
+            self._tensors.take("gradient", names, gradients)
+        self._waiting.append(call)
+        self.settle(all_of_them=gradients is not None)
+
+    def settle(self, *, all_of_them: bool = False) -> None:
+        """Close the steps whose losses are known; waits where that is asked for."""
+        while self._waiting:
+            call = self._waiting[0]
+            late = len(self._waiting) > MOST_WAITING
+            if not (all_of_them or late or call.is_ready()):
+                return
+            self._waiting.popleft()
+            self._close(call)
+
+    def _close(self, call: Call) -> None:
+        layout, job = call.layout, self._job
+        losses = call.losses()
+        if call.rate is not None:
+            with suppress(RuntimeError):
+                job.scalar("lr", layout.function, float(np.mean(np.asarray(call.rate))))
+        if not all(map(math.isfinite, losses)) and not self.is_broken:
+            self.is_broken = True
+            if self.broken is not None and call.jitted is not None:
+                job.contain_part("first bad operation", self.broken, call)
+        series, place = series_of(layout), layout.location
+        if losses:
+            job.stood_ready((LossSeries,))
+        job.stood_ready(OF_EVALUATIONS)
+        for loss in losses:
+            job.step([Losses(series=series, value=loss, location=place)], optimizer=layout.function)
+        if not losses:
+            job.step(optimizer=layout.function)
+
+    def knows(self, leaves: Sequence[Any]) -> bool:
+        """Whether any of some arrays are the weights of the latest step."""
+        return bool(self._weights) and any(id(leaf) in self._weights for leaf in leaves)
+
+    def evaluated(self, layout: Layout, leaves: Sequence[Any]) -> None:
+        """Take the results of a function that was called with the weights, between two steps."""
+        values = self._evaluated.setdefault(layout.function, {})
+        for name, index in layout.scalars.items():
+            kept = values.setdefault(name, [])
+            if len(kept) < MOST_EVALUATED:
+                kept.append(leaves[index])
+
+    def end_evaluation(self) -> None:
+        """Report the evaluation that ends with the next step."""
+        if not self._evaluated:
+            return
+        evaluated, self._evaluated = self._evaluated, {}
+        self.settle(all_of_them=True)
+        for function, values in evaluated.items():
+            means = {
+                name: float(np.mean([np.asarray(one, np.float64) for one in seen]))
+                for name, seen in values.items()
+            }
+            loss = next((name for name in means if "loss" in f"{function} {name}".lower()), None)
+            rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))
+            self._job.evaluation(function, means, loss=loss, higher_is_better=rising)
+
+    def finish(self) -> None:
+        """Close what is still open."""
+        self.settle(all_of_them=True)
+        self.end_evaluation()
+
+
+def leaves_at(tree: Any, indices: Sequence[int]) -> list[Any]:
+    """Return some leaves of a tree."""
+    leaves = jax.tree_util.tree_leaves(tree)
+    return [leaves[index] for index in indices]

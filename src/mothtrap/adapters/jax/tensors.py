@@ -1,0 +1,104 @@
+"""Weights, gradients and activations by name, handed to the job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax.shadow import Activation
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.layer_looks import inactive_units
+
+BIASES = ("bias", "b")
+RATIO = "update_ratio"
+
+
+class Tensors:
+    """Hands arrays to the job, and makes them known at first.
+
+    Args:
+        job: takes them.
+    """
+
+    def __init__(self, job: AdapterJob) -> None:
+        self._job = job
+        self._ids: dict[tuple[str, str], int] = {}
+
+    def take(self, kind: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
+        """Take arrays of a kind; biases among weights are told apart by their names."""
+        groups: dict[str, tuple[list[int], list[Any]]] = {}
+        for name, array in zip(names, arrays, strict=True):
+            if not _can_be_read(array):
+                continue
+            own = "bias" if kind == "weight" and name.rpartition(".")[2] in BIASES else kind
+            ids, values = groups.setdefault(own, ([], []))
+            ids.append(self._id(own, name, array))
+            values.append(array)
+        for own, (ids, values) in groups.items():
+            if self._job.wants(own):
+                self._job.take(own, ids, values)
+
+    def take_changes(
+        self, names: Sequence[str], before: Sequence[Any], after: Sequence[Any]
+    ) -> None:
+        """Take the size of the change of weights, relative to theirs before."""
+        recorder = self._job.recorder
+        for name, old, new in zip(names, before, after, strict=True):
+            if not (_can_be_read(old) and _can_be_read(new)) or old.shape != new.shape:
+                continue
+            own = "bias" if name.rpartition(".")[2] in BIASES else "weight"
+            tensor_id = self._id(own, name, new)
+            if RATIO not in recorder.statistics(tensor_id, Mode.TRAIN):
+                continue
+            old_N, new_N = (np.asarray(one, np.float64).reshape(-1) for one in (old, new))
+            size = float(np.linalg.norm(old_N))
+            if size:
+                change = float(np.linalg.norm(new_N - old_N))
+                recorder.add_row(tensor_id, {RATIO: change / size})
+
+    def take_activations(self, infos: Sequence[Activation], arrays: Sequence[Any]) -> None:
+        """Take the activations of one training forward."""
+        recorder = self._job.recorder
+        if not infos or not self._job.wants("activation"):
+            return
+        ids = []
+        for info, array in zip(infos, arrays, strict=True):
+            ids.append(self._id("activation", info.name, array, info))
+        recorder.begin_forward()
+        self._job.take("activation", ids, arrays)
+        recorder.commit_forward(self._job.now)
+        for tensor_id, array, info in zip(ids, arrays, infos, strict=True):
+            wanted = recorder.statistics(tensor_id, Mode.TRAIN)
+            if info.role == "rectifier" and "inactive" in wanted:
+                asleep_F = inactive_units(np.asarray(array))
+                if asleep_F is not None:
+                    recorder.add_row(tensor_id, {"inactive": float(asleep_F.mean())})
+
+    def _id(self, kind: str, name: str, array: Any, info: Activation | None = None) -> int:
+        known = self._ids.get((kind, name))
+        if known is None:
+            known = self._ids[kind, name] = self._job.define(
+                TensorInfo(
+                    kind=kind,
+                    name=name,
+                    module=name.rpartition(".")[0] if info is None else name,
+                    module_type=info.operation if info is not None else "",
+                    role=info.role if info is not None else "",
+                    shape=tuple(array.shape),
+                    dtype=str(array.dtype),
+                    location=info.location if info is not None else None,
+                )
+            )
+        return known
+
+
+def _can_be_read(array: Any) -> bool:
+    """Whether an array has real numbers that lie in this process and were not given away."""
+    if not isinstance(array, jax.Array) or array.is_deleted():
+        return False
+    return bool(array.is_fully_addressable) and jax.numpy.issubdtype(array.dtype, np.floating)

@@ -1,0 +1,105 @@
+"""Trainings in which all that the adapter reports comes at least once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from tests.adapters.jax.training import PROGRAMS, data, descend, loss_fn, weights
+
+
+def evaluated() -> Any:
+    """A training with an evaluation in between; its targets are seen in order."""
+
+    @jax.jit
+    def update(params: Any, x: Any, y: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+        return descend(params, grads), loss
+
+    @jax.jit
+    def evaluate(params: Any, x: Any, y: Any) -> Any:
+        return {"loss": loss_fn(params, x, y)}
+
+    params = weights()
+    for x, y in data():
+        params, _ = update(params, x, y)
+        evaluate(params, x, y)
+    return params
+
+
+def cut_off() -> Any:
+    """A part of the weights that the loss does not depend on, in a network with a tanh."""
+
+    @jax.jit
+    def update(params: Any, x: Any, y: Any) -> Any:
+        def loss(params: Any) -> Any:
+            hidden = jnp.tanh(x @ params["first"]["w"])
+            logits = jax.lax.stop_gradient(hidden) @ params["second"]["w"]
+            return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+
+        value, grads = jax.value_and_grad(loss)(params)
+        return descend(params, grads), value
+
+    params = weights()
+    for x, y in data(steps=45):
+        params, _ = update(params, x, y)
+    return params
+
+
+def infinite() -> Any:
+    """A row of the data that is not finite, and a loss that breaks."""
+
+    @jax.jit
+    def update(w: Any, x: Any) -> Any:
+        value, grad = jax.value_and_grad(lambda w: (jnp.log(x[:, 0]) * (x @ w)).mean())(w)
+        return w - 0.1 * grad, value
+
+    w = jnp.ones(3)
+    for step in range(4):
+        x = np.ones((4, 3), np.float32)
+        x[2, 0] = np.nan if step == 3 else 1.0
+        w, _ = update(w, x)
+    return w
+
+
+def careless() -> Any:
+    """The same key and the same weights in each step, which calls back into Python."""
+
+    @jax.jit
+    def update(w: Any, x: Any, key: Any) -> Any:
+        noise = jax.random.normal(key, x.shape)
+        value, grad = jax.value_and_grad(lambda w: ((x + noise) @ w).mean())(w)
+        return w - 0.1 * grad, value
+
+    w, key = jnp.ones(3), jax.random.PRNGKey(0)
+    for _ in range(40):
+        update(w, np.ones((4, 3), np.float32), key)
+    return w
+
+
+def compiled_anew() -> Any:
+    """A batch of another size in each step."""
+
+    @jax.jit
+    def update(w: Any, x: Any) -> Any:
+        value, grad = jax.value_and_grad(lambda w: (x @ w).mean())(w)
+        return w - 0.1 * grad, value
+
+    w = jnp.ones(3)
+    for rows in range(1, 10):
+        w, _ = update(w, np.ones((rows, 3), np.float32))
+    return w
+
+
+TRAININGS = [
+    evaluated,
+    cut_off,
+    infinite,
+    careless,
+    compiled_anew,
+    PROGRAMS["prints"],
+    PROGRAMS["injected_rate"],
+]

@@ -1,0 +1,31 @@
+"""The adapter of JAX is what every adapter is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import pytest
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("equinox")
+
+from tests.adapters.jax import reported  # noqa: E402
+from tests.adapters.jax.training import PROGRAMS, STEPS, as_bytes  # noqa: E402
+
+from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.testing import AdapterTests  # noqa: E402
+
+pytestmark = pytest.mark.smoke
+
+
+class TestJax(AdapterTests):
+    adapter = adapter
+    steps = STEPS
+    replaced: ClassVar = (jax,)
+
+    def train(self) -> bytes:
+        return as_bytes(PROGRAMS["linen"]())
+
+    def reported(self) -> Sequence[Callable[[], object]]:
+        return reported.TRAININGS

@@ -1,0 +1,132 @@
+"""The operation, line and rows where a step stopped to be finite."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.core.facts.data import NonfiniteInput  # noqa: E402
+from mothtrap.core.facts.nonfinite import FirstBadOperation  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+pytestmark = pytest.mark.smoke
+ROWS = 8
+
+
+def batch(step: int, bad: int, value: float) -> np.ndarray:
+    """Ones and more; at step `bad` row 5 begins with a value that breaks the loss."""
+    x = 1 + np.random.default_rng(step).random((ROWS, 4)).astype(np.float32)
+    x[5, 0] = value if step == bad else x[5, 0]
+    return x
+
+
+def train(loss: Callable[..., Any], value: float, *, bad: int = 6, keys: bool = False) -> Process:
+    process = Process("jax")
+    with process.watched(adapter):
+
+        @jax.jit
+        def update(w: Any, x: Any, key: Any) -> Any:
+            extra = (key,) if keys else ()
+            found, grad = jax.value_and_grad(loss)(w, x, *extra)
+            return w - 0.01 * grad, found
+
+        w = jnp.full(4, 0.5)
+        for step in range(bad + 2):
+            w, _ = update(w, batch(step, bad, value), jax.random.PRNGKey(step))
+    return process
+
+
+def first_bad(process: Process) -> FirstBadOperation:
+    [found] = [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
+    return found
+
+
+def source(found: FirstBadOperation) -> str:
+    path, _, line = str(found.location).rpartition(":")
+    return linecache.getline(path, int(line)).strip()
+
+
+def test_a_logarithm_late_in_training() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        size = jnp.log(x[:, 0] - 1)  # the culprit
+        return ((x @ w - size) ** 2).mean()
+
+    found = first_bad(train(loss, 0.5))
+    assert (found.operation, found.step, found.rows) == ("log", 6, (5,))
+    assert source(found).endswith("# the culprit")
+
+
+def test_inside_a_scan() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        def body(total: Any, row: Any) -> Any:
+            return total + jnp.sqrt(row[0] - 1) * row.sum(), None  # the culprit
+
+        total, _ = jax.lax.scan(body, w.sum(), x)
+        return total
+
+    found = first_bad(train(loss, 0.5))
+    assert found.operation == "sqrt"
+    assert source(found).endswith("# the culprit")
+
+
+def test_under_dropout() -> None:
+    def loss(w: Any, x: Any, key: Any) -> Any:
+        kept = jax.random.bernoulli(key, 0.9, x.shape)
+        hidden = jnp.where(kept, x / 0.9, 0.0)
+        return (jnp.exp(hidden[:, 0]) @ jnp.ones(ROWS) * w.sum()) / ROWS  # the culprit
+
+    found = first_bad(train(loss, 500.0, keys=True))
+    assert found.operation in ("exp", "exp2")
+    assert source(found).endswith("# the culprit")
+    assert found.rows == (5,)
+
+
+def test_the_gradient_of_a_root() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.sqrt((x[:, 0] * w[0]) ** 2).mean()  # the culprit
+
+    process = train(loss, 0.0)
+    assert not np.isfinite([r for record in process.records for r in _losses(record)]).all()
+    found = first_bad(process)
+    assert source(found).endswith("# the culprit")
+
+
+def test_nothing_behind_a_where_is_blamed() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        safe = jnp.where(x[:, 1] > 0, 0.0, jnp.log(-x[:, 1]))  # harmless
+        return ((x @ w + safe - jnp.log(x[:, 0])) ** 2).mean()  # the culprit
+
+    found = first_bad(train(loss, 0.0))
+    assert source(found).endswith("# the culprit")
+
+
+def test_a_mask_of_minus_infinity_is_not_blamed() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        scores = jnp.where(jnp.arange(4) < 2, x * w, -jnp.inf)
+        weights = jax.nn.softmax(scores, axis=-1)
+        return (weights.sum(axis=-1) / (x[:, 0] - 2)).mean()  # the culprit
+
+    found = first_bad(train(loss, 2.0))
+    assert found.operation == "div"
+    assert found.rows == (5,)
+
+
+def test_a_bad_row_of_the_data_is_told_as_such() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return ((x @ w) ** 2).mean()
+
+    [seen] = [f for f in train(loss, np.nan).facts() if isinstance(f, NonfiniteInput)]
+    assert (seen.step, seen.nan, seen.rows) == (6, 1, (5,))
+
+
+def _losses(record: Any) -> list[float]:
+    return [scalar.value for scalar in record.scalars if scalar.name == "loss"]

@@ -1,0 +1,29 @@
+"""Trainings of every kind end with the bits that they have without mothtrap."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("equinox")
+
+from tests.adapters.jax.training import PROGRAMS, STEPS, as_bytes
+
+from mothtrap.adapters import jax as adapter
+from mothtrap.core.facts.captures import ToolError
+from mothtrap.testing.adapters import Process
+
+MADE = {"two_players": 2 * STEPS, "scanned": 3 * STEPS, "nothing_compiled": 4}
+"""Steps of the programs that make more or fewer than the others."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_weights_are_bit_identical(name: str) -> None:
+    train = PROGRAMS[name]
+    plain = as_bytes(train())
+    assert plain == as_bytes(train()), "not the same twice without mothtrap"
+    process = Process("jax")
+    with process.watched(adapter):
+        assert as_bytes(train()) == plain
+    assert not [fact for fact in process.facts() if isinstance(fact, ToolError)], process.said
+    assert [step for step, _ in process.steps()] == list(range(MADE.get(name, STEPS)))
