@@ -85,3 +85,11 @@ def test_a_new_model_of_which_nothing_is_held_is_a_warning() -> None:
     [finding] = check(idle("encoder.0.weight", model_untouched=True))
     assert finding.severity is Severity.WARNING
     assert "that model is new" in finding.message
+
+
+def test_a_backbone_that_is_most_of_the_model_and_looks_drawn_is_a_warning() -> None:
+    [finding] = check(idle("backbone.0.weight", fresh_share=0.97))
+    assert finding.severity is Severity.WARNING
+    assert "97% of the model keeps its random initial values" in finding.message
+    [finding] = check(idle("backbone.0.weight", fresh_share=0.3))
+    assert finding.severity is Severity.INFO

@@ -32,7 +32,8 @@ class ParameterWithoutOptimizer(Rule):
         after the optimizer, when an optimizer holds an orphan of the same shape in its
         place, or when it lies between trained parameters and the loss. Warning when
         its neighbours in the same part of the model are trained, or when nothing of its model
-        is, which looks as it was initialised. Info for a whole part upstream of what is
+        is, which looks as it was initialised, or when more than `fresh_share` of its model is
+        in no optimizer and looks as it was drawn. Info for a whole part upstream of what is
         trained: a backbone that is left as it is.
 
     Stays quiet:
@@ -64,6 +65,7 @@ class ParameterWithoutOptimizer(Rule):
         unit="steps in which the parameter got a non-zero gradient",
         source="chosen by hand: alternating optimizers and inner loops come round sooner",
     )
+    fresh_share: float = threshold(0.5, unit="of the model's elements", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Judge the newest count of every parameter that no optimizer holds."""
@@ -80,9 +82,9 @@ class ParameterWithoutOptimizer(Rule):
         if not idle:
             return []
         parts = _trained_parts(window)
-        ranked = sorted(idle, key=lambda seen: _severity(seen, parts).rank)
-        severity = _severity(ranked[0], parts)
-        worst = [seen for seen in ranked if _severity(seen, parts) is severity]
+        ranked = sorted(idle, key=lambda seen: self._severity(seen, parts).rank)
+        severity = self._severity(ranked[0], parts)
+        worst = [seen for seen in ranked if self._severity(seen, parts) is severity]
         return [self._finding(window, worst, severity)]
 
     def _finding(
@@ -101,7 +103,7 @@ class ParameterWithoutOptimizer(Rule):
             layers=tuple(seen.name for seen in worst),
             message=(
                 f"{number} in no optimizer, though reached by "
-                f"{first.reached_steps} backward passes{_reason(first)}"
+                f"{first.reached_steps} backward passes{self._reason(first)}"
             ),
             evidence={
                 "reached_steps": first.reached_steps,
@@ -114,29 +116,34 @@ class ParameterWithoutOptimizer(Rule):
             location=next((seen.location for seen in worst if seen.location), None),
         )
 
+    def _severity(self, seen: UnownedParameter, trained_parts: set[str]) -> Severity:
+        if seen.created_after_optimizer or seen.twin is not None or seen.downstream_of_trained:
+            return Severity.ERROR
+        if seen.model_untouched or self._is_fresh(seen):
+            return Severity.WARNING
+        part, dot, _ = seen.name.partition(".")
+        return Severity.WARNING if dot and part in trained_parts else Severity.INFO
+
+    def _is_fresh(self, seen: UnownedParameter) -> bool:
+        return (seen.fresh_share or 0.0) > self.fresh_share
+
+    def _reason(self, seen: UnownedParameter) -> str:
+        if seen.created_after_optimizer:
+            return ": it was made after the optimizer"
+        if seen.twin is not None:
+            return (
+                f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
+            )
+        if seen.model_untouched:
+            return ": nothing of its model is in one, and that model is new"
+        if seen.downstream_of_trained:
+            return ": it lies between trained parameters and the loss"
+        if self._is_fresh(seen):
+            return f": {seen.fresh_share:.0%} of the model keeps its random initial values"
+        return ""
+
 
 def _trained_parts(window: Window) -> set[str]:
     """Return the top parts of the model in which something is trained."""
     gradients = window.matrix("gradient", "l2")
     return {t.name.partition(".")[0] for t in gradients.tensors} if gradients else set()
-
-
-def _severity(seen: UnownedParameter, trained_parts: set[str]) -> Severity:
-    if seen.created_after_optimizer or seen.twin is not None or seen.downstream_of_trained:
-        return Severity.ERROR
-    if seen.model_untouched:
-        return Severity.WARNING
-    part, dot, _ = seen.name.partition(".")
-    return Severity.WARNING if dot and part in trained_parts else Severity.INFO
-
-
-def _reason(seen: UnownedParameter) -> str:
-    if seen.created_after_optimizer:
-        return ": it was made after the optimizer"
-    if seen.twin is not None:
-        return f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
-    if seen.model_untouched:
-        return ": nothing of its model is in one, and that model is new"
-    if seen.downstream_of_trained:
-        return ": it lies between trained parameters and the loss"
-    return ""

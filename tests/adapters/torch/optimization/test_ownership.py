@@ -242,3 +242,16 @@ def test_a_copy_of_a_trained_model_is_not_taken_for_a_forgotten_one(copies: bool
             optimizer.step()
 
     assert bool(told(act)) is not copies
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_the_share_of_a_model_that_looks_drawn_is_told(trained: bool) -> None:
+    def act() -> None:
+        model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
+        if trained:  # weights of a trained layer have tails
+            nn.init.normal_(model[0].weight)
+        run(model, sgd(model[2]))
+
+    share = told(act)["0.weight"].fresh_share
+    total = 6 * 64 + 64 + 64 * 3 + 3
+    assert share == pytest.approx(0.0 if trained else 6 * 64 / total)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.layers.initial import looks_untouched
+from mothtrap.adapters.torch.layers.initial import looks_drawn_uniformly, looks_untouched
 from mothtrap.adapters.torch.multiples import Multiples
 from mothtrap.adapters.torch.naming import Root, has_stand_ins
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
@@ -121,9 +121,13 @@ class OwnershipObserver:
 
     def _tell(self, step: int) -> None:
         optimizers, book = self._optimizers, self._job.book
+        fresh: dict[int, float | None] = {}
         for parameter, watched in self._watched.items():
             if optimizers.owner(parameter) is not None:
                 continue
+            root = watched.root
+            if root.index not in fresh:
+                fresh[root.index] = self._fresh_share(root)
             name, path = optimizers.name_of(parameter)
             module = book.module_called(path)
             self._job.recorder.observe(
@@ -138,10 +142,28 @@ class OwnershipObserver:
                     twin=self._orphan_like(parameter),
                     downstream_of_trained=self._is_downstream(path, watched.root),
                     model_untouched=not optimizers.owns_root(watched.root),
+                    fresh_share=fresh[root.index],
                     location=book.location(module) if module is not None else None,
                     since=watched.since,
                 )
             )
+
+    def _fresh_share(self, root: Root) -> float | None:
+        """Return the share of a model that is in no optimizer and looks as it was drawn."""
+        whole = root.module()
+        if whole is None:
+            return None
+        every = [p for p in whole.parameters() if is_plain(p)]
+        total = sum(p.numel() for p in every)
+        fresh = sum(
+            p.numel()
+            for p in every
+            if p in self._watched
+            and p.ndim > 1
+            and self._optimizers.owner(p) is None
+            and looks_drawn_uniformly(p)
+        )
+        return fresh / total if total else None
 
     def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
         """Return whether the module was built after an optimizer of its root."""
