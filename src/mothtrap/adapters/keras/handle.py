@@ -43,6 +43,7 @@ class KerasHandle:
         self._job, self._targets = job, tuple(targets)
         self._steps, self._models, self._traces = Steps(job), Models(job), Traces(job)
         self._tracing = Tracing(job, self._steps)
+        self._steps.broke = self._models.broke
         self._here = _Thread()
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()

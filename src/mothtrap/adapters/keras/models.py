@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import keras
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -58,6 +59,7 @@ class Models:
         self._job = job
         self._described: set[tuple[int, ...]] = set()
         self._nonfinite: set[tuple[int, str]] = set()
+        self._bad: list[NonfiniteInput] = []
         self._evaluated: set[tuple[str, str]] = set()
 
     def data(self, fit: Fit, given: Mapping[str, Any]) -> LoaderBegan | None:
@@ -181,20 +183,26 @@ class Models:
             return
         rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
         nan = int(np.isnan(array).sum())
-        self._job.fact(
-            NonfiniteInput(
-                step=self._job.now.step,
-                tensor=name,
-                source=source,
-                from_loader=True,
-                nan=nan,
-                inf=int(bad.sum()) - nan,
-                rows=tuple(rows[:SHOWN].tolist()),
-                row_count=len(rows),
-                samples=tuple(rows[:SHOWN].tolist()),
-                location=location,
-            )
+        found = NonfiniteInput(
+            step=self._job.now.step,
+            tensor=name,
+            source=source,
+            from_loader=True,
+            nan=nan,
+            inf=int(bad.sum()) - nan,
+            rows=tuple(rows[:SHOWN].tolist()),
+            row_count=len(rows),
+            samples=tuple(rows[:SHOWN].tolist()),
+            location=location,
         )
+        self._bad.append(found)
+        self._job.fact(found)
+
+    def broke(self, step: int) -> None:
+        """Report once more, at the first loss that is not finite, what the arrays lack."""
+        for found in self._bad:
+            self._job.fact(msgspec.structs.replace(found, step=step))
+        self._bad.clear()
 
     def _distribution(
         self, model: Any, place: int, array: Array, mode: Mode, location: str | None

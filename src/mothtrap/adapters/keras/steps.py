@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -45,6 +45,9 @@ class Steps:
 
     Args:
         job: takes it.
+
+    Attributes:
+        broke: called with a step whose loss is not finite.
     """
 
     def __init__(self, job: Job) -> None:
@@ -54,6 +57,7 @@ class Steps:
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
         self._looked_into = False
+        self.broke: Callable[[int], None] = lambda _: None
 
     def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take, before its first update, what an optimizer is given."""
@@ -129,6 +133,8 @@ class Steps:
         losses: Sequence[Losses],
     ) -> None:
         job, step = self._job, self._job.now.step
+        if not all(math.isfinite(loss.value) for loss in losses):
+            self.broke(step)
         for each in applied:
             self._gradients(each)
         self._weights.after(applied)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mothtrap.tracing import loss_looks
+from mothtrap.tracing.loss_looks import Called, TargetsInOrder
+
+RNG = np.random.default_rng(0)
+
+
+def called(target: Any, prediction: Any, operation: str = "cross_entropy", **more: Any) -> Called:
+    return Called(
+        operation=operation,
+        chain=more.get("chain", ("linear",)),
+        classes=more.get("classes", 3),
+        target=np.asarray(target),
+        prediction=np.asarray(prediction, dtype=float),
+    )
+
+
+def squared(target: Any, chain: tuple[str, ...] = ("linear",)) -> Called:
+    target = np.asarray(target, dtype=float)
+    return called(target, np.zeros_like(target), "elementwise", chain=chain, classes=None)
+
+
+CLASSES = called([0, 0, 2, 1], np.eye(3)[[0, 1, 2, 1]])
+BINARY = called([[0], [1], [1]], [[0.2], [0.9], [0.4]], "binary_cross_entropy", classes=2)
+
+
+def test_hard_labels_are_counted() -> None:
+    assert loss_looks.label_counts(CLASSES) == (2, 1, 1)
+    assert loss_looks.label_counts(BINARY) == (1, 2)
+    assert loss_looks.label_counts(squared([0.5])) is None
+
+
+def test_confusion_is_labels_against_predictions() -> None:
+    assert loss_looks.sample(CLASSES, [], columns=False).confusion == (1, 1, 0, 0, 1, 0, 0, 0, 1)
+    assert loss_looks.sample(BINARY, [], columns=False).confusion == (1, 0, 1, 1)
+
+
+def test_targets_outside_of_the_last_operation_are_counted() -> None:
+    found = loss_looks.sample(squared([0.5, 3.0, -1.0, 1.0], ("sigmoid",)), [], columns=False)
+    assert found.outside_share == 0.5
+    assert (found.least, found.greatest) == (-1.0, 3.0)
+    assert loss_looks.sample(squared([5.0]), [], columns=False).outside_share is None
+
+
+def test_a_column_that_holds_the_target_is_found() -> None:
+    table = RNG.normal(size=(32, 4))
+    assert loss_looks.telling_columns([table], squared(3 * table[:, 2] + 1)) == ((2,), 4)
+    assert loss_looks.telling_columns([table], squared(RNG.normal(size=32))) == ((), 4)
+    assert loss_looks.telling_columns([], squared(table[:, 2])) is None
+
+
+def test_the_best_guess_is_the_entropy_of_the_labels() -> None:
+    assert loss_looks.guess(called([0, 1], np.zeros((2, 2)), classes=2)) == pytest.approx(
+        math.log(2)
+    )
+    assert loss_looks.guess(squared([1.0, 2.0])) is None
+
+
+def test_equal_predictions_have_no_spread() -> None:
+    assert loss_looks.prediction_spread(called([0, 1], [[0.2, 0.3, 0.5]] * 2)) == 0.0
+
+
+def test_the_order_of_targets_is_told_after_eight_steps() -> None:
+    order = TargetsInOrder("train.py:9", "train.py:9")
+    for step in range(8):
+        order.add(step, CLASSES)
+        order.add(step, CLASSES)  # one call of a step counts
+        told = order.told(step, loader="fit", sampler="sequential")
+        assert (told is not None) == (step == 7)
+    assert told is not None
+    assert told.counts == ((2, 1, 1),) * 8
+    assert told.sampler == "sequential"
