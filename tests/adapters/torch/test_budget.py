@@ -19,7 +19,6 @@ from mothtrap.adapters.torch import attach
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
-from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.needs import Need
@@ -29,7 +28,7 @@ from mothtrap.tracing.job import ProcessJob
 
 STEPS = 300
 CHECKS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
-COPIES = Collection(tensors=("weights",), raw=True)
+COPIES = Need(kinds=("weight",), statistics=("quantiles",))
 
 
 class Slow:
@@ -68,13 +67,13 @@ def trained() -> Callable[[float], Seen]:
     @functools.cache
     def run(table_s: float) -> Seen:
         slow = Slow(table_s)
-        config = Config(capture="everything", collections={"mine": COPIES})
+        config = Config(capture="everything")
         model = classifier()
         optimizer = sgd(model, 0.01)
         said: list[str] = []
         recorder: Recorder[torch.Tensor] = Recorder(
             slow,
-            streams(config, [CHECKS]),
+            streams(config, [CHECKS, COPIES]),
             Containment(said.append),
             overhead=0.02,
             on_first_step=lambda: None,
@@ -150,5 +149,5 @@ def test_what_was_shed_is_among_the_facts_of_the_run(trained: Callable[[float], 
     assert skipped == {
         "everything: weights, biases": STEPS - weights,
         "everything: activations": STEPS - activations,
-        "copies of collection mine": STEPS - copies,
+        "quantiles of weights": STEPS - copies,
     }
