@@ -33,8 +33,10 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.body, self.head = nn.Linear(6, 16, dtype=torch.bfloat16), nn.Linear(16, 3)
+        self.register_buffer("calls", torch.zeros(2))
 
     def forward(self, x, *, keys):
+        self.calls += 1
         hidden = self.body(x)
         mode = "train" if self.training else "eval"
         keep(f"{mode} activation:body", hidden)
@@ -55,6 +57,7 @@ for step in range(STEPS):
     loss = loss_of(model(x, keys=keys)["logits"], y)
     optimizer.zero_grad()
     loss.backward()
+    keep("train buffer:calls", model.calls)
     keep("train weight:body.weight", weight)
     keep("train bias:head.bias", bias)
     keep("train gradient:body.weight", weight.grad)

@@ -276,6 +276,7 @@ def test_a_replay_goes_to_the_adapter(
     (tmp_path / "plan.json").write_bytes(msgspec.json.encode(plan))
     monkeypatch.setenv(PLAN_VARIABLE, str(tmp_path / "plan.json"))
     monkeypatch.setattr(startup, "load", known.__getitem__)
+    monkeypatch.setattr(startup, "_begun", set())
     startup.attach("tests")
     assert known["tests"].calls == ["replay step 4"]
 

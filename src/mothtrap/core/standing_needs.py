@@ -24,6 +24,13 @@ from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.trees import (
+    BoostingBegan,
+    BoostingEnded,
+    FeatureImportance,
+    ScoresSeen,
+    TableSeen,
+)
 from mothtrap.core.facts.workers import (
     Resumed,
     WeightsSaved,
@@ -45,4 +52,5 @@ STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
     Need(facts=(LoaderBegan, BatchesLoaded, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
+    Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
 )

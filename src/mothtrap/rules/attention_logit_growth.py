@@ -41,11 +41,12 @@ class AttentionLogitGrowth(Rule):
     Fires:
         Warning when the largest absolute score of an attention is above `huge` in two
         looks running, or above `large` and has grown in each look of the last
-        `growing_steps` steps, to `growth_ratio` times what it was. Or when from the first look
-        on the largest weight of a query is on average above `narrow_weight`, though it would
-        be below `wide_weight` if products were divided by the square root of the width; where
-        they are multiplied by it, `multiplied_weight` is enough. Whatever the scale, when it is
-        above `narrow_weight` in these looks while the largest score is above `large`.
+        `growing_steps` steps, to `growth_ratio` times what it was. Or when in the
+        `first_looks` first looks the largest weight of a query is on average above
+        `narrow_weight`, though it would be below `wide_weight` if products were divided by
+        the square root of the width; where they are multiplied by it, `multiplied_weight` is
+        enough. Whatever the scale, when it is above `narrow_weight` in these looks while the
+        largest score is above `large`.
 
     Stays quiet:
         Scores that are large and stay where they are. Scales of 1 where weights are wide, as

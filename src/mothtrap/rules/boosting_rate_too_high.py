@@ -65,6 +65,7 @@ class BoostingRateTooHigh(Rule):
     explains = (
         *("stopped_too_late", "overfit", "overtraining", "loss_diverging"),
         *("loss_not_decreasing", "loss_oscillating", "loss_spike", "leaf_explosion"),
+        "nothing_learned",
     )
     passes = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import HostCallback
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -45,6 +46,8 @@ class CallbackInStep(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Report the first step that calls back."""
+        if not len(window.steps_S):
+            raise NotEnoughData("no step was seen")
         seen = list(window.seen(HostCallback))
         if not seen:
             return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import KeyReused as Seen
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -55,6 +56,8 @@ class KeyReused(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Report unchanged keys first, then keys that are drawn from twice."""
+        if not len(window.steps_S):
+            raise NotEnoughData("no step was seen")
         seen = list(window.seen(Seen))
         unchanged = [one for one in seen if one.each_step >= self.num_steps]
         if unchanged:

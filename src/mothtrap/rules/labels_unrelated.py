@@ -36,7 +36,7 @@ class LabelsUnrelated(Rule):
         training loss fell from above `start_share` of it to below `learned_share`. Or when
         the two drift apart: the training loss creeps to `crept_share` or less, and since its
         best, `evaluations` ago or more, that of evaluation rises by at least `lost_share` of
-        what training gains.
+        what training gains, both with a rank correlation with time of at least `drift`.
 
     Stays quiet:
         Where evaluation was better than guessing at any time (a model that overfits begins

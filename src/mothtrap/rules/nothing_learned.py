@@ -57,7 +57,6 @@ class NothingLearned(Rule):
         "stopped_too_late",
         "labels_unrelated",
         "leaf_explosion",
-        "boosting_rate_too_high",
         "class_imbalance",
         "unscaled_weights",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import UpdateDropped as Seen
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -56,6 +57,8 @@ class UpdateDropped(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""
+        if not len(window.steps_S):
+            raise NotEnoughData("no step was seen")
         seen = [one for one in window.seen(Seen) if one.calls >= self.num_steps]
         if not seen:
             return []

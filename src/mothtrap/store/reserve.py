@@ -17,6 +17,11 @@ def hold(folder: Path) -> None:
         (folder / NAME).write_bytes(os.urandom(RESERVED_BYTES))  # zeros may be stored as a hole
 
 
+def held_bytes(folder: Path) -> int:
+    """Return the room that is held in a folder and in those in it."""
+    return sum(path.stat().st_size for path in folder.rglob(NAME))
+
+
 def release(folder: Path) -> None:
     """Give back the room of a folder, and of the folders in it: of workers that were killed."""
     with suppress(OSError):

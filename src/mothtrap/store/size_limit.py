@@ -12,6 +12,7 @@ from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.statistics.summary import COLUMN, WIDTH
+from mothtrap.store import reserve
 from mothtrap.store.retention import measure
 
 RAW_SHARE = 0.9
@@ -107,10 +108,11 @@ def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
     """Return what a worker may add to a run, in bytes; None = no limit.
 
     Args:
-        run: its folder; what earlier attempts wrote there counts.
+        run: its folder; what earlier attempts wrote there counts, room held for the end does not.
         max_run_mb: limit of the whole run, in MB of 2**20 bytes; 0 = none.
         workers: that write at the same time.
     """
     if not max_run_mb:
         return None
-    return max(0.0, max_run_mb * 2**20 - measure(run).size_bytes) / max(1, workers)
+    written_bytes = measure(run).size_bytes - reserve.held_bytes(run)
+    return max(0.0, max_run_mb * 2**20 - written_bytes) / max(1, workers)

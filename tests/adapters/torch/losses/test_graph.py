@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.losses.graph import (
     output_shape,
 )
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.steps import Mode
 from mothtrap.rules.loss_broadcast import _is_broadcast
 
 Tensor = torch.Tensor
@@ -390,7 +391,7 @@ def test_nothing_is_read_under_compilation_and_nothing_breaks() -> None:
     assert len(seen.scalars("loss")) == 2
 
 
-def test_a_loss_without_a_graph_is_not_read() -> None:
+def test_a_loss_without_a_graph_is_one_of_evaluation() -> None:
     model = classifier()
     x, y = batch()
     with watched() as seen:
@@ -399,7 +400,9 @@ def test_a_loss_without_a_graph_is_not_read() -> None:
             functional.cross_entropy(model(x), y)
         functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-    assert len(seen.observed(LossCall)) == 1
+    calls = seen.observed(LossCall)
+    assert {call.mode for call in calls} == {Mode.TRAIN, Mode.EVAL}
+    assert len(calls) == 2
 
 
 def test_what_stands_above_a_loss_is_named_root_first() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.identity import ByIdentity
@@ -68,6 +69,9 @@ class BootstrapObserver:
     def _design(self, module: nn.Module) -> Design:
         design = self._designs.get(module)
         if design is None:
-            shapes = tuple(tuple(p.shape) for p in module.parameters())
-            design = self._designs[module] = (type(module), shapes)
+            parameters = list(module.parameters())
+            made = not any(map(is_lazy, parameters))
+            design = (type(module), tuple(tuple(p.shape) for p in parameters) if made else ())
+            if made:
+                self._designs[module] = design
         return design
