@@ -71,6 +71,26 @@ def test_messages_of_one_layout_become_one_batch(
         assert repr(batch.column(name).to_pylist()) == repr(wanted.column(name).to_pylist())
 
 
+WORDS = pa.schema({"record": pa.int64(), "name": pa.string(), "value": pa.float64()})
+
+
+@pytest.mark.parametrize("last", ["lr", "lx"])
+def test_words_are_joined_only_where_they_are_the_same_in_each_message(
+    tmp_path: Path, results: list[bool], last: str
+) -> None:
+    names = [("loss", "lr")] * (MANY - 1) + [("loss", last)]
+    batches = [
+        pa.record_batch([[step, step], list(name), [0.5, step / 4]], schema=WORDS)
+        for step, name in enumerate(names)
+    ]
+    path = written(tmp_path / "x.arrow", *batches)
+    found = SegmentReader(path).poll()
+    assert results == [last == "lr"]
+    assert [row for batch in found for row in batch.to_pylist()] == [
+        row for batch in batches for row in batch.to_pylist()
+    ]
+
+
 def test_others_between_them_keep_their_place(tmp_path: Path, results: list[bool]) -> None:
     rows = [5] * MANY + [2, 7, 2] + [6] * MANY + [1]
     batches = [numbers(step, count) for step, count in enumerate(rows)]
@@ -85,7 +105,7 @@ def test_others_between_them_keep_their_place(tmp_path: Path, results: list[bool
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array(["a", "b"]),
+        pa.array(["a", None]),
         pa.array([True, False]),
         pa.array([1, None]),
         pa.array([[1], [2]], pa.list_(pa.int64())),
@@ -93,7 +113,7 @@ def test_others_between_them_keep_their_place(tmp_path: Path, results: list[bool
     ],
     ids=lambda column: str(column.type),
 )
-def test_what_is_more_than_numbers_is_left_to_arrow(
+def test_what_is_neither_numbers_nor_words_is_left_to_arrow(
     tmp_path: Path, results: list[bool], column: pa.Array
 ) -> None:
     batch = pa.record_batch([column], names=["x"])

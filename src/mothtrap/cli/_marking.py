@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import time
 from pathlib import Path
@@ -37,7 +36,7 @@ def mark(
     from mothtrap.core.config import load_config
     from mothtrap.core.marks import Mark
     from mothtrap.reader.run import open_run
-    from mothtrap.store.marks import put_mark
+    from mothtrap.store.marks import put_mark, user_name
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened = open_run(run, config.runs_dir)
@@ -49,7 +48,7 @@ def mark(
                 fingerprint=finding.fingerprint,
                 kind=kind,
                 at_s=now_s,
-                by=_user(),
+                by=user_name(),
                 note=note,
                 until_s=now_s + for_s if for_s is not None else None,
             ),
@@ -69,10 +68,3 @@ def _meant(findings: tuple[Finding, ...], which: tuple[str, ...]) -> list[Findin
             raise Refusal(f"no finding {word!r}{nearest(word, known)}; the run has: {there}")
         found += [finding for finding in own if finding not in found]
     return found
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a name for its user
-        return ""

@@ -2,7 +2,8 @@
 
 A training writes the statistics of the same tensors at every step: messages that differ
 in nothing but their mark and their numbers. Of those Arrow reads the first; where its
-columns lie in it they lie in all, so that each column is one copy.
+columns lie in it they lie in all, so that each column is one copy. Words (the names of scalars)
+are the same in all of them, or the messages are not joined.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def joined(
         message: the bytes of the first of them, out of which Arrow made `first`.
 
     Returns:
-        None where the messages are not of one layout, or where a column is not one of numbers
-        without nulls.
+        None where the messages are not of one layout, or where a column is neither one of numbers
+        without nulls nor one of the same words in each message.
     """
     if not _same_layout(data, found):
         return None
@@ -93,6 +94,8 @@ def _joined_column(
     data: Data, found: Found, column: pa.Array, message: pa.Buffer
 ) -> pa.Array | None:
     kind, rows = column.type, len(column)
+    if pa.types.is_string(kind):
+        return _repeated_words(data, found, column, message)
     listed = pa.types.is_fixed_size_list(kind)
     flat = kind.value_type if listed else kind
     if not (pa.types.is_integer(flat) or pa.types.is_floating(flat)):
@@ -110,6 +113,25 @@ def _joined_column(
     if not listed:
         return values
     return pa.Array.from_buffers(kind, rows * len(found.starts), [None], children=[values])
+
+
+def _repeated_words(
+    data: Data, found: Found, column: pa.Array, message: pa.Buffer
+) -> pa.Array | None:
+    """Return the words of the first message as often as there are messages; None: they differ."""
+    buffers = column.buffers()
+    if column.offset or buffers[0] is not None:
+        return None
+    for buffer in buffers[1:]:
+        if buffer is None or not buffer.size:
+            continue
+        at = buffer.address - message.address
+        if at < 0 or at + buffer.size > message.size:
+            return None
+        same_ML = _bytes(data, found, at, buffer.size)
+        if not bool(np.all(same_ML == same_ML[0])):
+            return None
+    return column.take(pa.array(np.tile(np.arange(len(column)), len(found.starts))))
 
 
 def _bytes(data: Data, found: Found, at: int, size: int) -> npt.NDArray[np.uint8]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import secrets
 import time
 from pathlib import Path
@@ -50,3 +51,11 @@ def read_marks(run: Path) -> dict[str, Mark]:
             continue
         found[mark.fingerprint] = mark
     return found
+
+
+def user_name() -> str:
+    """Return the name of who leaves a mark, "" where the system has none (as in a container)."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.core.diagnosis import Story
 from mothtrap.core.errors import MothtrapError
@@ -16,6 +17,7 @@ from mothtrap.core.runs import Overhead, RuleStatus
 from mothtrap.core.steps import Mode
 from mothtrap.reader.committed_rows import CommittedRows
 from mothtrap.reader.run import Run
+from mothtrap.reader.worker_view import WorkerView
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
@@ -236,23 +238,31 @@ def _statistics(run: Run) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     for part in run.parts() if run.workers else []:
         rows = 0
-        kinds = {number: info.kind for number, info in part.view.tensors.items()}
+        names, kind_T = _kinds(part.view)
         reader = CommittedRows(part.view.folder, "stats", "tensors", ("tensor", "summary"))
         for piece in reader.poll(part.view.commits):
             tensor_N = piece.column("tensor")
             there_NF = ~np.isnan(vectors(piece.batch.column("summary")))
-            for number in np.unique(tensor_N).tolist():
-                present_F = there_NF[tensor_N == number].any(axis=0)
+            kind_N = kind_T[np.minimum(tensor_N, len(kind_T) - 1)]
+            for number, kind in enumerate(names):
+                present_F = there_NF[kind_N == number].any(axis=0)
                 columns = {FIELDS[column] for column in np.flatnonzero(present_F)}
-                found.setdefault(kinds.get(number, ""), set()).update(columns)
+                found.setdefault(kind, set()).update(columns)
             rows += len(tensor_N)
             if rows > SAMPLE_ROWS:
                 break
     return {
-        kind: [s for s in STATISTICS if s in _derivable(columns)]
-        for kind, columns in found.items()
-        if kind
+        kind: [s for s in STATISTICS if s in _derivable(columns)] for kind, columns in found.items()
     }
+
+
+def _kinds(view: WorkerView) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the kinds of tensors, and the index of each tensor's kind; the last is of none."""
+    names = list(dict.fromkeys(info.kind for info in view.tensors.values()))
+    kind_T = np.full(max(view.tensors, default=0) + 2, -1, np.int64)
+    for number, info in view.tensors.items():
+        kind_T[number] = names.index(info.kind)
+    return names, kind_T
 
 
 def _derivable(columns: set[str]) -> set[str]:

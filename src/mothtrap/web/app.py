@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -20,7 +21,9 @@ from starlette.routing import Route
 from mothtrap.core import jsonable
 from mothtrap.core.errors import ConfigError, ControlError, MothtrapError
 from mothtrap.reader.commits import ENDLESS
+from mothtrap.store.objects import is_url
 from mothtrap.web import answers, comparison, control_api, events, output, series
+from mothtrap.web.answer_cache import AnswerCache, traces_of
 from mothtrap.web.listing import RunsFolder
 from mothtrap.web.opened import OpenRun, OpenRuns
 from mothtrap.web.source_lines import source_answer
@@ -33,7 +36,9 @@ Answer = Callable[[Request], Awaitable[Response]]
 THREADS = 16
 """Requests in progress; most wait, see `opened.AT_WORK`."""
 MOST_CURVES = 16
+FACTS = "/api/run"
 BINARY = "application/octet-stream"
+JSON = "application/json"
 
 
 class Application:
@@ -46,6 +51,7 @@ class Application:
     def __init__(self, runs: RunsFolder) -> None:
         self._runs = runs
         self._opened = OpenRuns()
+        self._cache = AnswerCache()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mothtrap-web")
 
     def routes(self) -> list[Route]:
@@ -54,7 +60,7 @@ class Application:
             Route("/", self._static),
             Route("/api/runs", self._caught(self._list)),
             Route("/api/compare", self._caught(self._compare)),
-            Route("/api/run", self._caught(self._run)),
+            Route(FACTS, self._caught(self._run)),
             Route("/api/findings", self._caught(self._findings)),
             Route("/api/names", self._caught(self._names)),
             Route("/api/series", self._caught(self._series)),
@@ -85,19 +91,17 @@ class Application:
         )
 
     async def _run(self, request: Request) -> Response:
-        name = request.query_params.get("run", "")
-        return _json(
-            await self._of(
-                request,
-                lambda opened: answers.run_answer(opened, name, time.time(), control_api.controls),
-            )
-        )
+        return _json(await self._facts(request))
 
     async def _findings(self, request: Request) -> Response:
-        return _json(await self._of(request, answers.findings_answer))
+        data = await self._kept(request, lambda o: jsonable.encode(answers.findings_answer(o)))
+        return Response(data, media_type=JSON)
 
     async def _names(self, request: Request) -> Response:
-        return _json(await self._of(request, lambda opened: opened.names(answers.names_answer)))
+        data = await self._kept(
+            request, lambda opened: jsonable.encode(opened.names(answers.names_answer))
+        )
+        return Response(data, media_type=JSON)
 
     async def _series(self, request: Request) -> Response:
         names = request.query_params.getlist("name")[:MOST_CURVES]
@@ -105,7 +109,7 @@ class Application:
         most, axis = _number(request, "px", 1200), request.query_params.get("x", "step")
         worker = _number(request, "worker", -1)
         return _bytes(
-            await self._of(
+            await self._kept(
                 request,
                 lambda opened: series.answer(
                     opened,
@@ -141,7 +145,7 @@ class Application:
     async def _events(self, request: Request) -> Response:
         async def look() -> events.Seen:
             if "run" in request.query_params:
-                return await self._of(request, events.seen_of)
+                return await self._seen(request)
             return events.Seen(cursor=await self._do(self._runs.state), kind="runs")
 
         told = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
@@ -158,6 +162,50 @@ class Application:
             return control_api.carry_out(name, self._runs.path(run), body)
 
         return _json(await asyncio.to_thread(carry_out))
+
+    async def _facts(self, request: Request) -> dict[str, Any]:
+        name = request.query_params.get("run", "")
+        data = await self._kept(
+            request,
+            lambda opened: jsonable.encode(
+                answers.run_answer(opened, name, time.time(), control_api.controls)
+            ),
+        )
+        return {**msgspec.json.decode(data), "now_s": time.time()}
+
+    async def _seen(self, request: Request) -> events.Seen:
+        """How a run stands; one that has ended is not opened for that."""
+        name = request.query_params.get("run", "")
+
+        def kept() -> events.Seen | None:
+            path = self._runs.path(name)
+            if path in self._opened or is_url(self._runs.where):
+                return None
+            found = self._cache.read(path, _about(FACTS, {}), traces_of(path))
+            return None if found is None else events.seen_before(msgspec.json.decode(found))
+
+        before = await self._do(kept)
+        return await self._of(request, events.seen_of) if before is None else before
+
+    async def _kept(self, request: Request, make: Callable[[OpenRun], bytes]) -> bytes:
+        """Answer about a run; of one that has ended, as it was answered before."""
+        name = request.query_params.get("run", "")
+        query = request.query_params
+        about = _about(request.url.path, {k: query.getlist(k) for k in query if k != "run"})
+
+        def answered() -> bytes:
+            path = self._runs.path(name)
+            traces = b"" if is_url(self._runs.where) else traces_of(path)
+            found = self._cache.read(path, about, traces)
+            if found is not None:
+                return found
+            with self._opened.at(path) as opened:
+                data = make(opened)
+                if opened.run.state != "running" and traces == traces_of(path):
+                    self._cache.write(path, about, traces, data)
+            return data
+
+        return await self._do(answered)
 
     async def _of(self, request: Request, work: Callable[[OpenRun], T]) -> T:
         name = request.query_params.get("run", "")
@@ -199,6 +247,11 @@ def application(runs: RunsFolder) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=2048)])
 
 
+def _about(path: str, query: dict[str, list[str]]) -> str:
+    """Return the text by which an answer is kept."""
+    return f"{path}\0{sorted(query.items())}"
+
+
 def _sentence(err: Exception) -> str:
     """An error in words, without the number that the system gave it."""
     if isinstance(err, OSError) and err.strerror:
@@ -226,7 +279,7 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(jsonable.encode(value), status_code=status, media_type="application/json")
+    return Response(jsonable.encode(value), status_code=status, media_type=JSON)
 
 
 def _bytes(data: bytes, request: Request | None = None) -> Response:

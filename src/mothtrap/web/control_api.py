@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ from mothtrap.session.control_client import (
 )
 from mothtrap.store.control_inbox import new_id
 from mothtrap.store.layout import attempts
-from mothtrap.store.marks import put_mark
+from mothtrap.store.marks import put_mark, user_name
 
 ANSWER_S = 20.0
 """How long the page waits for the job's answer; chosen by hand: a click should not hang."""
@@ -145,7 +144,7 @@ def _mark(path: Path, body: bytes, kind: Literal["acknowledged", "muted", "unmut
         fingerprint=finding.fingerprint,
         kind=kind,
         at_s=now_s,
-        by=_user(),
+        by=user_name(),
         note=wish.note[:MAX_NOTE],
         until_s=now_s + 3600 * wish.hours if wish.hours is not None else None,
     )
@@ -158,10 +157,3 @@ def _read(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise ConfigError(f"the request cannot be read: {err}") from err
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a name for its user
-        return ""

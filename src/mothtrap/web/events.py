@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -50,6 +51,12 @@ def seen_of(opened: OpenRun) -> Seen:
         now_s=time.time(),
         rate=pace(run),
     )
+
+
+def seen_before(facts: Mapping[str, Any]) -> Seen:
+    """Return how a run stood that has ended, from its facts as the page got them."""
+    kept = {name: facts[name] for name in ("cursor", "state", "steps", "active_s", "rate")}
+    return Seen(now_s=time.time(), **kept)
 
 
 def kind_of(before: str, cursor: str) -> str:

@@ -141,6 +141,10 @@ class OpenRuns:
         self._working = threading.Semaphore(AT_WORK)
         self._runs: OrderedDict[Path, OpenRun] = OrderedDict()
 
+    def __contains__(self, path: Path) -> bool:
+        with self._lock:
+            return path in self._runs
+
     @contextmanager
     def at(self, path: Path) -> Iterator[OpenRun]:
         """Hold a run, read up to now.

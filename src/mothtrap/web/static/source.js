@@ -1,5 +1,4 @@
-/** Where the page's data come from. `HttpSource` asks the server; `FileSource` holds the answers of
- * a report. Both have the same methods, and the views know no other door. */
+/** Where the page's data come from: the server. The views know no other door. */
 
 /** @typedef {{name: string, count: number, width: number, rows: number, location: string | null,
  *   note: string, x: Float64Array, step: Float64Array, min: Float32Array, max: Float32Array,
@@ -102,45 +101,6 @@ export class HttpSource {
     events.onerror = () => told("lost", null);
     return () => events.close();
   }
-}
-
-/** Answers that are stored: `{run, findings, names, source: {}, logs, series: {}}`; what is not
- * there is a sentence. `series` are the bytes of each chart by its first curve, in base 64. */
-export class FileSource {
-  live = false;
-
-  /** @param {Record<string, any>} data */
-  constructor(data) { this.data = data; }
-
-  #held(name) {
-    const found = this.data[name];
-    return found ? Promise.resolve(found) : Promise.reject(
-      new SourceError("This is not part of the report.", 404));
-  }
-
-  runs() { return this.#held("runs"); }
-  run() { return this.#held("run"); }
-  findings() { return this.#held("findings"); }
-  names() { return this.#held("names"); }
-  logs() { return this.#held("logs"); }
-  async source(_run, finding) { return (await this.#held("source"))[finding]; }
-
-  async series(_run, wish) {
-    const held = await this.#held("series");
-    const texts = wish.name.map((name) => held[name]).filter(Boolean);
-    const parts = texts.map((text) => unpacked(bytesOf(text)));
-    return { ...parts[0], curves: parts.flatMap((part) => part.curves) };
-  }
-
-  compare() { return this.#held("compare"); }
-  trial() { return this.#held("trial"); }
-  control() { return Promise.reject(new SourceError("A report can ask nothing of a job.", 409)); }
-  follow() { return () => {}; }
-}
-
-/** @param {string} text base 64 */
-function bytesOf(text) {
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer;
 }
 
 /** @param {Response} answer */
