@@ -73,7 +73,7 @@ def command(
     The script is started again, up to its first step. There it is given what it was given
     in the run: batch, weights, random states. Its own code does the step; then it is ended.
     What it does before its first step it does again: it loads data, and may write files.
-    The command is that of the run, and is shown: look at it where the run is somebody else's.
+    The command is that of the run, and is shown: look at it where the run is from another person.
 
     \b
     mothtrap replay                        the step of the latest run that went bad

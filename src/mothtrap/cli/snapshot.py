@@ -1,4 +1,4 @@
-"""Have a running job keep its next step, so that it can be done again elsewhere."""
+"""Have a running job keep its next step, so that it can be replayed elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
 @runs_dir_option
 def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
-    """Have a running job keep its next step, so that it can be done again elsewhere.
+    """Have a running job keep its next step, so that it can be replayed elsewhere.
 
     Without RUN: the latest one.
 

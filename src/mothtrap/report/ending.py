@@ -42,7 +42,7 @@ def _ending_place(run: Run) -> str:
 
 
 def _lost(run: Run) -> str:
-    """Say which worker was lost first, in a job of several, or which were where nobody saw that."""
+    """Say which worker was lost first in a job of several, or which ones where that is unknown."""
     if run.end is None or not run.end.lost:
         return ""
     lost = run.end.lost

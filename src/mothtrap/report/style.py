@@ -30,7 +30,7 @@ ASCII_SIGNS = str.maketrans(
     {"✖": "x", "▲": "!", "●": "i", "✔": "+", "…": "...", "→": "->", "·": ";"}
 )
 WIDTH = 80
-"""Columns of text that is printed; those of a terminal that nobody has resized."""
+"""Columns of text that is printed; the usual width of a terminal."""
 _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 
 

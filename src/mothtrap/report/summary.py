@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mothtrap.report.baseline import Baseline
 
 NO_LOSS = "the loss"
-"""What is not seen, in words, when nobody said what the loss is."""
+"""What is not seen, in words, when it is unknown what the loss is."""
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
@@ -73,7 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `dropped` counts what was captured and given up, `not_kept` says why, the most first; `damage`
     names the stored parts that could not be read; `known` counts the findings
     that a baseline holds, which are left out; `failures` are what ended the script;
-    `snapshots` are the steps that can be done again; `called` is the path that finds the run in a
+    `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
     as it was when the job began; `ending` says how a job ended that failed; `boosted` are
     models of trees in numbers.

@@ -34,7 +34,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     """Return the verdict as text.
 
     Every root error has its own block, every root warning its own line. Reasons of rules that
-    could not judge, thinning and costs are left to `mothtrap show`.
+    lacked data, thinning and costs are left to `mothtrap show`.
 
     Args:
         summary: of the run.

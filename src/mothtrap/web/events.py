@@ -71,7 +71,7 @@ def kind_of(before: str, cursor: str) -> str:
 
 
 async def stream(look: Look, last_id: str) -> AsyncIterator[bytes]:
-    """Yield events for as long as somebody listens.
+    """Yield events for as long as the page listens.
 
     Args:
         look: returns how things stand now.

@@ -153,7 +153,7 @@ class OpenRuns:
             RunNotFoundError: it is not there, or not any more.
         """
         opened = self._opened(path)
-        # Who waits for a run that is being opened keeps nobody from another one.
+        # Who waits for a run that is being opened does not keep others from another one.
         with opened.lock, self._working:
             try:
                 opened.refresh()

@@ -1,4 +1,4 @@
-/** A curve as small as a word. Its numbers stand beside it, so it is not read aloud. */
+/** A curve as small as a word. Its numbers are printed as text, so it is not read aloud. */
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { color } from "./colors.js";
