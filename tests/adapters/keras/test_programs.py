@@ -93,6 +93,22 @@ def recurrent_on_batches() -> keras.Model:
     return model
 
 
+class Distance(keras.layers.Layer):
+    """A layer without an `__init__`, whose arguments Keras reads off that of its base."""
+
+    def call(self, pair: list[tf.Tensor]) -> tf.Tensor:
+        return keras.ops.sum(keras.ops.square(pair[0] - pair[1]), axis=1, keepdims=True)
+
+
+def own_layer_without_init() -> keras.Model:
+    coder = keras.layers.Dense(4, activation="tanh")
+    left, right = keras.Input((6,)), keras.Input((6,))
+    model = keras.Model([left, right], Distance()([coder(left), coder(right)]))
+    model.compile("adam", "mse")
+    model.fit([X, X[::-1].copy()], Y, batch_size=16, epochs=2, verbose=0)
+    return model
+
+
 class OwnStep(keras.Model):
     """A model that takes its gradients itself."""
 
@@ -150,6 +166,7 @@ def loop_compiled_by_xla() -> keras.Model:
 STEPS = {
     **dict.fromkeys((fit, compiled_by_xla, eager, several_steps_per_execution), 10),
     **dict.fromkeys((decayed_and_clipped, half_precision, own_train_step), 10),
+    own_layer_without_init: 10,
     **dict.fromkeys((eager_loop, loop_of_a_function, loop_compiled_by_xla, accumulated), 5),
     convolutions: 8,
     recurrent_on_batches: 4,

@@ -98,7 +98,7 @@ class KerasHandle:
         for kind in names.optimizer_types():
             replace.around(kind, "__init__", None, self._made)
             replace.replace(kind, "apply", self._around_apply)
-        replace.around(keras.layers.Layer, "__init__", None, self._made)
+        replace.after_new(keras.layers.Layer, self._made)
         replace.around(trainer, "make_train_function", None, self._made_train_function)
         replace.replace(trainer, "fit", self._around_fit)
         replace.around(trainer, "evaluate", None, self._evaluated)

@@ -48,6 +48,26 @@ class Replacements:
         setattr(owner, name, functools.wraps(original)(make(original)))
         self._stack.callback(setattr, owner, name, original)
 
+    def after_new(self, owner: Any, act: Function) -> None:
+        """Call `act(made)` when an object of a class was made, before its `__init__`.
+
+        `__init__` itself is left alone: Keras reads the arguments of it off its signature.
+        """
+        original, contain = owner.__dict__["__new__"], self.contain
+
+        @functools.wraps(original.__func__)
+        def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                made = original.__func__(cls, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            contain(act, made)
+            return made
+
+        owner.__new__ = staticmethod(new)
+        self._stack.callback(setattr, owner, "__new__", original)
+
     def around(
         self, owner: Any, name: str, before: Function | None, after: Function | None
     ) -> None:
