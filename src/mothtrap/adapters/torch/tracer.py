@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import InventoryObserver
 from mothtrap.adapters.torch.optimization.optimizer_facts import OptimizerFactsObserver
 from mothtrap.adapters.torch.optimization.optimizers import (
+    Known,
     OptimizerObserver,
     applies_nothing,
 )
@@ -255,18 +256,18 @@ class Tracer(Parts):
         self._pace.backward_ended()
         self.forwards.retained.used()
         if self.grouper.inside_step:  # a closure: its gradients are what will be applied
-            for _, optimizer in self.optimizers.alive():
+            for known, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
-                    self._gradients_are_final(optimizer)
+                    self._gradients_are_final(known, optimizer)
             self.contain_part("gradients", self.optimizers.closure_backward_ended)
         else:
             if not self.light or self.hand_steps.stand_in is not None:
                 self.contain_part("steps by hand", self.hand_steps.backward_ended)
 
-    def _gradients_are_final(self, optimizer: Optimizer) -> None:
-        self.contain_part("gradients", self._read_gradients, optimizer)
+    def _gradients_are_final(self, known: Known, optimizer: Optimizer) -> None:
+        self.contain_part("gradients", self._read_gradients, known, optimizer)
         self.contain_part("snapshots", self.snapshots.joined, optimizer)
-        self.contain_part("guard", self.guard.step_begins, optimizer)
+        self.contain_part("guard", self.guard.step_begins, known.name, optimizer)
         self.contain_part("snapshots", self.snapshots.fulfil)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
@@ -281,21 +282,22 @@ class Tracer(Parts):
         if closure:
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
             self.contain_part("gradients", self.optimizers.closure_entered, optimizer)
-        self.contain_part("gradients", self.optimizers.rates, optimizer)
+        self.contain_part("gradients", self.optimizers.rates, known, optimizer)
         self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
         self.observers.tell("stepping", optimizer)
         if not closure:
-            self._gradients_are_final(optimizer)
+            self._gradients_are_final(known, optimizer)
             if not self.light:
                 self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
-        self.feed(StepBegan(self.optimizers.add(optimizer).name))
+        known = self.optimizers.add(optimizer)
+        self.feed(StepBegan(known.name))
         self.observers.tell("stepping", optimizer)
-        self.contain_part("gradients", self._read_gradients, optimizer)
+        self.contain_part("gradients", self._read_gradients, known, optimizer)
         if not self.light:
             self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
-        self._stepped(optimizer, closure=False)
+        self._stepped(known, optimizer, closure=False)
 
     def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
         name = self.optimizers.add(optimizer).name
@@ -312,17 +314,15 @@ class Tracer(Parts):
             self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
 
-    def _read_gradients(self, optimizer: Optimizer) -> None:
+    def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
         digesting = None if self.light else self.digests.reducer()
-        self.optimizers.before_step(optimizer, digesting)
+        self.optimizers.before_step(known, optimizer, digesting)
         if not self.light:
             self.contain_part("digests", self._read_digests, optimizer, digesting)
         look = self.recorder.gradients.take()
-        self.guard.looked(optimizer, look)
+        self.guard.looked(known.name, look)
         if not look.is_late:
-            self.recorder.depths.signal(
-                self.grouper.step, self.optimizers.add(optimizer).name, look.norm
-            )
+            self.recorder.depths.signal(self.grouper.step, known.name, look.norm)
         if self.guard.sees_fault(look):
             self._onset.look()
 
@@ -333,19 +333,20 @@ class Tracer(Parts):
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
             return
+        known = self.optimizers.add(optimizer)
         if closure:  # read when its first backward ended, where that was seen
-            self.contain_part("gradients", self._read_gradients, optimizer)
-        self.feed(StepEnded(self.optimizers.add(optimizer).name))
+            self.contain_part("gradients", self._read_gradients, known, optimizer)
+        self.feed(StepEnded(known.name))
         self.contain_part("snapshots", self.recording.applied)
         self.contain_part("snapshots", self.snapshots.applied)
         self.observers.tell("applied", optimizer)
-        self._stepped(optimizer, closure)
+        self._stepped(known, optimizer, closure)
         self.sampling.stepped(optimizer, plainly=not (closure or self._backward_depth))
 
-    def _stepped(self, optimizer: Optimizer, closure: bool) -> None:
+    def _stepped(self, known: Known, optimizer: Optimizer, closure: bool) -> None:
         self.observers.tell("stepped", optimizer)
-        in_backward = self._backward_depth > 0
-        self.contain_part("gradients", self.optimizers.after_step, optimizer, closure, in_backward)
+        after, in_backward = self.optimizers.after_step, self._backward_depth > 0
+        self.contain_part("gradients", after, known, optimizer, closure, in_backward)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
@@ -358,17 +359,18 @@ class Tracer(Parts):
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""
         self.contain_part("snapshots", self.recording.close, closed, self.losses.of)
-        self.contain_part("snapshots", self.snapshots.close, closed)
+        self.contain_part("snapshots", self.snapshots.truth.close, closed.step)
         self.contain_part("losses", self.losses.close, closed)
         self.observers.tell("closed", closed.step)
         self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
-        self.contain_part("modes", self.forwards.bootstraps.close, closed.step)
         self.contain_part("gradients", self.optimizers.new_step)
         if not self.light or self.recorder.depths.in_group:
             self.contain_part("pace", self._pace.close, closed.step)
         samples = self.forwards.inputs.loaders.provenance
         self.contain_part("samples", samples.close, closed.step)
         self.contain_part("guard", self.guard.close, closed)
+        if not self.light:
+            self.contain_part("modes", self.forwards.bootstraps.close, closed.step)
         if not self.light or self.recorder.depths.in_group:
             replicas = self.optimizers.distributed
             self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)

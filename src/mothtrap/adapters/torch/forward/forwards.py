@@ -194,7 +194,7 @@ class ForwardObserver:
 
     def observe_all(self) -> None:
         """Let no call go the straight way any more, and take in what was noted on it."""
-        if threading.get_ident() == self._thread:
+        if self._straight.fast_path is not None and threading.get_ident() == self._thread:
             self._straight.close()
 
     def _returned(self, module: nn.Module, output: Any) -> None:
@@ -260,9 +260,11 @@ class ForwardObserver:
         if self._job.sampling.begins(module, self._trains):
             return
         self._root_owned = owned
-        self._job.contain_part("modes", self.bootstraps.root_called, module, owned, self._trains)
         light = self._job.light and self._trains
         self._was_light = light
+        if not self._job.light:
+            bootstraps = self.bootstraps
+            self._job.contain_part("modes", bootstraps.root_called, module, owned, self._trains)
         if not light:
             self.reach.root_called()
             self.narrow.root_called()

@@ -158,14 +158,17 @@ class OptimizerObserver:
 
     # Before the step
 
-    def before_step(self, optimizer: Optimizer, reducer: Arithmetic | None = None) -> None:
+    def before_step(
+        self, known: Known, optimizer: Optimizer, reducer: Arithmetic | None = None
+    ) -> None:
         """Read the gradients that are about to be applied, and the weights they change.
 
         Args:
+            known: what is known of it.
             optimizer: which.
             reducer: reduces both, where that is not the arithmetic of the framework.
         """
-        parameter_list = self._parameter_list(optimizer)
+        parameter_list = self._parameter_list(known, optimizer)
         if self._captured:  # by an optimizer before, or by the same one in a closure
             parameter_list = OptimizerParameters(
                 [p for p in parameter_list.parameters if id(p) not in self._captured]
@@ -210,18 +213,17 @@ class OptimizerObserver:
             found = parameter_list.values[kind] = [self.parameter_id(p) for p in own], own
         return found
 
-    def _parameter_list(self, optimizer: Optimizer) -> OptimizerParameters:
-        known = self.add(optimizer)
+    def _parameter_list(self, known: Known, optimizer: Optimizer) -> OptimizerParameters:
         if not known.parameter_list.is_of(optimizer):
             known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
         return known.parameter_list
 
-    def rates(self, optimizer: Optimizer) -> None:
+    def rates(self, known: Known, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
         groups = optimizer.param_groups
         rates = [float(group["lr"]) for group in groups if "lr" in group]
         if rates:
-            self._recorder.scalar("lr", self.add(optimizer).name, max(rates))
+            self._recorder.scalar("lr", known.name, max(rates))
 
     def clips(self) -> None:
         """See, before gradients are clipped, whether any of them is still to be applied."""
@@ -247,9 +249,10 @@ class OptimizerObserver:
 
     # After the step
 
-    def after_step(self, optimizer: Optimizer, closure: bool, in_backward: bool) -> None:
+    def after_step(
+        self, known: Known, optimizer: Optimizer, closure: bool, in_backward: bool
+    ) -> None:
         """Judge whether the gradients were new, and remember them."""
-        known = self.add(optimizer)
         state = GradientState.FRESH if closure or in_backward else self._state(known, optimizer)
         stale = known.steps > 0 and known.backward and not known.clean and not in_backward
         if not in_backward:
@@ -356,7 +359,7 @@ class OptimizerObserver:
 
     def named(self, optimizer: Optimizer) -> list[tuple[str, torch.Tensor]]:
         """The parameters of an optimizer by their qualified names."""
-        parameter_list = self._parameter_list(optimizer)
+        parameter_list = self._parameter_list(self.add(optimizer), optimizer)
         if parameter_list.names is not None:
             return parameter_list.names
         named = [(self.name_of(p)[0], p) for p in parameter_list.parameters]

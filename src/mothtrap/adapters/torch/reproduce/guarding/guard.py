@@ -93,9 +93,9 @@ class Guard:
 
     # What the tracer tells
 
-    def looked(self, optimizer: Optimizer, look: GradientLook) -> None:
+    def looked(self, optimizer: str, look: GradientLook) -> None:
         """Capture has looked at the gradients of an optimizer that is about to step."""
-        self._looks[self._name(optimizer)] = look
+        self._looks[optimizer] = look
 
     def sees_fault(self, look: GradientLook) -> bool:
         """Return whether gradients or losses of the step in progress are known not to be finite.
@@ -106,17 +106,17 @@ class Guard:
             return False
         return look.nonfinite or self._tracer.losses.nonfinite()
 
-    def step_begins(self, optimizer: Optimizer) -> None:
+    def step_begins(self, name: str, optimizer: Optimizer) -> None:
         """An optimizer steps; its gradients were read. Tells the onset, and changes nothing."""
         if self.acts:
             return
-        look = self._looks.get(self._name(optimizer))
+        look = self._looks.get(name)
         if math.isfinite(self.limit) or self.sees_fault(look or NONE_SEEN):
             fault = self._judge([optimizer])
             if fault is not None:
                 self._take_snapshot(fault)
                 if fault.kind == "norm":
-                    self._told.append((fault, self._name(optimizer)))
+                    self._told.append((fault, name))
 
     def backward_ended(self) -> None:
         """The outermost backward returned or raised."""

@@ -23,7 +23,6 @@ from mothtrap.snapshot.spare_memory import spare_bytes
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.parts import Parts
-    from mothtrap.capture.grouper import ClosedStep
 
 MAX_ORDERS = 16
 """Wishes that wait for a step; further ones are refused."""
@@ -125,10 +124,6 @@ class TorchSnapshotTaker:
             self._scheduled(step)
         if self._orders and self._has_room(self._orders[0]):
             self._grant(self._orders.popleft(), step)
-
-    def close(self, closed: ClosedStep) -> None:
-        """A step is over."""
-        self.truth.close(closed.step)
 
     def ended(self, error: BaseException | None) -> None:
         """Nothing more will come; `error` is the uncaught one that ended the script."""
