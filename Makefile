@@ -29,7 +29,7 @@ help:
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
 	@echo "make test-NAME, make smoke-NAME"
 	@echo "             the tests of $(FAMILIES), or the quickest of them, in .venv-NAME"
-	@echo "make lint    ruff and mypy"
+	@echo "make lint    ruff, codespell and mypy"
 	@echo "make bench   measure what capturing, storing and reading cost, and which faults are named"
 	@echo "make peers   set up the tools that make bench measures capture beside, in $(PEERS)"
 	@echo "make faults  the last of these alone"
@@ -67,6 +67,7 @@ endif
 lint: $(WITH_TORCH)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m codespell_lib
 	$(BIN)/python -m mypy
 
 # What capture costs goes into the page; the lines of an earlier version of the code do not.

@@ -1,0 +1,1 @@
+"""One framework in each module or package."""

@@ -1,0 +1,1 @@
+"""The recorder of a step: plan, budgets, copies, rests."""

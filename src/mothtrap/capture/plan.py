@@ -165,8 +165,9 @@ class Plan:
         self._budgets.earn(step_s, own_s)
 
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
-        """Book a cost, in equal parts, on the streams that asked for it, but for needs of rules
-        that are never thinned.
+        """Book a cost, in equal parts, on the streams that asked for it.
+
+        Needs of rules that are never thinned pay nothing.
 
         Args:
             kind: of the tensors.
@@ -292,8 +293,10 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that a user has asked for, that is named, or that
-        is captured because of a finding; `FAR` if there is none."""
+        """Return the first step from `step` on that somebody asked for; `FAR` if there is none.
+
+        A user asks, a schedule that names it, or a finding.
+        """
         called = any(until > step for until in self._open_until.values())
         if called or self._called:
             return step
@@ -362,8 +365,10 @@ class Plan:
         self._for_users = tuple(stream for stream in training if stream.by_user)
 
     def _decide(self, mode: Mode) -> None:
-        """Choose what captures; the governor is asked once a step, and again for each forward of
-        an evaluation."""
+        """Choose the streams that capture.
+
+        The governor is asked once a step, and again for each forward of an evaluation.
+        """
         found, thinnable = [], []
         for stream in self._turns[mode].due(self._mode_steps[mode]):
             if (stream.on or self._exhausted) and not self._is_open(stream):

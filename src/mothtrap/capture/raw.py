@@ -220,6 +220,8 @@ class StepCopies(Generic[ArrayT]):
         """Copy tensors, and count those for which there is no memory; see `RawCopies.add_all`.
 
         Args:
+            wanted: the tensors, each with what it is wanted for.
+            copier: copies arrays of their framework.
             waits: they belong to a forward whose mode is not known yet.
         """
         target = self._forward if waits else self._held if self.are_held else self._own

@@ -297,8 +297,7 @@ class Recorder(Generic[ArrayT]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Add copies that are made inside to the step in progress, or to the next one, where there
-        comes none."""
+        """Add copies that are made inside to the step in progress, or else to the next one."""
         self._copies.are_held = True
         try:
             yield

@@ -28,8 +28,9 @@ class StepTimes:
         return self._clock() - self._began_s
 
     def closed(self, own_s: float) -> tuple[float, float]:
-        """A step is over, or steps that were not watched: return what it took, or they took, and
-        the part of it that mothtrap took.
+        """Return the seconds that a step took, and mothtrap's part of them.
+
+        Steps that were not watched count as one.
 
         Args:
             own_s: what mothtrap took since the beginning.

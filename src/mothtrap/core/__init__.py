@@ -1,0 +1,1 @@
+"""Words and protocols that everything else uses."""

@@ -16,7 +16,7 @@ MAX_ROWS = 50
 
 
 def safe(text: object) -> str:
-    """Return a text that HTML shows as it is; control characters as `\\x1b` and the like."""
+    r"""Return a text that HTML shows as it is; control characters as `\x1b` and the like."""
     whole = str(text)
     cut = whole[:MAX_CHARS] + ("…" if len(whole) > MAX_CHARS else "")
     return html.escape("".join(_visible(char) for char in cut))

@@ -29,8 +29,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return step in self.next_due(step)
 
     def next_due(self, step: int) -> range:
-        """Return the first steps from `step` on that are captured: one, or more where each after
-        it is; none, at `FAR`, if it is over. Who has them need not ask at every step."""
+        """Return the next steps from `step` on that are captured.
+
+        One, or more where each after it is captured too; none, at `FAR`, if the schedule is over.
+        """
         begin, length = max(step, self.start), 1
         since = begin - self.start
         if self.logarithmic:  # one digit and zeros
@@ -57,8 +59,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return (ended or only_steps) and all(step > last for last in self.steps)
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that is named: one of `steps`, or any between
-        `start` and `stop` where both ends are given; `FAR` if there is none."""
+        """Return the first step from `step` on that is named; `FAR` if there is none.
+
+        Named are `steps`, and all between `start` and `stop` where both are given.
+        """
         named = [number for number in self.steps if number >= step]
         if self.stop is not None and step < self.stop:
             named.append(max(step, self.start))

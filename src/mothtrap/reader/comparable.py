@@ -164,11 +164,7 @@ def _pivot(
     place: int | None,
     complete: bool = False,
 ) -> Table:
-    """Put series side by side.
-
-    Args:
-        place: of each value in its step; None: the how-manieth of the step it is.
-    """
+    """Put series side by side; `place` is that of a value in its step, None: its number in it."""
     keys = [_keys(series.steps_S, place) for series in found]
     key_K = np.unique(np.concatenate([np.empty(0, np.int64), *keys]))
     value_KT = np.full((len(key_K), len(found)), np.nan)

@@ -58,7 +58,7 @@ def likely_cause(
     Args:
         first: a run.
         second: another one.
-        departure: where they part.
+        divergence: the first place where they part.
         conditions: what they were started with that differs.
     """
     asked = {

@@ -180,7 +180,7 @@ class RunFacts:
 
     @property
     def overhead(self) -> Overhead:
-        """mothtrap's own cost, summed over workers; of one that did not close, by its steps."""
+        """The cost of mothtrap, summed over workers; of one that did not close, by its steps."""
         own_s = capture_s = asked_s = wall_s = 0.0
         rests, all_ended = self.observations(Unwatched), True
         for rank in self.workers:

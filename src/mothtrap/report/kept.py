@@ -21,8 +21,9 @@ NAMED = 6
 
 
 class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a step, of one worker or several; `exact`: its state is that of the step;
-    `scripted`: there is a script that a replay can start again.
+    """A snapshot of a step, of one worker or several.
+
+    `exact`: its state is that of the step; `scripted`: a replay can start the script again.
     """
 
     step: int

@@ -31,8 +31,7 @@ _CONSEQUENCE = {"torch": ": first weights, dropout and the order of shuffled bat
 
 
 class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason why numbers `will`, or `may`, differ when the run is repeated, or why
-    that cannot be told.
+    """A reason why numbers `will`, or `may`, differ when the run is repeated, or cannot be told.
 
     `where` is a line, an attribute or a file, as far as it is known.
     """

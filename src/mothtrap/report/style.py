@@ -94,14 +94,14 @@ def _can_encode(encoding: str | None) -> bool:
 
 
 def printable(text: str) -> str:
-    """Escape what could steer a terminal: names and messages of a run are data.
+    r"""Escape what could steer a terminal: names and messages of a run are data.
 
     Control characters, newlines included, and signs that reorder text are written as
     escapes; a tab becomes a space.
 
     Example:
         >>> printable("a" + chr(27) + "[2Jb")
-        'a\\\\x1b[2Jb'
+        'a\\x1b[2Jb'
     """
     if text.isprintable():
         return text

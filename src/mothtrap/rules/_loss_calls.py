@@ -138,8 +138,7 @@ def finding_of_calls(
 ) -> Finding:
     """Make a finding that begins with the first of some calls and is acted on in their line.
 
-    Args:
-        fixes: those that fit what was found; None = all of the rule.
+    `fixes` are those that fit what was found; None = all of the rule.
     """
     return rule.finding(
         window,

@@ -105,7 +105,7 @@ def replay(
 
     Args:
         run: folder of the run.
-        wish: how.
+        options: how.
         starting: gets what is going to be executed, and may refuse it with an exception.
 
     Raises:

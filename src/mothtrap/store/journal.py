@@ -25,8 +25,10 @@ MAX_BYTES = 64 << 20
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line. `state`: `noted` before the first attempt, `sent` once it was confirmed,
-    `failed` when it cannot be delivered. `target` names one of a reaction without its address.
+    """One line of the journal.
+
+    `state`: `noted` before the first attempt, `sent` once it was confirmed, `failed` when it cannot
+    be delivered. `target` names one of a reaction without its address.
     """
 
     id: str

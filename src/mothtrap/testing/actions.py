@@ -77,7 +77,9 @@ def finding_event(message: str = "the loss is NaN", layer: str = "head") -> Even
 
 
 class ActionTests:
-    """Tests of an action; derive from it in a class that pytest collects::
+    """Tests of an action.
+
+    Derive from it in a class that pytest collects::
 
         class TestPager(ActionTests):
             name = "pager"

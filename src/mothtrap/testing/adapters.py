@@ -104,7 +104,9 @@ class Process:
 
 
 class AdapterTests:
-    """Tests of an adapter; derive from it in a class that pytest collects::
+    """Tests of an adapter.
+
+    Derive from it in a class that pytest collects::
 
         class TestToy(AdapterTests):
             adapter = toy_adapter

@@ -20,7 +20,9 @@ from mothtrap.testing.windows import window
 
 
 class RuleTests:
-    """Tests of a rule; derive from it in a class that pytest collects::
+    """Tests of a rule.
+
+    Derive from it in a class that pytest collects::
 
         class TestHeavyWeight(RuleTests):
             rule = heavy_weight

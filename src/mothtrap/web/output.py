@@ -79,6 +79,6 @@ def _bytes_from(kept: list[tuple[int, Path]], after: int) -> tuple[int, bytes]:
 
 
 def _last_version(line: str) -> str:
-    """A line as a terminal shows it at last: progress bars write it again after `\\r`."""
+    r"""A line as a terminal shows it at last: progress bars write it again after `\r`."""
     versions = [part for part in line.split("\r") if part]
     return versions[-1][:MAX_LINE] if versions else ""

@@ -132,6 +132,7 @@ class Traced:
             self.__signature__ = inspect.signature(fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; a page of the book is open while it is traced."""
         fun = self._fun()
         if fun is None:
             raise ReferenceError("the function of this jit is gone")

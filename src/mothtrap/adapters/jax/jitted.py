@@ -56,6 +56,7 @@ class Jitted:
         self.is_mapped, self._calls = is_mapped, calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the jitted function, and note the call where it is watched."""
         if not self._calls.is_seen():
             return self.raw(*args, **kwargs)
         noted = self._calls.before(self, args, kwargs)

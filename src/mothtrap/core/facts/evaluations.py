@@ -84,9 +84,9 @@ class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
-    """The mode in which a module runs in training steps, from `step` on: at the first step
-    and after each change that lasts.
+    """The mode in which a module runs in training steps, from `step` on.
 
+    It is told at the first step and after each change that lasts.
     `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
     (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
     them that behave as in evaluation, at most 8 of each.

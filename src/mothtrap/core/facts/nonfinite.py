@@ -6,9 +6,9 @@ from mothtrap.core.fact import Fact
 
 
 class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
-    """In a step whose loss or applied gradient was not finite, the first module in
-    execution order whose output was not finite while its inputs were.
+    """The first module, in execution order, that made NaN or infinite output of finite inputs.
 
+    It ran in a step whose loss or applied gradient was not finite.
     `nan` and `inf` count elements of the output. `inputs_known` is False when an
     earlier output was gone by the time of looking, so an earlier module may be the origin.
     `given`: it is of a kind that makes no NaN of its own, so what it was given held it:
@@ -44,8 +44,6 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FiniteOutputs(Fact, frozen=True, kw_only=True, tag=True):
-    """In a step whose loss or applied gradient was not finite: the outputs of all modules,
-    so far as they were watched, were finite. `modules` are so many.
-    """
+    """The outputs of all `modules` that were watched were finite; loss or gradient was not."""
 
     modules: int

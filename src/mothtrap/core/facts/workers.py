@@ -32,9 +32,10 @@ class WorkerStarted(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
-    """A worker closed its run; `exception` is the uncaught one that ended the script, and
-    `location` the line of the user's own code where it arose.
+    """A worker closed its run.
 
+    `exception` is the uncaught one that ended the script, `location` the line of the user's own
+    code where it arose.
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
     went into captures that a user asked for, `wall_s` the time from the first step to the end.
@@ -50,8 +51,10 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerLost(Fact, frozen=True, kw_only=True, tag=True):
-    """The process of a worker was gone before it had closed: killed, crashed, or left by
-    `os._exit`. Said by the process that writes for it; all that it handed over is stored.
+    """The process of a worker was gone before it had closed its run.
+
+    It was killed, crashed, or left by `os._exit`. The process that writes for it says so; all that
+    it handed over is stored.
     """
 
     pid: int

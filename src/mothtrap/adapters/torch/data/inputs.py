@@ -149,7 +149,7 @@ class InputObserver:
         """A loss or gradient is not finite: look for it in what the data gave.
 
         Args:
-            held: outputs of modules and inputs of models in order; what shares memory with
+            retained: outputs of modules and inputs of models in order; what shares memory with
                 an earlier output is no data.
         """
         if self.loaders.nonfinite():

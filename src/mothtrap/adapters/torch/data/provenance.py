@@ -193,8 +193,7 @@ class ProvenanceObserver:
                 self._add(SampleBatch(**found))
 
     def backward_began(self) -> None:
-        """A loss is trained on: of batches that no model was seen to be given, those that
-        were loaded since the last time."""
+        """Take the batches that were loaded since the last loss and given to no model."""
         if not self._known:
             for handed in self._waiting():
                 self._took(handed, sure=False)
@@ -290,8 +289,7 @@ class ProvenanceObserver:
 
 
 def digests_of(placed: Placed) -> dict[str, Any]:
-    """Return the fields of a `SampleBatch` that digests of rows give; none where there are
-    no rows on the host.
+    """Return the fields of a `SampleBatch` that digests of rows on the host give.
 
     The tensor with the largest rows stands for all.
     """

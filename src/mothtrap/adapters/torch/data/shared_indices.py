@@ -77,8 +77,7 @@ class SharedIndices:
 
 
 def _reference(data: object) -> Callable[[], object]:
-    """Data that are held by nobody else, or such as a list that cannot be referred to, are
-    equal to no others."""
+    """Refer to data weakly; what cannot be referred to, as a list, equals no other data."""
     try:
         return weakref.ref(data)
     except TypeError:

@@ -291,8 +291,10 @@ class CallCapture:
         )
 
     def _distinct(self, kind: str, name: str, module: nn.Module) -> str:
-        """A name that no other living module has: modules that are in no tree go by their
-        class, and a place may look like the path of a part."""
+        """Return the name with a number where another living module has it.
+
+        Modules that are in no tree go by their class, and a place may look like the path of a part.
+        """
         number, free = 0, name
         while (owner := self._named.get((kind, free))) is not None and owner() is not None:
             number += 1

@@ -92,7 +92,7 @@ class ModeObserver:
 
         Args:
             module: what the user called; an optimizer owns parameters of it.
-            held: what the modules in it put out.
+            retained: outputs of the modules in it.
         """
         number = id(module)
         ran = self._ran.get(number)

@@ -24,7 +24,7 @@ def first_nonfinite(
     """Find the first module whose output was not finite, or say that all were finite.
 
     Args:
-        held: modules with their outputs in order of completion; without a module the
+        retained: modules with their outputs in order of completion; without a module the
             input of a root, whose NaN means that no module after it is to blame.
         book: names of modules.
         step: the step that went wrong.

@@ -71,8 +71,10 @@ class RewrittenOutputs:
             self._learning = None
 
     def intact(self, noted: Noted) -> list[Output]:
-        """Return modules with their values as they returned them; None for values that are gone:
-        the outputs of these modules are looked at at once from now on."""
+        """Return modules with the values that they returned, None where those are gone.
+
+        The outputs of modules whose values are gone are looked at at once from now on.
+        """
         outputs: list[Output] = []
         for owner, _, values, version, row in noted:
             module = owner()

@@ -126,8 +126,11 @@ class LossObserver:
             self._job.contain_part("loss graph", self.read_graph, site, root)
 
     def gradient_taken(self, outputs: Any) -> None:
-        """Note what `torch.autograd.grad` was asked for: the loss of a loop that assigns
-        gradients itself, if no backward comes before the step."""
+        """Note the roots of `torch.autograd.grad`.
+
+        They are the loss of a loop that assigns gradients itself, if no backward comes before
+        the step.
+        """
         self._candidate = self.began(outputs)
 
     def step_begins(self) -> None:

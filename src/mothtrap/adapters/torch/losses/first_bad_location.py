@@ -31,7 +31,7 @@ def first_bad_operation(
 
     Args:
         loss: with its graph, before its backward.
-        held: outputs of modules in order of completion.
+        retained: outputs of modules in order of completion.
         book: names of modules and parameters.
         step: the step that went wrong.
         place: the line of the loss, where the operation ran in no module.

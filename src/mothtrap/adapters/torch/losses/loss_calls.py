@@ -134,7 +134,7 @@ def observed(
         original: the function; its `__name__` is one of `FUNCTIONS`.
         tell: is handed name, result and arguments of every call that returned.
         drop_own_frame: takes the replacement out of the traceback of what it raises.
-        resting: knows when nothing is told.
+        sampling: knows when nothing is told.
     """
     is_compiling, tensor, name = torch.compiler.is_compiling, torch.Tensor, original.__name__
 

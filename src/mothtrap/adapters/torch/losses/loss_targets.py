@@ -70,7 +70,7 @@ def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
     """Return the inputs of roots and the last output that are held.
 
     Args:
-        held: of the latest forwards.
+        retained: outputs of the latest forwards.
         loss: operation of the loss.
     """
     entries = list(retained)

@@ -56,8 +56,10 @@ class OwnershipObserver:
         self._again = Multiples(TOLD_EVERY)
 
     def stepped(self, _: Optimizer) -> None:
-        """Count what was reached; called when an optimizer has stepped, since gradients may
-        be gone when the step is closed."""
+        """Count the parameters that an optimizer reached in its step.
+
+        Gradients may be gone when the step is closed.
+        """
         self._look_for_new_roots()
         for parameter, watched in self._watched.items():
             _count(parameter, watched, self._job.grouper.step)

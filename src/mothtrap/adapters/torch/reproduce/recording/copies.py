@@ -336,8 +336,11 @@ class Copies:
 
 
 class _Known:
-    """A value that was copied: whose memory it is, how often that had been written to, and
-    with which batch it was looked at last."""
+    """A value that was copied.
+
+    `owner` holds its memory, which had been written to `version` times; `batch` is the one with
+    which it was looked at last.
+    """
 
     __slots__ = ("batch", "copy", "owner", "version")
 

@@ -64,8 +64,10 @@ class Entry:
     copies: Mapping[str, Copy | Uncopied]
 
     def kept(self) -> KeptStep:
-        """The step with its arrays, as they go into a file; on the host the large ones are those
-        that were copied when they were seen."""
+        """Return the step with its arrays, as they go into a file.
+
+        On the host the large ones are those that were copied when they were seen.
+        """
         found = {key: copy.array() for key, copy in self.copies.items()}
         arrays = {key: array for key, array in found.items() if array is not None}
         gone = [c for c in self.copies.values() if isinstance(c, Uncopied) and c.key not in arrays]

@@ -208,7 +208,7 @@ class TorchSnapshotTaker:
         """Take the step in progress.
 
         Args:
-            wish: for which it is taken.
+            order: for which it is taken.
             truth: what it comes to, where that is not as of any other.
             has_state: its state was taken already, and was handed on.
         """
@@ -295,7 +295,7 @@ class TorchSnapshotTaker:
         """Copy the state; None where it is too large.
 
         Args:
-            wish: for which it is taken.
+            order: for which it is taken.
             fed: a model was called in this step, and may have changed what is its own.
         """
         before = self._tracer.recording.before

@@ -76,7 +76,6 @@ def framework_value(
         arrays: by key.
         device: where tensors are put; None = where they were, the CPU where that is not here.
     """
-
     tensors: dict[str, torch.Tensor] = {}
 
     def made(tree: dict[str, Any]) -> Any:
