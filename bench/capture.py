@@ -1,4 +1,4 @@
-"""What capture costs: step times with and without it, in pairs.
+"""Cost of capture: step times with and without it, in pairs.
 
 Plain and watched steps of the same training take turns, the one first and then the other. The
 ratio is taken inside each pair; the median over the pairs has its 95 % bootstrap interval. Each

@@ -1,4 +1,4 @@
-"""Which faults are named, and what is said of programs that have none.
+"""Faults that are named, and findings about programs that have none.
 
 Each case is a small training program with one fault; with `--healthy` it is repaired. A
 fault is named when a root finding of warning or worse bears one of the rules that
@@ -37,7 +37,7 @@ WARNINGS_PER_RUN = 7 / 75
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of one case and seed; `twin` is None for a program without a fault."""
+    """Verdict on one case and seed; `twin` is None for a program without a fault."""
 
     name: str
     seed: int
@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def seen(self) -> bool:
-        """Whether anything of warning or worse was found."""
+        """Return whether anything of warning or worse was found."""
         return bool(self.faulty.findings(*WARNING_OR_WORSE))
 
     @property
@@ -181,7 +181,7 @@ def healthy_programs(
 
 
 def healthy_totals(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
-    """What was said of programs without a fault, in words, and whether that is little enough."""
+    """Return the totals of programs without a fault, in words, and whether they are low enough."""
     errors = [o for o in outcomes if o.findings("error")]
     warnings = sum(len(o.findings("warning")) for o in outcomes)
     broken = [o for o in outcomes if o.error]
@@ -192,7 +192,7 @@ def healthy_totals(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
 
 
 def healthy_table(outcomes: Sequence[Outcome]) -> str:
-    """What was said of each program, as Markdown."""
+    """Return the findings about each program, as Markdown."""
     rows = ["| program | runs | errors | warnings | rules |", "|---|---|---|---|---|"]
     for name in dict.fromkeys(o.program.script.stem for o in outcomes):
         runs = [o for o in outcomes if o.program.script.stem == name]

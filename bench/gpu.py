@@ -1,4 +1,4 @@
-"""What capture costs on a CUDA device: is it right, does it wait, what does it add to a step?
+"""Capture on a CUDA device: is it right, does it wait, what does it add to a step?
 
 Four tables. "Kernel": the largest error of a statistic against numpy in float64, relative as
 promised in `statistics/summary.py`, and the speed at which one large tensor is read, beside that

@@ -61,7 +61,7 @@ def learned(outcomes: Sequence[Outcome], runs_dir: Path) -> str:
 
 
 def broken(run: str, runs_dir: Path) -> tuple[Finding, ...]:
-    """What a stored run breaks of the invariants that come with mothtrap."""
+    """Return the invariants shipped with mothtrap that a stored run breaks."""
     rules = load_rules(Config(select=(RULE,), invariants=NAME))
     return judge_again(open_run(run, runs_dir), rules).findings
 

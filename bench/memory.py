@@ -1,4 +1,4 @@
-"""How much memory a process takes, and has taken since a moment; Linux alone tells."""
+"""Memory of a process, now and at its peak since a moment; Linux only."""
 
 from __future__ import annotations
 

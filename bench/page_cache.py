@@ -1,4 +1,4 @@
-"""What of a folder's files is in the page cache: asked, evicted, and fetched; Linux alone."""
+"""Page cache of a folder's files: queries, eviction and loading; Linux only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading costs: opening a run cold, one question, and following it as it grows.
+"""Cost of reading: opening a run cold, one question, and following it as it grows.
 
 Each cold reading is a process of its own, so it pays for its imports and reads every byte
 that it needs; the files are in the page cache of the system. The run has one batch per step,

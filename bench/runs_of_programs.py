@@ -31,13 +31,13 @@ class Program:
 
     @property
     def arguments(self) -> list[str]:
-        """What stands behind `mothtrap run`."""
+        """Return the arguments of `mothtrap run`."""
         return [str(self.script), "--seed", str(self.seed), *["--healthy"] * self.healthy]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What mothtrap said of a program; `error` says why there is nothing to judge."""
+    """Outcome of a program under mothtrap; `error` says why there is nothing to judge."""
 
     program: Program
     record: dict

@@ -34,7 +34,7 @@ class TensorSet:
         return [first + step for step in range(steps)]
 
     def steps_of(self, writer: str) -> int:
-        """How many steps a writer makes."""
+        """Return the number of steps that a writer makes."""
         return self.slow_steps if writer == "smdebug" and self.slow_steps else self.steps
 
 

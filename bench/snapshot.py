@@ -1,4 +1,4 @@
-"""How long a snapshot keeps the training waiting, beside a copy of the same bytes.
+"""Time for which a snapshot keeps the training waiting, compared with a copy of the same bytes.
 
 The GPT of `bench.models.gpt` (5 million parameters, Adam) is trained under observation. Just
 before steps a snapshot is taken, as at the onset of something unsound: state, recorded step and

@@ -1,4 +1,4 @@
-"""What writing and reading tensors costs: against a plain write of the same bytes, and smdebug.
+"""Cost of writing and reading tensors, against a plain write of the same bytes and smdebug.
 
 The writers take turns in one run, each in a process of its own and a fresh folder; the
 medians over the rounds are printed, and their ratios. `blocked` is what the training thread does

@@ -1,4 +1,4 @@
-"""What the page costs: the server's answers and memory, and the browser's time to what is read.
+"""Cost of the page: the server's answers and memory, and the browser's time to readable content.
 
 A run of many steps and tensors, and one of many tensors, are written; `mothtrap ui` serves them in
 a process of its own. Where Chromium and playwright are there, a headless browser opens the page.
@@ -34,7 +34,7 @@ from bench import reading
 
 LONG, WIDE = "long", "wide"
 TENSORBOARD_S = 300.0
-"""How long TensorBoard may load."""
+"""Longest time for TensorBoard to load."""
 GOALS = {
     "first contentful paint, ms": 300,
     "verdict readable, ms": 2000,
@@ -227,7 +227,7 @@ def _json(port: str, path: str):  # type: ignore[no-untyped-def]
 
 
 def timed_ms(work: Callable[[], object]) -> float:
-    """How long a piece of work takes."""
+    """Return the duration of a piece of work."""
     began = time.perf_counter()
     work()
     return 1e3 * (time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `make site`."""
+"""Settings of Sphinx for the site: `make site`."""
 
 from __future__ import annotations
 

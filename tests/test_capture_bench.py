@@ -1,4 +1,4 @@
-"""What measures the cost of capture measures it: its arithmetic, its table, and it in small."""
+"""The bench of capture: its arithmetic, its table, and a small run of it."""
 
 from __future__ import annotations
 

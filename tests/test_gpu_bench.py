@@ -1,4 +1,4 @@
-"""What measures on a GPU measures it, as far as that can be told without one."""
+"""The bench on a GPU, as far as it can be tested without one."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def pickle_offences(source: Path) -> list[str]:
 
 
 def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """What the names that a file imports stand for: `t` for `torch` after `import torch as t`."""
+    """Yield the names that a file imports and what they stand for: `t`, `torch`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((a.asname, a.name) for a in node.names if a.asname)
@@ -179,20 +179,20 @@ def _whole(node: ast.Attribute, named: dict[str, str]) -> str:
 
 
 def _imports_by_text(call: ast.Call) -> bool:
-    """Whether a call imports a module of pickle by a name in a text."""
+    """Return whether a call imports a module of pickle by a name in a text."""
     called = ast.unparse(call.func).rpartition(".")[2]
     texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
     return called in ("import_module", "__import__") and bool(NO_PICKLE_MODULES & set(texts))
 
 
 def _executes(call: ast.Call) -> bool:
-    """Whether a call runs text as code, but for text that stands in the source."""
+    """Return whether a call runs text as code, except text that stands in the source."""
     written = bool(call.args) and isinstance(call.args[0], ast.Constant)
     return isinstance(call.func, ast.Name) and call.func.id in EXECUTING and not written
 
 
 def handle_offences(source: Path) -> list[str]:
-    """What knows more of an adapter at work than its protocol says, outside of adapters."""
+    """Return uses of an adapter's handle beyond its protocol, outside of adapters."""
     offences = []
     for path, tree in _files(source):
         if path.parts[0] == "adapters":

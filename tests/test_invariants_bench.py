@@ -1,4 +1,4 @@
-"""How the invariants that come with mothtrap are made, and looked after."""
+"""Making and upkeep of the invariants that come with mothtrap."""
 
 from __future__ import annotations
 

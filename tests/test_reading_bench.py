@@ -1,4 +1,4 @@
-"""What measures the reading measures it: the bench in small."""
+"""The bench of reading, run in small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures the storing measures it: the bench in small."""
+"""The bench of storing, run in small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures the page measures it: the bench in small, without a browser and TensorBoard."""
+"""The bench of the page, run in small, without a browser and TensorBoard."""
 
 from __future__ import annotations
 

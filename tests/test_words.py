@@ -1,7 +1,8 @@
-"""What users read is idiomatic: page, reports, commands, actions and their docs."""
+"""Words of the project: idiomatic, and the field's own terms."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,10 @@ PHRASES = (
     *("how-manieth", "as ever", "to the last bit", "done again", "own cost", "somebody", "nobody"),
     *("mend that first", "beside it", "could not judge", "means nothing to", "puts out"),
 )
+CODE = ("src", "tests", "bench", "scripts", "docs")
+DATA = ("faultbench", "treebench")
+"""Folders of programs with faults, written as people write them."""
+QUESTIONS = ("What", "Which", "Whether", "How", "Knows", "Tells")
 _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
@@ -46,3 +51,33 @@ def test_a_phrase_is_seen_over_a_line_break_and_only_as_whole_words() -> None:
         "done again",
         "as ever",
     ]
+
+
+def strings(text: str) -> Iterator[str]:
+    """Docstrings of a module, its classes, functions and attributes."""
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            match statement:
+                case ast.Expr(ast.Constant(str(docstring))):
+                    yield docstring
+
+
+def questions_in(text: str) -> list[str]:
+    """Docstrings that begin like a question, instead of a noun or an imperative."""
+    first = ((text.split() or [""])[0].strip(".,:;") for text in strings(text))
+    return [word for word in first if word in QUESTIONS]
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_no_docstring_begins_like_a_question(folder: str) -> None:
+    files = [path for path in (ROOT / folder).rglob("*.py") if not {*DATA} & {*path.parts}]
+    assert files
+    asked = {str(path.relative_to(ROOT)): questions_in(path.read_text("utf-8")) for path in files}
+    assert {name: found for name, found in asked.items() if found} == {}
+
+
+def test_questions_are_seen_in_docstrings_of_every_kind() -> None:
+    text = '"""How it is."""\nX = 1\n"""What X is."""\nclass C:\n    """\n    Which.\n    """\n'
+    assert questions_in(text) == ["How", "What", "Which"]
+    assert questions_in('def f():\n    """However, return it."""\n    x = "What"\n') == []

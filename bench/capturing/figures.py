@@ -55,7 +55,7 @@ def with_interval(statistic: Statistic, pairs: Sequence[int]) -> list[float]:
 
 
 def joined(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What several processes measured of one line, as if one had."""
+    """Return the measurements of one line by several processes, joined as if one had made them."""
     lists = ("plain_s", "watched_s", "plain_cpu_s", "watched_cpu_s", "own_s")
     return {
         **measured[0],

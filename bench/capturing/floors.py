@@ -1,4 +1,4 @@
-"""What no tool can go below: the least that must be done with the bytes concerned."""
+"""Lower bounds that no tool can undercut: the least work on the bytes concerned."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class CannotDoError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one process does.
+    """Work of one process.
 
     Attributes:
         kind: `pairs`; `p99` = pairs of ten steps; `long` = nothing but watched steps.

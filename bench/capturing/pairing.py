@@ -20,7 +20,7 @@ from bench.memory import Growth, resident_mb
 SETTLE_S = 0.12
 """Two polls of mothtrap's queues."""
 SAMPLES = 100
-"""How often memory is looked at in a long run."""
+"""Number of looks at memory in a long run."""
 FEWEST_PAIRS = 3
 
 
@@ -52,7 +52,7 @@ class Sides:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How much is measured.
+    """Extent of a measurement.
 
     Attributes:
         pairs: how often the sides take turns.
@@ -72,7 +72,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Side:
-    """What was measured on one side, one number for each pair (of `step_s`: a list)."""
+    """Measurements of one side, one number for each pair (of `step_s`: a list)."""
 
     step_s: list[list[float]]
     training_s: list[float]

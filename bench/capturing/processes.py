@@ -62,7 +62,7 @@ def line(job: Job, peers: Path, processes: int = 1) -> dict[str, Any]:
 
 
 def _measured(job: Job, interpreter: Path) -> dict[str, Any]:
-    """What one process `measured`, or `cannot` or `failed` with the reason."""
+    """Return one process's `measured` result, or `cannot` or `failed` with the reason."""
     what = ["-m", "bench.capturing.ours"]
     if job.by in PEERS:
         what = [str(ROOT / "bench" / "peers" / f"{job.by}_capture.py")]

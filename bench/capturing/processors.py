@@ -35,7 +35,7 @@ class Beside:
 
 
 class Clock:
-    """What the training itself has taken; and what works beside it."""
+    """Processor time of the training itself, and of everything else."""
 
     def __init__(self) -> None:
         self._beside = Beside()

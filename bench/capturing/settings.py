@@ -1,4 +1,4 @@
-"""What is captured, in mothtrap's settings, and what each line of the bench is measured beside."""
+"""Settings of mothtrap that are measured, and the settings that each is compared with."""
 
 from __future__ import annotations
 

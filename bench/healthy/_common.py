@@ -1,4 +1,4 @@
-"""What the programs here share: the seed, and scikit-learn's digits."""
+"""Seed and data (scikit-learn's digits) shared by the programs here."""
 
 import argparse
 import random

@@ -1,4 +1,4 @@
-"""What the peers of `bench/capture.py` share; needs torch and the standard library alone.
+"""Base of the peers of `bench/capture.py`; requires only torch and the standard library.
 
 Two trainings of the same model take turns, one of them watched by the peer. A peer's script
 says what it can do and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
@@ -14,7 +14,7 @@ from bench.capturing.pairing import Sides, run
 
 @dataclass
 class Attached:
-    """How a peer wants to be called.
+    """Calls by which a peer is driven.
 
     Attributes:
         before_update: with the loss, between backward and update; None = not.

@@ -22,7 +22,7 @@ Events = list[Event]
 
 @dataclass(frozen=True)
 class Step:
-    """What is expected of a closed step; `losses` has the loss keys of each series label."""
+    """Expected closed step; `losses` has the loss keys of each series label."""
 
     optimizers: tuple[str, ...]
     losses: dict[str, tuple[int, ...]] = field(default_factory=dict)

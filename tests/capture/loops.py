@@ -1,4 +1,4 @@
-"""What training loops of many shapes do, as events, and the steps that they are made of."""
+"""Training loops of many shapes, as events, and the steps that they are made of."""
 
 from __future__ import annotations
 

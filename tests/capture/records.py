@@ -17,7 +17,7 @@ NEVER_S = 3600.0
 PATIENCE_S = 60.0
 """Far above what anything here takes: a hang becomes a failure."""
 BYTES = 1024 + 128 + 4 * WIDTH * 8
-"""What a record of four tensors weighs in a channel."""
+"""Size of a record of four tensors in a channel."""
 
 
 def record(step: int, *, nonfinite: Sequence[int] = (), **changes: object) -> StepRecord:

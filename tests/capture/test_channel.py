@@ -313,7 +313,7 @@ def test_drops_can_be_told_to_somebody_else(consumer: Consumer) -> None:
 
 @pytest.mark.parametrize("policy", ["drop", "degrade"])
 def test_a_consumer_that_hangs_costs_bounded_memory(policy: Policy, consumer: Consumer) -> None:
-    """What it has in hand counts, and so do the texts and numbers of a step."""
+    """Records in the consumer's hands count, and so do the texts and numbers of a step."""
     limit = 1 << 20
     channel = opened(consumer, room=limit / BYTES, on_full=policy)
     scalars = record(0).scalars

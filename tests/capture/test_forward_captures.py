@@ -1,4 +1,4 @@
-"""What a forward has left, by what it turns out to be."""
+"""Captures of a forward, by its later purpose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Forward:
         self.captured.is_any = True
 
     def of_step(self) -> tuple[int, int, int]:
-        """How much the step has: of rows, copies and counts."""
+        """Return the numbers of rows, copies and counts that the step has."""
         return len(self.rows.take().parts), len(self.copies.take()), len(self.exponents.take())
 
 

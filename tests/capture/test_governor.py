@@ -34,7 +34,7 @@ class Wants:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What happened; S = steps.
+    """Course of a job; S = steps.
 
     `fixed_S` and `captures_S` are seconds of mothtrap in a step, `time_S` those of the whole step.
     """
@@ -51,7 +51,7 @@ class Course:
         return float(own_S[begin:end].sum() / self.time_S[begin:end].sum())
 
     def rate(self, stream: str, begin: int = 0) -> float:
-        """Which part of the captures due from a step on was made."""
+        """Return the share of captures made of those due from a step on."""
         due = sum(step >= begin for step in self.due[stream])
         return sum(step >= begin for step in self.made[stream]) / due
 

@@ -1,4 +1,4 @@
-"""What is still on its way from a device when a step closes comes into its record later."""
+"""Values still on their way from a device when a step closes come into its record later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is captured at a step: schedules, findings, budgets, the governor and requests."""
+"""Captures due at a step: schedules, findings, budgets, the governor and requests."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_many_are_copied_at_once_into_as_many_pieces_as_they_need(
 
 @pytest.mark.parametrize("many", [1, 2])
 def test_a_copy_that_fails_leaves_the_others_in_their_places(many: int) -> None:
-    """What came after it was stored from where it was to end."""
+    """Copies after the failed one are stored from where it was to end."""
 
     class Failing:
         describe = staticmethod(arithmetic.describe)

@@ -1,4 +1,4 @@
-"""What is captured follows from what the rules need and the user asks for."""
+"""Selection of captures from the needs of rules and the requests of the user."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wanted(found: tuple[Stream, ...], info: TensorInfo) -> frozenset[str]:
 
 
 def is_due(stream: Stream, mode: Mode, step: int) -> bool:
-    """Whether a stream is due at a step of a mode."""
+    """Return whether a stream is due at a step of a mode."""
     return mode in stream.schedules and stream.schedules[mode].is_due(step)
 
 

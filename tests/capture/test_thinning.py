@@ -1,4 +1,4 @@
-"""What the governor has shed is counted and told."""
+"""Captures shed by the governor are counted and reported."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_ls_ends_lines_with_the_terminal_and_not_in_a_pipe(
 
 
 def on_terminal(command: list[str], columns: int) -> list[str]:
-    """What a command prints on a terminal of some width."""
+    """Return the output of a command on a terminal of some width."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
     variables = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}

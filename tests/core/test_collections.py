@@ -1,4 +1,4 @@
-"""What belongs to a collection, and what makes no sense."""
+"""Members of a collection, and settings that make no sense."""
 
 from __future__ import annotations
 

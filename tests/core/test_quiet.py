@@ -1,4 +1,4 @@
-"""What a user does not want to hear of."""
+"""Findings that a user does not want to see."""
 
 from __future__ import annotations
 

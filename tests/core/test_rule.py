@@ -1,4 +1,4 @@
-"""What a rule makes of what it found."""
+"""Findings that a rule makes of its measurements."""
 
 from __future__ import annotations
 

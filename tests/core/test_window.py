@@ -1,4 +1,4 @@
-"""What is printed of the numbers that a rule, or a person, looks at."""
+"""Text of the numbers that a rule, or a person, looks at."""
 
 from __future__ import annotations
 

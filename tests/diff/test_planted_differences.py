@@ -26,7 +26,7 @@ Trained = Callable[..., Path]
 
 @dataclass(frozen=True)
 class Planted:
-    """What differs, by the program's options, and where and as what it must be found."""
+    """Planted difference: the program's options, and where and as what it must be found."""
 
     options: tuple[str, ...]
     step: int

@@ -58,7 +58,7 @@ class SmallRun:
 
 
 def steps_of(worker: int) -> list[StepRecord]:
-    """What a worker has captured: three tensors a step, two of them whole at even steps."""
+    """Return a worker's captures: three tensors a step, two of them whole at even steps."""
     items = []
     for step in range(STEPS):
         values = (np.arange(9.0) + step + 100 * worker, np.full((2, 3), step, np.int8))
@@ -141,7 +141,7 @@ def _read_raw(folder: Path, damage: list[str]) -> Raw:
 
 
 def is_part_of(less: Found, whole: Found) -> bool:
-    """Whether all that `less` holds stands in `whole`, value for value."""
+    """Return whether all that `less` holds stands in `whole`, value for value."""
     described = less.info in (None, whole.info) and less.end in (None, whole.end)
     records = all(
         _is_part_of(one, {item.key: item for item in all_of})
@@ -171,5 +171,5 @@ _MAY_LACK, _SHAPE = (6, 8, 9), 7
 
 
 def same(one: Found, other: Found) -> bool:
-    """Whether two readings gave the same values."""
+    """Return whether two readings gave the same values."""
     return is_part_of(one, other) and is_part_of(other, one)

@@ -79,7 +79,7 @@ def ended_unknown(found: Found) -> bool:
 
 
 def others_are_whole(found: Found, whole: Found, damaged: Path) -> bool:
-    """Whether the other worker's steps and tensors, and its findings, are all there."""
+    """Return whether the other worker's steps and tensors, and its findings, are all there."""
     spared = [worker for worker in (0, 1) if f"w{worker}" not in damaged.parts]
     return all(
         len(found.records[worker]) == len(whole.records[worker])
@@ -129,7 +129,7 @@ def test_a_folder_of_a_worker_that_was_deleted(
 def test_the_reader_of_runs_names_damage_and_gives_the_rest(
     small_run: SmallRun, copy: Callable[[], Path]
 ) -> None:
-    """What the store names reaches whoever opens the run, and so do the values that are left."""
+    """Damage named by the store reaches whoever opens the run, and so do the remaining values."""
     losses = {step: 1.0 / (step + 1) for step in range(STEPS)}
     expected = {step: record(step).summary_TF for step in range(STEPS)}
     dice, named = random.Random(small_run.sealed), 0

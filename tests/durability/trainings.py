@@ -23,7 +23,7 @@ ROLL_BYTES = 50_000
 
 
 def step_record(step: int) -> StepRecord:
-    """What a training captures in one step."""
+    """Return the captures of one step of a training."""
     values = np.random.default_rng(step).integers(0, 256, 500 + 97 * (step % 7), np.uint8)
     return record(step, raw=(block(values),) if step % 3 == 0 else ())
 

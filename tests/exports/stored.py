@@ -43,12 +43,12 @@ FINDING = Finding(
 
 
 def weight(step: int) -> Array:
-    """What the weight held at a step, in bfloat16."""
+    """Return the weight at a step, in bfloat16."""
     return np.array([step, step / 3, -step], np.float32).astype(ml_dtypes.bfloat16)
 
 
 def gradient(step: int) -> Array:
-    """What the gradient held at a step: a NaN and an infinity from step 3 on."""
+    """Return the gradient at a step: a NaN and an infinity from step 3 on."""
     value = np.arange(4, dtype=np.float32).reshape(2, 2) + step
     if step >= 3:
         value[0] = np.nan, np.inf
@@ -120,7 +120,7 @@ def ending(step: int) -> StepRecord:
 
 
 def info(name: str, attempt: int) -> RunInfo:
-    """How an attempt was started."""
+    """Return the start information of an attempt."""
     return RunInfo(
         id=name,
         attempt=attempt,

@@ -26,7 +26,7 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def offences(trace: dict[str, Any]) -> list[str]:
-    """What of a trace is not as the format has it, or as viewers can draw it."""
+    """Return the violations of a trace: of the format, or of what viewers can draw."""
     found = []
     for event in trace["traceEvents"]:
         wanted = REQUIRED.get(event.get("ph"))

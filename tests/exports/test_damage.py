@@ -1,4 +1,4 @@
-"""What of a run cannot be read is named by every format, and costs no more than itself."""
+"""Unreadable parts of a run are named by every format, and cost only themselves."""
 
 from __future__ import annotations
 

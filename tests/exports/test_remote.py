@@ -25,7 +25,7 @@ def test_the_same_is_written_of_a_run_in_an_object_store(
 
 
 def contents(path: Path) -> dict[str, object]:
-    """What the files below a path hold, by name."""
+    """Return the contents of the files below a path, by name."""
     files = sorted(p for p in (path, *path.rglob("*")) if p.is_file())
     return {str(p.relative_to(path)): content(p) for p in files}
 

@@ -24,7 +24,7 @@ from mothtrap.store.worker_log import WorkerLog
 
 
 def header(path: Path) -> dict[str, Any]:
-    """What a file says of itself: its length, then JSON."""
+    """Return the header of a file: its length, then JSON."""
     data = path.read_bytes()
     found: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return found

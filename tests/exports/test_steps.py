@@ -1,4 +1,4 @@
-"""What of a run holds, and what of it was chosen."""
+"""Contents of a run, and the chosen part of them."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def loaded(folder: Path) -> Any:
 
 
 def served(folder: Path, port_file: Path) -> Iterator[Any]:
-    """What TensorBoard asks by default: a process of its own that reads the files."""
+    """Serve a folder with TensorBoard's default loader: a process of its own reads the files."""
     from tensorboard.context import RequestContext
     from tensorboard.data.server_ingester import ExistingServerDataIngester, get_server_binary
     from tensorboard.util.grpc_util import ChannelCredsType

@@ -1,4 +1,4 @@
-"""What is to be said of each program that a mistake ends."""
+"""Expected report of each program that a mistake ends."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def planted(plant: str, folder: Path, **variables: str) -> Outcome:
 
 
 def live_lines(outcome: Outcome) -> list[str]:
-    """What mothtrap said before the verdict."""
+    """Return the lines that mothtrap printed before the verdict."""
     before, verdict, _ = outcome.stderr.rpartition("\n\nmothtrap: ")
     assert verdict, outcome.stderr
     return [line for line in before.splitlines() if line.startswith("mothtrap: ")]

@@ -17,7 +17,7 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
 def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
-    """Whether a forked process does the same as an interpreter given these words."""
+    """Return whether a forked process does the same as an interpreter given these words."""
     if any(name.startswith("PYTHON") and name not in HONOURED for name in environment):
         return False
     words = arguments[1:] if arguments[:1] == ["-u"] else arguments

@@ -19,7 +19,7 @@ from tests.harness.preloaded import Preloaded
 from mothtrap.cli import main
 
 FULL = os.environ.get("HARNESS") == "full"
-"""Whether families of programs that take minutes are run as a whole, each by Python itself."""
+"""True to run families of programs that take minutes as a whole, each by Python itself."""
 _preloaded = None if FULL else Preloaded()
 ITSELF = (sys.executable,)
 """Python, for what is about its start or its end."""
@@ -33,7 +33,7 @@ TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a user sees of a finished program; `returncode` is negative for a signal."""
+    """User's view of a finished program; `returncode` is negative for a signal."""
 
     returncode: int
     stdout: str

@@ -1,4 +1,4 @@
-"""What a person sees on a terminal after some output: the lines of a very small emulator."""
+"""Very small emulator of a terminal: the lines that a person sees after some output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script prints, reads and returns is the same under `mothtrap run`."""
+"""Output, input and exit code of a script are the same under `mothtrap run`."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ CHOSEN = {
     "guarded": {"torchrun_ddp", "lbfgs"},
 }
 BY_ITSELF = {("lbfgs", "guarded")}
-"""What is run by Python itself, so that the start-up hook is tried, too."""
+"""Cases run by Python itself, so that the start-up hook is tried, too."""
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")

@@ -1,4 +1,4 @@
-"""What is read from a run is, bit by bit, what the program itself had."""
+"""Values read from a run are, bit by bit, those that the program itself had."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def looked(tag: str, *, missed: int = 0) -> Looked:
 
 
 def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
-    """What becomes of a rule after a step with these facts; the step has gradients."""
+    """Return the state of a rule after a step with these facts; the step has gradients."""
     monitor = Monitor([rule])
     monitor.feed(stored(0, observations=facts, **values))
     monitor.finish()

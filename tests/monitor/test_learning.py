@@ -1,4 +1,4 @@
-"""What is learned holds in what it was learned from, and bounds leave room for more."""
+"""Learned invariants hold in the runs they were learned from, and bounds leave room for more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which reactions an event calls for: rules, severity, layers, duration, stories, cooldown."""
+"""Reactions to an event: rules, severity, layers, duration, stories, cooldown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is captured when: schedules and collections mean the same wherever they are written."""
+"""Schedules and collections mean the same wherever they are written."""
 
 from __future__ import annotations
 

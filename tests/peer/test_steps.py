@@ -1,4 +1,4 @@
-"""Which steps there are, of how many workers, in which mode, and as of which moment."""
+"""Steps of a run: of how many workers, in which mode, and as of which moment."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SETTINGS = {*Config.__struct_fields__, *Reaction.__struct_fields__, "notify"}
 
 
 def offences(page: str) -> list[str]:
-    """What a page names of mothtrap, in quotes, that does not exist."""
+    """Return the quoted names of mothtrap on a page that do not exist."""
     found = []
     for text in QUOTED.findall(page):
         try:
@@ -66,7 +66,7 @@ def offences(page: str) -> list[str]:
 
 
 def _resolved(node: ast.expr) -> Any:
-    """What an expression stands for; None where it is none of ours."""
+    """Return the object that an expression stands for; None where it is none of ours."""
     if isinstance(node, ast.Call):
         return RETURNS.get(_resolved(node.func))
     if isinstance(node, ast.Name):

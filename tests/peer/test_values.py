@@ -1,4 +1,4 @@
-"""What is read is what was there: values, types, statistics and shapes, bit by bit."""
+"""Values, types, statistics and shapes are read as they were, bit by bit."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_watched_model_stays_picklable(tmp_path: Path) -> None:
 
 @dataclass
 class Answer:
-    """What many models return, in place of a tensor."""
+    """Output type that many models return, in place of a tensor."""
 
     logits: torch.Tensor
     hidden: tuple[torch.Tensor, ...]

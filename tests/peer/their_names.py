@@ -1,4 +1,4 @@
-"""What smdebug 1.0.34 calls the parts of its hook, its trial and their settings.
+"""Names in smdebug 1.0.34 of the parts of its hook, its trial and their settings.
 
 Each of them has a row on the page for those who come from there.
 """

@@ -70,7 +70,7 @@ def parameter(model: nn.Module, name: str) -> nn.Parameter:
 def steps_of_worker(
     rank: int, numbers: Sequence[int], *, of: int = 1, dead: bool = False, closed: bool = False
 ) -> list[StepRecord]:
-    """What a worker of a job of several wrote.
+    """Return the records that one of several workers wrote.
 
     Args:
         rank: of the worker.

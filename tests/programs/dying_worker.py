@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def is_watched() -> bool:
-    """Whether another process waits for the end of this one."""
+    """Return whether another process waits for the end of this one."""
     for file in Path("/proc").glob("[0-9]*/fdinfo/*"):
         try:
             if re.search(rf"^Pid:\s+{os.getpid()}$", file.read_text(), re.MULTILINE):

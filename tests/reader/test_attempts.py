@@ -1,4 +1,4 @@
-"""What of each attempt counts, once a later one has done steps again."""
+"""Valid steps of each attempt, once a later one has repeated some."""
 
 from __future__ import annotations
 

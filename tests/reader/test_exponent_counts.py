@@ -1,4 +1,4 @@
-"""What counts by power of two tell of the values, and those of a run."""
+"""Values and runs described by their counts by power of two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run is still written: judged by processes, and from afar by what is heard."""
+"""State of a run that may still be written: judged by processes, and from afar by news."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with each program that goes bad late, and where."""
+"""Fault of each program that goes bad late, and its place."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def marked_line(bad: BadStep) -> str:
 
 
 def done_again(bad: BadStep, folder: Path) -> dict:
-    """What `mothtrap replay` says of the run, in a new process."""
+    """Return the report of `mothtrap replay` about the run, in a new process."""
     script = [*PYTHON, FOLDER / f"{bad.name}.py"]
     words = [*MOTHTRAP, "replay", folder / "seen", "--format", "json", "--", *script]
     outcome = run(words, cwd=folder)

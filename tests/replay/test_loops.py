@@ -43,7 +43,7 @@ def kept(target: list[Any], folder: Path, *, step: int | None = 7, **env: str) -
 
 
 def done_again(path: Path, *options: str) -> Outcome:
-    """What `mothtrap replay` says of a run, from a folder of its own."""
+    """Return the outcome of `mothtrap replay`, started from a folder of its own."""
     return run([*MOTHTRAP, "replay", path, *options], cwd=path)
 
 

@@ -65,5 +65,5 @@ def exploding(**changes: object) -> Finding:
 
 
 def rule(code: str, name: str, state: RuleState, reason: str = "") -> RuleStatus:
-    """What became of one rule."""
+    """Return the status of one rule."""
     return RuleStatus(code=code, name=name, state=state, reason=reason)

@@ -1,4 +1,4 @@
-"""What mothtrap cost is told with its reason where it is above its budget."""
+"""Overhead is reported with its reason where it is above its budget."""
 
 from __future__ import annotations
 

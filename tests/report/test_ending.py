@@ -1,4 +1,4 @@
-"""How a job ended, in a word."""
+"""End of a job, in a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of an exception beside its traceback."""
+"""Report of an exception, without its traceback."""
 
 from __future__ import annotations
 

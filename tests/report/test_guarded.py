@@ -1,4 +1,4 @@
-"""What a run says of its guard."""
+"""Report of the guard of a run."""
 
 from __future__ import annotations
 

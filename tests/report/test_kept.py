@@ -1,4 +1,4 @@
-"""Which of the steps that are kept is offered first."""
+"""Order in which kept steps are offered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay came to is said in words and as JSON."""
+"""Result of a replay, in words and as JSON."""
 
 from __future__ import annotations
 

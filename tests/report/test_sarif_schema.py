@@ -26,7 +26,7 @@ SCHEMA = Path(__file__).parent / "oasis" / "sarif-schema-2.1.0.json"
 
 
 def problems(log: Any) -> list[str]:
-    """What the schema says against a log."""
+    """Return the schema's objections to a log."""
     validator = jsonschema.Draft4Validator(json.loads(SCHEMA.read_text()))
     return [f"{list(error.path)}: {error.message}" for error in validator.iter_errors(log)]
 

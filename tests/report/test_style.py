@@ -1,4 +1,4 @@
-"""What a stream can show."""
+"""Abilities of a stream: color, width, characters."""
 
 from __future__ import annotations
 

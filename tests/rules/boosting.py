@@ -96,7 +96,7 @@ def table(site: str = "", counts: tuple[int, ...] | None = (500, 500), **more: A
 
 
 def columns(**more: Any) -> ColumnsSeen:
-    """What the columns of the training table are like: nothing special."""
+    """Return a description of the columns of the training table: nothing special."""
     return ColumnsSeen(**{"step": 0, "fit": FIT, "looked_at": 1000, "columns": 8} | more)
 
 

@@ -29,7 +29,7 @@ def data(
     normalized: bool = False,
     grid: bool = False,
 ) -> DataTaken:
-    """What a layer was given in a look; `rows` has shape (rows, features)."""
+    """Return the inputs of a layer in a look; `rows` has shape (rows, features)."""
     rows = np.asarray(rows, dtype=np.float64)
     rms = np.sqrt(np.square(rows).mean())
     zeros = float((rows == 0).mean())
@@ -110,7 +110,7 @@ def units(
     function: str = "tanh",
     last: bool = False,
 ) -> UnitInputs:
-    """What the units of an activation were given; `inputs` has shape (examples, units)."""
+    """Return the inputs of an activation's units; `inputs` has shape (examples, units)."""
     counts = np.array(
         [
             np.histogram(unit, bins=[-np.inf, *EDGES, np.inf])[0]
@@ -148,7 +148,7 @@ def scales(step: int, layers: Sequence[LayerScale], *, normalizes: bool = False)
 
 
 def spread(step: int, between: float, **more) -> OutputSpread:
-    """How much an output of a model differs between rows."""
+    """Return the spread of a model's output between rows."""
     about = {"rms": 1.0, "place": "", "shape": (32, 16), "inputs_differ": True, **more}
     return OutputSpread(
         step=step,

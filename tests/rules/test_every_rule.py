@@ -1,4 +1,4 @@
-"""What every rule in the catalogue must be, whoever wrote it."""
+"""Requirements of every rule in the catalogue, whoever wrote it."""
 
 from __future__ import annotations
 

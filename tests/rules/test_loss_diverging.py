@@ -119,7 +119,7 @@ def test_the_same_rise_is_one_where_it_is_all_that_was_gained() -> None:
 
 
 def judged(values: np.ndarray) -> Finding:
-    """What a monitor that sees the losses come, and some windows of them, has to say."""
+    """Return the finding of a monitor that sees the losses come, and some windows of them."""
     monitor = Monitor([LossDiverging()], every=20, clock=lambda: 0.0)
     for step, value in enumerate(values):
         monitor.feed(

@@ -67,7 +67,7 @@ def facts(
     compensated: bool = False,
     step: int = 0,
 ) -> OptimizerFacts:
-    """What the optimizer of the windows is; of SGD there are no second moments."""
+    """Return the facts of the windows' optimizer; SGD has no second moments."""
     adaptive = kind not in ("SGD", "LBFGS")
     return OptimizerFacts(
         step=step,

@@ -38,7 +38,7 @@ class Clock:
 
 @pytest.fixture
 def workers(tmp_path: Path) -> list[Callable[..., Callable[[], None]]]:
-    """What makes each of two workers of a running job answer."""
+    """Return functions that make each of two workers of a running job answer."""
     attempt = layout.create_run(tmp_path / "x", info())
 
     def answering(rank: int) -> Callable[..., Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""What is stored of a training on a device is what is stored of one on the host."""
+"""Runs of a training on a device hold the same as those of one on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ended a process is told with the user's line."""
+"""Cause of a process's end, reported with the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was learned from healthy trainings is watched in others, live and afterwards."""
+"""Invariants learned from healthy trainings are watched in others, live and afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker's numbers depend on is written beside what it captured."""
+"""Dependencies of a worker's numbers are stored with its captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay executes: the command of the run, and not beside a run that goes on."""
+"""A replay executes the command of the run, and not while the run goes on."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mothtrap.store.control_inbox import Inbox, new_id, send
 
 
 class Asked:
-    """What comes of requests to attempt 2; `arrived` tells of each."""
+    """Results of requests to attempt 2; `arrived` reports each."""
 
     def __init__(self, run: Path, poll_s: float) -> None:
         self.requests: list[CaptureRequest] = []

@@ -120,7 +120,7 @@ STARTED_AGAIN = {
     "LOCAL_WORLD_SIZE": "2",
     "WORLD_SIZE": "2",
 }
-"""What torchrun tells the workers of a job of one machine that it starts for the second time."""
+"""Environment that torchrun gives the workers of a one-machine job at its second start."""
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_workers_that_differ_are_told_and_kept(
 def test_what_was_found_is_sealed_while_the_job_goes_on(
     attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is sealed is sent: a reader of an object store sees it before the end."""
+    """Sealed findings are sent: a reader of an object store sees them before the end."""
     monkeypatch.setattr(rolling.RollClock, "due", property(lambda clock: clock._every_s == 2.5))
     config = Config(runs_dir="s3://bucket/runs", upload_every_s=2.5)
     assert config.roll_s == 2.5

@@ -45,7 +45,7 @@ def train(setup: Setup, steps: int, after: Callable[[torch.Tensor], None]) -> li
 
 
 def hooks(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """How many hooks an optimizer, a model and its parameters bear."""
+    """Return the number of hooks on an optimizer, a model and its parameters."""
     tables = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
     for module in model.modules():
         tables += [module._forward_hooks, module._forward_pre_hooks, module._backward_hooks]

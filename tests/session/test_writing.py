@@ -121,7 +121,7 @@ def test_on_a_full_disk_the_room_that_the_run_holds_is_left_to_its_end(
 def test_a_thread_writes_on_when_the_writer_process_is_killed(
     attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waited in the memory of that process is written, too."""
+    """Records that waited in the memory of that process are written, too."""
     monkeypatch.setattr(side_channel, "_LOOK_S", 0.0)
     ends: list[Callable[[], None]] = []
     rings: list[Ring] = []

@@ -1,4 +1,4 @@
-"""What is wrong with each sick program: the illness, where it begins, and whom it hits."""
+"""Fault of each sick program: its name, where it begins, and what it affects."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
 
 
 def judged_again(illness: Illness, folder: Path) -> tuple[Finding, ...]:
-    """What the rule says of the stored run, when it is given what it needs and no more."""
+    """Return the rule's findings in the stored run, from exactly what the rule needs."""
     config, _ = load_config(start=folder, environ={}, overrides={"select": (illness.code,)})
     return judge_again(open_run(folder / "seen"), load_rules(config), Quiet.of(config)).findings
 

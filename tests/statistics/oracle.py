@@ -58,7 +58,7 @@ def assert_close(actual: Floats, wanted: Floats, *, relative: float = 1e-5) -> N
 
 
 def counted_exponents(values: np.ndarray) -> np.ndarray:
-    """How many values have which sign and power of two, one by one; int64, shape (2, 64)."""
+    """Count values by sign and power of two, one by one; int64, shape (2, 64)."""
     found = np.zeros((2, 64), np.int64)
     for value in values.reshape(-1).tolist():
         if math.isfinite(value) and value:

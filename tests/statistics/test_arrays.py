@@ -1,4 +1,4 @@
-"""What every module of arithmetic promises, asked of each with the same values."""
+"""Promises of every module of arithmetic, checked of each with the same values."""
 
 from __future__ import annotations
 

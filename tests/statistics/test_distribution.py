@@ -1,4 +1,4 @@
-"""How values are spread, against counting one by one."""
+"""Spread of values, against counting one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the disk was told to keep is enough to read the run after a loss of power."""
+"""Bytes that the disk was told to keep suffice to read the run after a loss of power."""
 
 from __future__ import annotations
 

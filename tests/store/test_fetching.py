@@ -1,4 +1,4 @@
-"""What is fetched of a store appears whole, in order, and leaves nothing else behind."""
+"""Files fetched from a store appear whole, in order, and leave nothing else behind."""
 
 from __future__ import annotations
 

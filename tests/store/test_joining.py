@@ -46,7 +46,7 @@ def written(path: Path, *batches: pa.RecordBatch) -> Path:
 
 @pytest.fixture
 def results(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether messages were joined, each time that it was tried."""
+    """Collect whether messages were joined, each time that it was tried."""
     seen: list[bool] = []
 
     def noted(*arguments: object) -> pa.RecordBatch | None:

@@ -1,4 +1,4 @@
-"""What goes past the cache is in the file as if it had gone through it."""
+"""Writes past the cache leave the file as writes through it do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs go: by number, age and size together; and how one goes."""
+"""Removal of runs: by number, age and size together; and how one goes."""
 
 from __future__ import annotations
 

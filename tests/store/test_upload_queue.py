@@ -1,4 +1,4 @@
-"""What is sent when, to a store that fails at any moment."""
+"""Order and time of uploads, to a store that fails at any moment."""
 
 from __future__ import annotations
 

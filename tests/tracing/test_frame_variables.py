@@ -72,7 +72,7 @@ def test_a_module_shows_its_names() -> None:
 
 
 def _keeps_alive(read: Any) -> bool:
-    """Whether reading the variables of a frame makes them outlive their deletion."""
+    """Return whether reading the variables of a frame makes them outlive their deletion."""
     value = Thing()
     alive = weakref.ref(value)
     read(sys._getframe())

@@ -1,4 +1,4 @@
-"""What is seen of the order in which gradients are made, clipped, cleared and applied."""
+"""Order in which gradients are made, clipped, cleared and applied."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Site:
             connection.close()
 
     def json(self, path: str) -> Any:
-        """What an address of the API answers."""
+        """Return the answer of an address of the API."""
         status, _, body = self.ask(path)
         assert status == 200, body
         return json.loads(body)

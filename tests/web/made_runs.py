@@ -196,7 +196,7 @@ def exploding(step: int = 40, layer: str = "blocks.1.weight") -> Finding:
 
 
 def nonfinite_loss(step: int = 45) -> Finding:
-    """What the exploding gradient leads to."""
+    """Return the consequence of the exploding gradient."""
     return Finding(
         code="NUM001",
         name="nonfinite_loss",

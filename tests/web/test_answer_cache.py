@@ -34,7 +34,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def answers(site: Site, run: str = "ended") -> list[bytes]:
-    """What is answered about a run; the time of the server is left out."""
+    """Return the answers about a run; the time of the server is left out."""
     found = [site.ask(f"/api/{path}run={run}") for path in OF_THE_RUN]
     assert [status for status, _, _ in found] == [200] * len(OF_THE_RUN)
     return [body.partition(b'"now_s"')[0] for _, _, body in found]

@@ -122,7 +122,7 @@ def shown(page: Any) -> int:
 
 
 def behind_s(page: Any, folder: Path) -> float:
-    """How long ago the first step was made that the page does not show."""
+    """Return the age of the first step that the page does not show."""
     step = shown(page)
     now_s, times = time.time(), made(folder)
     return now_s - times[step] if step < len(times) else 0.0

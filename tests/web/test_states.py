@@ -1,4 +1,4 @@
-"""What goes wrong around the page has its sentence: a store that is gone, a full disk."""
+"""Failures around the page have their sentence: a store that is gone, a full disk."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NORM = "train/gradient.l2/blocks.1.weight"
 
 
 def tried(site: Site, run: str, name: str, side: str, limit: object, for_steps: int = 1) -> Any:
-    """What the page is answered."""
+    """Return the answer that the page receives."""
     wish = {"run": run, "name": name, "side": side, "limit": limit, "for_steps": for_steps}
     return site.json(f"/api/trial?{urlencode(wish)}")
 

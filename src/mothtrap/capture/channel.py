@@ -23,7 +23,7 @@ _SHARE = 0.002
 """Of a processor, that a consumer of small records may take: what it does for one call is
 most of what it does for ten, so it is woken less often where a call costs more."""
 _LONGEST_POLLS = 20
-"""How many times `poll_s` it sleeps at most."""
+"""Longest sleep, in units of `poll_s`."""
 
 
 class Channel:

@@ -53,7 +53,7 @@ PAUSE_STEPS = 10
 SMOOTHING = 0.3
 """Weight of the newest value in a running mean; chosen by hand."""
 HOOKS_PART = 0.1
-"""What captures get in any case, as a part of what hooks take: 0.2 percentage points of 2 %."""
+"""Share of the hooks' time that captures always get: 0.2 percentage points of 2 %."""
 TRIALS = 2
 
 

@@ -21,7 +21,7 @@ CALLS_PER_STEP = 256
 """Values of one name in one step that are kept; chosen by hand, as for module calls."""
 
 OWN_ARRAYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple)
-"""What becomes a numpy array; everything else must be a tensor of the framework."""
+"""Types that become a numpy array; everything else must be a tensor of the framework."""
 
 
 def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:

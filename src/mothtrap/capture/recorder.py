@@ -45,7 +45,7 @@ _MADE_BY_FORWARDS = kinds.made_by("forward", "backward")
 """As many of them as there are forwards."""
 _STATISTICS = frozenset(STATISTICS)
 _IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
-"""What is taken from a tensor where it lies; all else takes a copy."""
+"""Statistics that are computed in place; all others need a copy of the tensor."""
 Moment = Literal["begins", "within", "between"]
 """Nothing of the step in progress was seen yet; it goes on; it was applied, and none has begun."""
 ArrayT = TypeVar("ArrayT", contravariant=True)

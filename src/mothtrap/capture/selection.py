@@ -25,11 +25,11 @@ TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 """All statistics of a tensor by itself."""
 
 RARE = frozenset({EXPONENTS, "inactive", "saturated"})
-"""What takes a look of its own at a tensor; where nobody says when, at ..."""
+"""Statistics that need a pass of their own over a tensor; unless set otherwise, at ..."""
 RARE_EVERY = 16
 """... one step in so many; chosen by hand: a distribution changes slowly."""
 BESIDE_EXPONENTS = frozenset({"zero", "nan"})
-"""How many elements are in no bin, and why: captured with the others."""
+"""Numbers of elements that are in no bin, by reason: captured with the others."""
 
 RAW = "raw"
 """Stands among the statistics of a stream that keeps tensors whole."""
@@ -124,13 +124,13 @@ class Stream:
 
 
 NUMBERS = frozenset({*STATISTICS, EXPONENTS, SHAPE})
-"""What is taken from a tensor in place; all else from a copy of it."""
+"""Statistics computed from a tensor in place; all others need a copy of it."""
 
 MAX_GROUPS: Final = 1024
 """Lists of tensors whose groups are remembered; chosen by hand."""
 
 MAX_ANSWERS: Final = 64
-"""What is wanted of a tensor is remembered for so many sets of active streams on the average;
+"""Number of sets of active streams, on average, for which a tensor's statistics are remembered;
 chosen by hand: with streams that are thinned there may be any number of sets."""
 
 Groups = list[tuple[frozenset[str], list[int]]]
@@ -302,7 +302,7 @@ LOGGED = Stream(
     matches=lambda _: True,
     essential=True,
 )
-"""What users hand over themselves."""
+"""Stream of values that users log themselves."""
 
 
 def every(steps: int) -> Schedule:

@@ -13,7 +13,7 @@ from mothtrap.statistics.summary import FIELDS
 
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 BLOCK_S = 60.0
-"""How long `on_full = "block"` waits; a disk that stalls for longer is broken. Chosen by hand."""
+"""Longest wait of `on_full = "block"`; a disk that stalls for longer is broken. Chosen by hand."""
 _OWED_OBSERVATIONS = 1000
 """Facts of dropped steps that are kept for the next record; chosen by hand."""
 

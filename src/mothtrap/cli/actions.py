@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TEST = "test"
 SEND_S = 30.0
-"""How long messages are tried by this command; chosen by hand."""
+"""Time for which this command tries to send messages; chosen by hand."""
 
 
 @click.command(name="actions")

@@ -20,7 +20,7 @@ Statistic = Literal[
     "l2", "inactive", "saturated", "update_ratio", "exponents", "quantiles",
 ]
 # fmt: on
-"""What can be told of a tensor in numbers; `all` = all but the last five."""
+"""Statistic of a tensor; `all` = all but the last five."""
 
 ANY_FINDING, REQUEST = CALLS = ("finding", "request")
 """Words of `on` beside rule codes: a finding of any rule; somebody asks while the job runs."""

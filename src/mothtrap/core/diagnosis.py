@@ -9,7 +9,7 @@ import msgspec
 from mothtrap.core.findings import Finding, Severity
 
 ONSET_SLACK_STEPS = 5
-"""How late the onset of a cause may be known, in steps; chosen by hand: an onset that
+"""Uncertainty of the onset of a cause, in steps; chosen by hand: an onset that
 is read from a trend or from sampled steps is that uncertain."""
 
 SLACK_SHARE = 1 / 3
@@ -17,7 +17,7 @@ SLACK_SHARE = 1 / 3
 chosen by hand: what is judged over a long stretch is not dated better."""
 
 COMPUTED = ("NUM005", "NUM003", "NUM004", "NUM001", "NUM002")
-"""What is not finite spreads in this order within a step: from the inputs and the weights
+"""Order in which non-finite values spread within a step: from the inputs and the weights
 through the modules to the loss, and from there to the gradients."""
 
 EXACT_FAMILIES = ("NUM",)

@@ -33,7 +33,7 @@ from mothtrap.statistics.distribution import EXPONENTS, QUANTILES, SHAPES
 _DISTRIBUTION = re.compile(
     r"(?P<what>exponents|quantiles)\((?P<kind>\w+):(?P<name>.*)\)", re.DOTALL
 )
-"""How what was worked out from a tensor is named."""
+"""Name of a distribution that was computed from a tensor."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 

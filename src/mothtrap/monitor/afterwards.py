@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 MAX_WINDOWS = 500
-"""How many windows of a worker are judged at most, beside the first ones; chosen by hand:
+"""Largest number of windows judged per worker after the first ones; chosen by hand:
 rules look back that far, so every step is in a judged window of up to 250,000 steps."""
 LONG_RECORDS = 64
 """Records from which on a bar is shown; chosen by hand: the windows of so many are judged one by

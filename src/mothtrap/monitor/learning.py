@@ -37,13 +37,13 @@ LEARNED = (
     Need(kinds=("gradient", "weight"), statistics=("l2", "nan", "inf"), steps=MAX_STEPS),
     Need(kinds=("weight",), statistics=("update_ratio",), steps=MAX_STEPS),
 )
-"""What is learned from: what the default capture has, so that checking costs nothing more."""
+"""Series that are learned: those of the default capture, so that checking costs nothing more."""
 
 COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
 """Scalars that are counts or signs: what they always are may be exact."""
 
 SCALE_FREE = "update_ratio of weight"
-"""What can be compared between programs, whatever their sizes."""
+"""Series that can be compared between programs of any size."""
 
 MIN_STEPS = 20
 """Steps of a run, below which nothing is learned from it; chosen by hand."""
@@ -51,7 +51,7 @@ MIN_LOOKS = 3
 """Steps of each training at which a statistic must have been captured; chosen by hand: weights
 are looked at rarely, and more rarely still where the machine is busy."""
 MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
-"""How far beyond what was seen a bound lies; chosen by hand: seeds of one program differ by
+"""Distance of a bound from the values seen; chosen by hand: seeds of one program differ by
 less than 10 times, and what one run alone shows says little of the next."""
 RATE_MARGIN = 3.0
 """The same for learning rates, which are chosen and do not come about; chosen by hand."""

@@ -30,7 +30,7 @@ QUIET_S = 60.0
 could not be reached; chosen by hand: above the slowest step that is common."""
 _REST = "; the rest of the run can still be read"
 CLOCK_SLACK_S = 5.0
-"""How much later than `run.json` a process may seem to have begun, for it to be the
+"""Largest time by which a process may seem to have begun after `run.json`, to be the
 same process; chosen by hand: above the error of the boot time."""
 
 

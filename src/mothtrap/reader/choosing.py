@@ -18,7 +18,7 @@ from mothtrap.reader.commits import ModeName
 from mothtrap.reader.parts import Span
 
 _KIND = re.compile(r"[\w*?\[\]!-]*")
-"""What can stand for kinds before a colon; names may hold colons, too."""
+"""Pattern of kinds before a colon; names may hold colons, too."""
 
 
 def all_tensors(span: Span) -> dict[str, Tensor]:

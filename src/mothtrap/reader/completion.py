@@ -17,7 +17,7 @@ from mothtrap.reader.steps import StepState, StepStatus, Timeline, expected_work
 POLL_S = 0.02
 """Pause between two looks; chosen by hand: a fifth of the delay that is promised."""
 JUDGE_EVERY_S = 0.5
-"""How often it is asked which processes live; chosen by hand."""
+"""Interval at which live processes are looked up; chosen by hand."""
 
 
 def follow_steps(

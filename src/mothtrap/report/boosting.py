@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 class ScoredRound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was predicted for one set of data after so many rounds; fields as in `ScoresSeen`."""
+    """Predictions for one set of data after a number of rounds; fields as in `ScoresSeen`."""
 
     rounds: int
     rows: int

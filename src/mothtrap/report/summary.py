@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mothtrap.report.baseline import Baseline
 
 NO_LOSS = "the loss"
-"""What is not seen, in words, when it is unknown what the loss is."""
+"""Unseen subject, in words, when the loss is unknown."""
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 NO_STEP = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
-"""What may end a script and is no failure: of these no snapshot is taken."""
+"""Exceptions that end a script without a failure: no snapshot is taken of them."""
 
 
 def why_unkept(run: Run, called: str) -> str | None:

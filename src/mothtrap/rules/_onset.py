@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from mothtrap.core.window import Floats
 
 MAX_STEPS = 200
-"""How far back a rise is followed; chosen by hand: bounds the cost of the fit."""
+"""Number of steps over which a rise is followed back; chosen by hand: bounds the cost."""
 
 
 def rise_begins(values_S: Floats, seen: int) -> int:

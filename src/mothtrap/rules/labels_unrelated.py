@@ -162,7 +162,7 @@ class LabelsUnrelated(Rule):
         )
 
     def _drifts_apart(self, one: Evaluated, guess: float) -> bool:
-        """Whether training creeps below guessing while evaluation rises above it."""
+        """Return whether training creeps below guessing while evaluation rises above it."""
         both_E = np.isfinite(one.train_E)
         train_E, value_E = one.train_E[both_E], one.value_E[both_E]
         if len(train_E) < self.evaluations + 1:

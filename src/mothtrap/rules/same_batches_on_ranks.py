@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 Batches = dict[int, dict[int, ReplicaBatch]]
-"""What workers were given: by worker, by step."""
+"""Batches passed to workers: by worker, by step."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class SigmoidBeforeBceWithLogits(Rule):
 
 
 def _has_two_sigmoids(call: LossCall) -> bool:
-    """Whether the loss's own sigmoid, or the one before it, is given the output of another."""
+    """Return whether a sigmoid, the loss's own or the one before it, receives another's output."""
     values = [name for name in call.chain if name not in TRANSPARENT]
     needed = 1 if call.operation == LOSS else 2
     return values[:needed] == ["sigmoid"] * needed

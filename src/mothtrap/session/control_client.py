@@ -22,12 +22,12 @@ from mothtrap.store.remote import read_remote
 
 ANSWER_POLL_S = 0.1
 ANSWER_S, STORE_ANSWER_S = 30.0, 120.0
-"""How long the first answer is waited for, of a run in a folder and of one in an object store;
+"""Longest wait for the first answer, of a run in a folder and of one in an object store;
 chosen by hand: a store has a request after five seconds, and an answer after twenty."""
 ALL_WORKERS_S, STORE_ALL_WORKERS_S = 5.0, 30.0
-"""How long the other workers are waited for once one has answered; chosen by hand."""
+"""Longest wait for the other workers once one has answered; chosen by hand."""
 LEAD_S, STORE_LEAD_S = 3.0, 10.0
-"""How long before the common step of several workers all of them should have a request; chosen
+"""Time before the common step of several workers when all should have a request; chosen
 by hand: three times, or not quite twice, as long as that takes."""
 PACE_STEPS = 20
 """Steps from whose times it is known how long one takes; chosen by hand."""

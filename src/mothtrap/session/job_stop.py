@@ -30,7 +30,7 @@ LEAD_STEPS = 2
 """Steps from the one in progress to the promised one: time for a snapshot that was asked for just
 before."""
 AGREE_S = 30.0
-"""How long a worker waits for the promises of the others; chosen by hand: a request reaches all
+"""Longest wait of a worker for the promises of the others; chosen by hand: a request reaches all
 within a second or two."""
 POLL_S = 0.05
 OWN_LOOP_STEPS = 2

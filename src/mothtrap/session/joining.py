@@ -15,7 +15,7 @@ from mothtrap.store.remote import Remote, write_remote
 from mothtrap.store.upload_queue import UploadQueue
 
 WAIT_S = 60.0
-"""How long the run may take to appear; chosen by hand: machines of a job seldom start
+"""Longest wait for the run to appear; chosen by hand: machines of a job seldom start
 further apart."""
 LOOK_EVERY_S = 0.5
 

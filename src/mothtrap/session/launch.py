@@ -42,7 +42,7 @@ SITE = Path(__file__).parent / "site"
 """The folder with the start-up hook."""
 
 WRITERS_TIMEOUT_S = 30.0
-"""How long writer processes may still write when the job has ended."""
+"""Time for which writer processes may still write when the job has ended."""
 
 PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 """Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the

@@ -16,7 +16,7 @@ from mothtrap.session.surroundings import python_facts, without_secrets
 from mothtrap.store.layout import write_ledger
 
 TIMEOUT_S = 10.0
-"""How long the end of a process waits for its ledger; chosen by hand: it takes 0.2 s."""
+"""Longest wait for the ledger at the end of a process; chosen by hand: it takes 0.2 s."""
 
 
 class LedgerKeeper:

@@ -40,7 +40,7 @@ SAID = 3
 ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
 """As the rules on gradients that are not finite have it: beside these it costs nothing."""
 CLOSE_S = 60.0
-"""How long the end of a job waits for what is still to be written."""
+"""Longest wait at the end of a job for pending writes."""
 
 
 def onset_needs(config: Config) -> tuple[Need, ...]:
@@ -49,7 +49,7 @@ def onset_needs(config: Config) -> tuple[Need, ...]:
 
 
 Taker = tuple[SnapshotTaker, str, Mapping[str, str]]
-"""What takes snapshots, the name of its framework, and versions that matter for a replay."""
+"""Taker of snapshots, name of its framework, and versions that matter for a replay."""
 
 
 class Snapshots:

@@ -31,18 +31,18 @@ from mothtrap.store.upload_queue import CollisionError, UploadQueue
 MAX_PAUSE_S = 30.0
 """Longest pause between two attempts while the store does not answer; chosen by hand."""
 ALIVE_EVERY_S = 20.0
-"""How often a job without news shows that it lives; chosen by hand, well below the
+"""Interval at which a job without news shows that it lives; chosen by hand, well below the
 `QUIET_S` after which readers on other hosts count it as dead."""
 REQUESTS_EVERY_S = 5.0
-"""How often it is looked whether somebody asks the job for something; chosen by hand: a list
+"""Interval at which requests to the job are looked for; chosen by hand: a list
 request every five seconds costs less than a tenth of a dollar a day."""
 GIVE_UP_S = 30.0
-"""How long at the end of a job nothing may get through before the rest stays on this
+"""Time without a successful upload at the end of a job after which the rest stays on this
 machine; chosen by hand: most hiccups are over by then."""
 ANSWER_S = 10.0
-"""How long the start of a job waits for the store; chosen by hand."""
+"""Longest wait for the store at the start of a job; chosen by hand."""
 SILENT_S = 2.0
-"""How long the end of a job may take before it is said why; chosen by hand."""
+"""Time after which the end of a job says why it waits; chosen by hand."""
 NUMBERS = 1000
 """Names that are tried where one is taken; chosen by hand."""
 

@@ -27,11 +27,11 @@ from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
 
 WORD_S = 5.0
-"""How long a process waits for word of the first one; chosen by hand: in a job that averages
+"""Longest wait of a process for word of the first one; chosen by hand: in a job that averages
 gradients all make their first step together."""
 LOOK_EVERY_S = 0.01
 OTHERS_S = 5.0
-"""How long the first process waits at its end for the others to close their records; chosen
+"""Longest wait of the first process at its end for the others to close their records; chosen
 by hand: they end together."""
 
 

@@ -27,7 +27,7 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.dtypes import NAMES, dtype_of
 
 MAX_DEPTH = 60
-"""How deep a nesting is followed; chosen by hand, below what a JSON parser refuses."""
+"""Deepest nesting that is followed; chosen by hand, below the limit of JSON parsers."""
 
 MAX_VALUES = 200_000
 """Values in one tree; chosen by hand: a list of all file names of a data set fits."""

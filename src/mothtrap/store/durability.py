@@ -21,7 +21,7 @@ SYNC_EVERY_S = 1.0
 """Chosen by hand: a sync takes 1 to 30 ms on common disks, so at most 3 % of their time."""
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""What file systems over networks or in user space answer that know no such request."""
+"""Errors of file systems over networks or in user space that lack the request."""
 
 
 class Syncable(Protocol):

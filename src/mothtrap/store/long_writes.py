@@ -31,7 +31,7 @@ SMOOTHING: Final = 0.3
 FILE_SYSTEMS: Final = frozenset({"ext4", "xfs"})
 """Those known to write past the cache as they say; on others the cache is used."""
 BLOCK: Final = 4096
-"""What goes past the cache begins and ends at a multiple of it, in the file and in memory."""
+"""Alignment of writes past the cache, in the file and in memory."""
 _STAGE_BYTES: Final = 1 << 20
 CANNOT: Final = (errno.EINVAL, errno.ENOTSUP)
 

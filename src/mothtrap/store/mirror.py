@@ -33,7 +33,7 @@ from mothtrap.store.replacing import replace
 
 FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
-"""What a line about a run is made from, beside events and findings."""
+"""Files from which a run's line in a list is made, with events and findings."""
 FETCH_EVERY_S = 0.5
 """Pause between two looks into the store for somebody who follows; chosen by hand."""
 LISTS_A_LOOK = 10

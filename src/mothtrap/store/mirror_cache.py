@@ -25,7 +25,7 @@ FRESH_S = 60.0
 """A mirror that was used so recently stays: between finding a run and reading it nobody holds
 it. Chosen by hand."""
 TRIES = 100
-"""How often a mirror is taken anew that is removed meanwhile; chosen by hand."""
+"""Number of attempts at a mirror that is removed meanwhile; chosen by hand."""
 _LOCK = ".in-use"
 
 

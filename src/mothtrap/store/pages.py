@@ -8,7 +8,7 @@ import sys
 from io import FileIO
 
 Data = bytes | mmap.mmap
-"""What was read: has `find`, `rfind`, slices of bytes, and the buffer protocol."""
+"""Content of a file: has `find`, `rfind`, slices of bytes, and the buffer protocol."""
 HUGE_BYTES = 1 << 21
 """A huge page of most systems."""
 LARGE_BYTES = 2 * HUGE_BYTES

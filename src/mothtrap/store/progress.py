@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LONG_BYTES = 256 << 20
-"""What takes about a second from a disk; chosen by hand."""
+"""Size that takes about a second to read from a disk; chosen by hand."""
 _SHOWN = threading.Lock()
 """Held by the one bar that is shown: two of them would write over each other."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GONE = ".gone-"
-"""How the folder of a run begins while it is removed: no listing shows it."""
+"""Prefix of a run's folder while it is removed: no listing shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ SHARE = 0.01
 """Share of the age of a run that a segment may cover; chosen by hand: so a run of a day
 has a few thousand segments of a kind, and is opened in seconds."""
 LIMIT = 10.0
-"""How many times the first interval the interval grows to at most; chosen by hand."""
+"""Largest interval, in units of the first one; chosen by hand."""
 
 
 class RollClock:

@@ -24,7 +24,7 @@ Bytes = Any
 CONTINUATION = b"\xff\xff\xff\xff"
 HEADER_BYTES = 8
 TRAILER_BYTES = 10
-"""What stands behind a footer: its length, and the magic bytes."""
+"""Size of the trailer behind a footer: the footer's length, and the magic bytes."""
 MAX_METADATA_BYTES = 1 << 20
 """Chosen by hand: a batch of our schemas has under 1 kB of metadata."""
 MAX_BODY_BYTES = 1 << 31

@@ -19,7 +19,7 @@ from mothtrap.store.objects import Store, open_store
 from mothtrap.store.segments import is_sealed
 
 _PRIVATE = ("remote.json", "writer.json")
-"""What has a meaning on this machine only."""
+"""Files that have a meaning on this machine only."""
 AT_ONCE = 16
 """Worker folders that are sent at the same time; chosen by hand."""
 

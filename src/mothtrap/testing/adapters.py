@@ -34,7 +34,7 @@ OF_THE_JOB = facts_of(NEEDS_OF_THE_JOB)
 STEP_SCALARS = frozenset({"skipped", "micro_batches", "step_s", "own_s"})
 """Numbers that every step has, whoever makes it."""
 ANYWAY = STEP_SCALARS | OF_THE_JOB | {Mode.PREDICT}
-"""What comes whatever the adapter is; facts between steps come in mode `predict`."""
+"""Facts that come whatever the adapter is; facts between steps come in mode `predict`."""
 
 
 class Process:

@@ -136,7 +136,7 @@ def updated_at(frame: FrameType) -> str | None:
 
 
 def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
-    """Whether a node writes in place what it works out from a gradient."""
+    """Return whether a node writes a result of its gradient in place."""
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         writes = called.endswith("_") and called not in ("zero_", "detach_", "requires_grad_")

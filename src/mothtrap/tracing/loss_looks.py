@@ -57,7 +57,7 @@ class Called:
 
     @property
     def is_binary(self) -> bool:
-        """Whether each output is a class of its own."""
+        """Return whether each output is a class of its own."""
         return self.operation.startswith("binary")
 
 

@@ -174,7 +174,7 @@ class Application:
         return {**msgspec.json.decode(data), "now_s": time.time()}
 
     async def _seen(self, request: Request) -> events.Seen:
-        """How a run stands; one that has ended is not opened for that."""
+        """Return the state of a run; one that has ended is not opened for that."""
         name = request.query_params.get("run", "")
 
         def kept() -> events.Seen | None:

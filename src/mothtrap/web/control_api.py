@@ -27,7 +27,7 @@ from mothtrap.store.layout import attempts
 from mothtrap.store.marks import put_mark, user_name
 
 ANSWER_S = 20.0
-"""How long the page waits for the job's answer; chosen by hand: a click should not hang."""
+"""Longest wait of the page for the job's answer; chosen by hand: a click should not hang."""
 MAX_BYTES = 1 << 16
 MAX_NOTE = 1000
 T = TypeVar("T")

@@ -26,14 +26,14 @@ from mothtrap.web.row_cache import Kept, Row, RowCache
 
 PAGE_ROWS = 200
 LOOK_S = 0.5
-"""How long a request waits for runs to be read; the others come with later ones. By hand."""
+"""Longest wait of a request for runs to be read; the others come with later ones. By hand."""
 LIST_EVERY_S = 1.0
-"""How often the folder is listed; chosen by hand."""
+"""Interval at which the folder is listed; chosen by hand."""
 UNKNOWN_NS = 0
 SETTLED_S = 2.0
 """Age at which a folder's time of change tells that nothing came since; chosen by hand."""
 LIVE_S = 2.0
-"""How long the row of a running job holds; chosen by hand."""
+"""Time for which the row of a running job holds; chosen by hand."""
 KEPT_AT_ONCE = 100
 """Rows that go into the cache together; chosen by hand."""
 
@@ -281,7 +281,7 @@ def _listed(
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be sent: one whose bytes are no UTF-8 cannot."""
+    """Return whether a name can be sent: one whose bytes are not UTF-8 cannot."""
     return name.encode("utf-8", "replace").decode() == name
 
 

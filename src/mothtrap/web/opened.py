@@ -33,7 +33,7 @@ MOST_EXACT = 2
 AT_WORK = 2
 """Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
 FRESH_S = 0.4
-"""How long what was read counts as new; chosen by hand: below what a person takes for live."""
+"""Age up to which a reading counts as new; chosen by hand: below what a person takes for live."""
 
 
 class OpenRun:

@@ -140,7 +140,7 @@ def test_a_model_of_one_worker_has_no_replicas() -> None:
 
 
 def batches_of(*given: object, model: nn.Module | None = None) -> list[ReplicaBatch]:
-    """What is told of a step with a forward for each of the inputs."""
+    """Return the reports of a step with a forward for each of the inputs."""
     model = wrapped(model or classifier())
     with watched() as seen:
         optimizer = sgd(model)

@@ -1,4 +1,4 @@
-"""What is said at the end of a job that made no step."""
+"""Reports at the end of a job that made no step."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Output:
 
 
 class ModelOutput(OrderedDict):
-    """What transformers' models return: keys that are left out when there is no value."""
+    """Output type of transformers' models: keys are left out when there is no value."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What optimizers tell under a gradient scaler."""
+"""Reports of optimizers under a gradient scaler."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_compiled_step_trains_as_without_us_and_is_seen(compile_: Compile) -> 
 
 
 def _graphs_of(hook: Callable[[torch.Tensor], None]) -> int:
-    """How many graphs are made of a hook that a backward calls in a compiled function."""
+    """Return the number of graphs made of a hook that a backward calls in a compiled function."""
     dynamo.reset()
     graphs: list[torch.fx.GraphModule] = []
 

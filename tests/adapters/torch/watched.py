@@ -137,7 +137,7 @@ class Seen:
 
 
 def same(captured: Sequence[tuple[int, torch.Tensor]], own: Sequence[torch.Tensor]) -> bool:
-    """Whether the program's own values, one per step from 0, were captured bit by bit."""
+    """Return whether the program's own values, one per step from 0, were captured bit by bit."""
     return [step for step, _ in captured] == list(range(len(own))) and all(
         got.dtype == value.dtype
         and got.shape == value.shape

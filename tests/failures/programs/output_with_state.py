@@ -1,4 +1,4 @@
-"""What an LSTM returns is not only its output."""
+"""An LSTM returns more than its output."""
 
 import torch
 from torch import nn

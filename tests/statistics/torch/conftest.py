@@ -9,7 +9,7 @@ from mothtrap.statistics import built
 
 @pytest.fixture(autouse=True, params=["compiled", "torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How plain tensors are reduced."""
+    """Return the name of the way in which plain tensors are reduced."""
     chosen = str(request.param)
     if chosen == "torch":
         monkeypatch.setattr(built, "arrays", None)

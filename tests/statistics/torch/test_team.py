@@ -1,4 +1,4 @@
-"""What torch's own threads read together is what one thread reads."""
+"""Reductions by torch's own threads equal those by one thread."""
 
 from __future__ import annotations
 

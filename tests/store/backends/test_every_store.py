@@ -1,4 +1,4 @@
-"""What every object store does, each held to it with its own bytes."""
+"""Contract of every object store, each held to it with its own bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder does that a service does not: files vanish between two looks."""
+"""Behavior of a folder that a service does not have: files vanish between two looks."""
 
 from __future__ import annotations
 

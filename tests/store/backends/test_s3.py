@@ -31,7 +31,7 @@ from mothtrap.store.objects import Store, open_store
 
 
 def client_of(store: Any) -> Any:
-    """What the store sends its requests with."""
+    """Return the client with which the store sends its requests."""
     return store._client
 
 

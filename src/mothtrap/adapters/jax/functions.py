@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def makes_steps(self) -> bool:
-        """Whether a call of the function updates weights."""
+        """Return whether a call of the function updates weights."""
         return bool(self.updated) or self.repeats
 
 
@@ -85,7 +85,7 @@ def series_of(layout: Layout) -> str:
 
 
 class Page:
-    """What is noted while one function is traced."""
+    """Notes made while one function is traced."""
 
     def __init__(self, trace: object | None) -> None:
         self.trace = trace

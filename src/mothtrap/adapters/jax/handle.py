@@ -69,7 +69,7 @@ class JaxHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots: nothing."""
+        """No snapshots are taken of this framework."""
         return None
 
     def step(self, given: Given) -> None:

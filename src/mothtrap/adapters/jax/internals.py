@@ -27,12 +27,12 @@ class Caller:
 
 
 def is_tried() -> bool:
-    """Whether what rests on private names is known to work in the installed version."""
+    """Return whether the private names in use are tested with the installed version."""
     return jax.__version__.rpartition(".")[0] in TRIED
 
 
 def is_top_level() -> bool:
-    """Whether no function is being traced in this thread."""
+    """Return whether no function is being traced in this thread."""
     return bool(core.trace_state_clean())
 
 

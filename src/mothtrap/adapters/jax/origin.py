@@ -103,7 +103,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Whether an infinity was moved about only, since the program wrote it down."""
+    """Return whether an infinity was only moved about since the program wrote it down."""
     if bad.nan or bad.operation not in HARMLESS:
         return False
     return bad.from_constant or (bool(bad.causes) and all(map(_is_constant, bad.causes)))

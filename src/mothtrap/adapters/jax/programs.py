@@ -15,7 +15,7 @@ FILLING: Final = frozenset({"broadcast_in_dim", "convert_element_type"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What is known of a function without running it.
+    """Static facts of a function, found without running it.
 
     Attributes:
         callbacks: lines that call back into Python.

@@ -36,7 +36,7 @@ ARRANGING: Final = frozenset(
 BEFORE_CUTS: Final = frozenset(
     {*LAYERS, *SATURATING, "add", "mul", "custom_jvp_call", "custom_vjp_call", "jit"}
 )
-"""What layers end in. A softmax cuts its maximum off, too, which changes no gradient."""
+"""Last operations of layers. A softmax subtracts its maximum, too, which changes no gradient."""
 STATIC: Final = ("static_argnums", "static_argnames", "in_shardings", "device", "backend")
 """Options of `jax.jit` that a shadow takes over; it donates nothing."""
 _SCOPE = re.compile(r"\w+\(([\w./]*)\)")

@@ -44,7 +44,7 @@ class Call:
     values: list[float] = field(default_factory=list)
 
     def is_ready(self) -> bool:
-        """Whether its loss can be read without waiting."""
+        """Return whether its loss can be read without waiting."""
         return self.loss is None or not hasattr(self.loss, "is_ready") or self.loss.is_ready()
 
     def losses(self) -> list[float]:
@@ -80,7 +80,7 @@ class Steps:
         return self._job.now.step + len(self._waiting)
 
     def is_full(self) -> bool:
-        """Whether the next call is to be looked at in full."""
+        """Return whether the next call is to be captured in full."""
         return self._job.recorder.depths.is_full(self.next)
 
     def add(self, call: Call, updated: Sequence[Any], *, full: bool) -> None:
@@ -151,7 +151,7 @@ class Steps:
             job.step(optimizer=layout.function)
 
     def knows(self, leaves: Sequence[Any]) -> bool:
-        """Whether any of some arrays are the weights of the latest step."""
+        """Return whether any of some arrays are the weights of the latest step."""
         return bool(self._weights) and any(id(leaf) in self._weights for leaf in leaves)
 
     def evaluated(self, layout: Layout, leaves: Sequence[Any]) -> None:

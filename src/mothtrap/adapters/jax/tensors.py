@@ -98,7 +98,7 @@ class Tensors:
 
 
 def _can_be_read(array: Any) -> bool:
-    """Whether an array has real numbers that lie in this process and were not given away."""
+    """Return whether an array has real numbers, lies in this process, and was not donated."""
     if not isinstance(array, jax.Array) or array.is_deleted():
         return False
     return bool(array.is_fully_addressable) and jax.numpy.issubdtype(array.dtype, np.floating)

@@ -22,7 +22,7 @@ OWNERS: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictiona
 """The layer of a variable, by the variable's identity."""
 
 _OWNED: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
-"""How many variables of a root are known."""
+"""Number of known variables, by root."""
 _PLAIN: Final[dict[int, PlainVariable]] = {}
 
 

@@ -27,7 +27,7 @@ UNSEEN: Final = Reports(
     facts=frozenset(SAMPLED_STEPS),
     scalars=frozenset({"gradient_norm", "clip_limit"}),
 )
-"""What cannot come of a program into which nobody can look."""
+"""Reports that a program hidden from mothtrap cannot give."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What layers, losses and optimizers show while a step is traced, or runs eagerly."""
+"""Observation of layers, losses and optimizers while a step is traced, or runs eagerly."""
 
 from __future__ import annotations
 

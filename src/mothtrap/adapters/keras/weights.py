@@ -213,7 +213,7 @@ def _sample(values: Array) -> Array:
 
 
 def _units_are_same(values: Array) -> bool:
-    """Whether all units (last axis) of a weight or gradient are the same, up to rounding."""
+    """Return whether all units (last axis) of a weight or gradient are equal, up to rounding."""
     if values.shape[-1] < 2:
         return False
     limit = TOLERANCE * float(np.abs(values).max())

@@ -63,7 +63,7 @@ class SklearnHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots: nothing."""
+        """No snapshots are taken of this framework."""
         return None
 
     def step(self, given: Given) -> None:

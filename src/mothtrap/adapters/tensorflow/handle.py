@@ -40,7 +40,7 @@ class TensorFlowHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """What takes snapshots: nothing."""
+        """No snapshots are taken of this framework."""
         return None
 
     def step(self, given: Given) -> None:

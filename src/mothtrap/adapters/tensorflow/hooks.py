@@ -21,7 +21,7 @@ from mothtrap.tracing import frames
 Function = Callable[..., Any]
 Contain = Callable[..., Any]
 LOOKS: Final = Looks()
-"""What programs and eager steps of this process show; adapters on TensorFlow share it."""
+"""Looks at programs and eager steps of this process; adapters on TensorFlow share them."""
 
 
 class Replacements:

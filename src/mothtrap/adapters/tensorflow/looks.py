@@ -127,7 +127,7 @@ class LossCall:
 
 @dataclass(slots=True, eq=False)
 class Target:
-    """What a tape differentiates with respect to variables: a loss.
+    """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled.
     """

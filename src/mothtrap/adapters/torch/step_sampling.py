@@ -131,7 +131,7 @@ class StepSampling:
 
     @property
     def is_between(self) -> bool:
-        """Whether a step that is not watched was applied, and no other one has begun."""
+        """Return whether a skipped step was applied, and no other one has begun."""
         return self._between
 
     def logged(self, begins: bool) -> int:

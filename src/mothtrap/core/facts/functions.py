@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class FunctionTraced(Fact, frozen=True, kw_only=True, tag=True):
-    """How often a function was traced, by now: reported after some numbers of traces.
+    """Number of traces of a function so far, reported after some of them.
 
     `calls` are those seen so far, `function` its name, `arguments` types and shapes of the
     latest two calls that were traced, as text.
@@ -20,7 +20,7 @@ class FunctionTraced(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
-    """How a model was set up for training, said at its first step.
+    """Settings with which a model was compiled for training, reported at its first step.
 
     `runs_eagerly`: step by step in Python, not as a compiled program; `whole_process` where
     that was set for all functions. `policy` is the type in which it computes. `loss_scaled`:

@@ -89,7 +89,7 @@ class FeatureGains(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FeatureImportance(Fact, frozen=True, kw_only=True, tag=True):
-    """How much features count in a complete model, by one kind of importance of the library.
+    """Importance of the features in a complete model, of one kind that the library computes.
 
     `values` has the largest, at most 100. Kinds that count splits favor continuous columns.
     """

@@ -32,7 +32,7 @@ costs a part and not the whole. S3 takes up to 10,000 parts: 156 GiB."""
 PARTS_AT_ONCE = 4
 
 STREAMED_BYTES = 4 << 20
-"""What is held of an object that goes into a file; chosen by hand."""
+"""Bytes in memory of an object that goes into a file; chosen by hand."""
 
 TIMEOUTS = {"connect_timeout": "5s", "timeout": "60s"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}

@@ -34,7 +34,7 @@ def train(
     given: Callable[..., Tensor] = lambda x, *_: x,
     target: Callable[..., Tensor] = lambda _, y: y,
 ) -> list[NonfiniteInput]:
-    """What is found in a training on batches, after the script has made of them what it wants."""
+    """Return the findings of a training on batches that the script has transformed."""
     model = nn.Linear(6, 1)
     with watched() as seen:
         optimizer = sgd(model)

@@ -1,4 +1,4 @@
-"""Which samples each step trained on: told exactly, in every shape that a loop may have."""
+"""Exact report of the samples of each step, in every shape that a loop may have."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_batch_that_was_changed_on_the_way_is_taken_for_the_latest_one_and_say
 
 
 def _moved_ahead(loader: DataLoader[Any], depth: int = 1) -> Iterator[Any]:
-    """What moves batches to a device does: it loads the next before it hands one out."""
+    """Move batches to a device as prefetchers do: load the next before handing one out."""
     waiting: list[Any] = []
     for batch in _moved(loader):
         waiting.append(batch)

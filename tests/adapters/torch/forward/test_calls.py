@@ -23,7 +23,7 @@ ALL = whole("input", "activation", "output", "activation_gradient")
 
 
 class Output(OrderedDict):
-    """What models of transformers return."""
+    """Output type of models of transformers."""
 
 
 class Attention(nn.Module):

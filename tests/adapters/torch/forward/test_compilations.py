@@ -1,4 +1,4 @@
-"""What is hidden in compiled code is said; what is visible of it is captured."""
+"""Hidden parts of compiled code are reported; its visible parts are captured."""
 
 from __future__ import annotations
 

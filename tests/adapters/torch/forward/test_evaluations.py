@@ -17,7 +17,7 @@ from mothtrap.core.steps import Mode
 
 
 def end(seen: Seen) -> None:
-    """What was observed after the last step is handed on when the job ends."""
+    """Close the job: observations after the last step are handed on."""
     if seen.observed(WorkerEnded):
         return
     seen.tracer.recorder.finish(WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0))
@@ -212,7 +212,7 @@ def test_the_last_evaluation_is_told_of_a_model_that_is_gone_with_its_function()
 
 
 class Output(dict):
-    """What a model of a library returns: a mapping whose items are attributes, too."""
+    """Output type of a library's models: a mapping whose items are attributes, too."""
 
     @property
     def loss(self) -> torch.Tensor:

@@ -87,7 +87,7 @@ class Pair(nn.Module):
 
 
 class Changes(nn.Module):
-    """What it is given becomes something else afterwards."""
+    """Model that changes its input afterwards."""
 
     def forward(self, x: Tensor) -> Tensor:
         y = x * 1.0
@@ -125,7 +125,7 @@ def parts(*kinds: type[nn.Module]) -> type[nn.Module]:
 
 
 def forward_of(make: type[nn.Module]) -> Noted:
-    """What is held after one forward in which nobody wants activations."""
+    """Return the retained outputs of one forward in which no activations are requested."""
     torch.manual_seed(0)
     model = make()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)

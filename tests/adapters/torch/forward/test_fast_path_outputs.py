@@ -64,7 +64,7 @@ class Sometimes(nn.Module):
 
 
 def trained(make: type[nn.Module], *, inference: bool = False) -> Seen:
-    """What is seen of some steps, and of an evaluation after each."""
+    """Return the observations of some steps, and of an evaluation after each."""
     torch.manual_seed(0)
     model = make()
     optimizer = sgd(model, 1e-4)
@@ -84,7 +84,7 @@ Kept = dict[str, dict[int, bytes | float]]
 
 
 def kept(seen: Seen) -> Kept:
-    """What was kept of activations: values by step, of each tensor and statistic."""
+    """Return the captured activations: values by step, of each tensor and statistic."""
     raw: Kept = {
         f"{identity} {mode}": {step: v.numpy().tobytes() for step, v in seen.raw(identity, mode)}
         for identity in seen.kept()
@@ -99,7 +99,7 @@ def kept(seen: Seen) -> Kept:
 
 
 def differences(one: Kept, other: Kept) -> Kept:
-    """What the one has of it that the other has not."""
+    """Return the captured values that only the first of two has."""
     return {
         name: rest
         for name, values in one.items()

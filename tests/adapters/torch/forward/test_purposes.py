@@ -1,4 +1,4 @@
-"""What a forward under autograd was for, which only its backward shows."""
+"""Purpose of a forward under autograd, which only its backward shows."""
 
 from __future__ import annotations
 

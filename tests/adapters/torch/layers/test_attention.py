@@ -1,4 +1,4 @@
-"""What the graph of a loss tells of the attentions under it."""
+"""Attentions found in the graph of a loss."""
 
 from __future__ import annotations
 

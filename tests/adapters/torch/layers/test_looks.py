@@ -1,4 +1,4 @@
-"""What is seen of layers in the forwards that are looked at."""
+"""Observations of layers in the forwards that are looked at."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class RowSample:
         self._count += take
 
     def are_copies(self, known_N: Digests) -> bool:
-        """Whether the rows of some digests are far from all rows but those that equal them."""
+        """Return whether the rows of some digests are far from all rows except equal ones."""
         digest_R, first_R = np.unique(np.concatenate(self._digests), return_index=True)
         value_RC = torch.cat(self._rows)[torch.from_numpy(first_R)]
         value_RC = value_RC[:, (value_RC != value_RC[0]).any(0)]
@@ -60,7 +60,7 @@ class RowSample:
 
 
 def only_repeated_are_known(known_N: Bools, count_N: np.ndarray, trained_rows: int) -> bool:
-    """Whether of an evaluation's rows those are known that it has several times, and hardly others.
+    """Return whether the known rows of an evaluation are mostly those that it repeats itself.
 
     This cannot be so if the evaluation is of the training data: of these a part of a pass
     makes all known alike. So it can be judged before all training data are known.

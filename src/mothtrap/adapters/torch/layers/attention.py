@@ -116,7 +116,7 @@ def _place(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was seen of one attention.
+    """Measurements of one attention.
 
     `numbers` are the relative entropies of the heads, then the largest score, the mean of the
     largest weight of a query, and what it would be with the usual scale; NaN = not known.

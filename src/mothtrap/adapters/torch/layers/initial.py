@@ -16,7 +16,7 @@ MAX_ELEMENTS = 65_536
 """Elements of a weight that are looked at, from its beginning."""
 
 EDGE = 1.001
-"""How far beyond the bound rounding may go; a trained weight goes further."""
+"""Tolerance of the bound for rounding; a trained weight exceeds it by more."""
 
 
 def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:

@@ -69,7 +69,7 @@ _MASKING = frozenset(
         "max_pool2d_with_indices",
     ]
 )
-"""What may leave values out that are not finite."""
+"""Operations that may leave out values that are not finite."""
 _PASSING = _MASKING | frozenset(
     [
         "view",
@@ -104,7 +104,7 @@ _PASSING = _MASKING | frozenset(
         "avg_pool2d",
     ]
 )
-"""What makes nothing of finite values that is not finite."""
+"""Operations whose results are finite where their inputs are."""
 _OVERFLOWING = frozenset(
     [
         "add",
@@ -124,7 +124,7 @@ _OVERFLOWING = frozenset(
         "huber_loss",
     ]
 )
-"""What does so only where the values become too large for their type."""
+"""Operations that make finite values infinite only where they exceed the range of their type."""
 
 
 class _Values(Enum):

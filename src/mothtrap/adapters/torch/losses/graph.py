@@ -18,9 +18,9 @@ Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by o
 Shape: TypeAlias = tuple[int, ...]
 
 MAX_HEAD_NODES = 96
-"""How far from the root a loss is looked for."""
+"""Number of nodes from the root within which a loss is looked for."""
 MAX_CHAIN = 4
-"""How many operations before the loss are named."""
+"""Number of operations before the loss that are named, at most."""
 
 _VIEWS = frozenset(
     {
@@ -179,7 +179,7 @@ def _term(node: Node) -> LossTerm | None:
 
 
 def _is_ratio(node: Node | None) -> bool:
-    """Whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
+    """Return whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
     while node is not None and operation(node) in ("clamp", *_VIEWS):
         node = next(_children(node), None)
     if node is None or operation(node) != "exp":
@@ -252,7 +252,7 @@ def _holds_as_many(shape: Shape, other: Shape) -> bool:
 
 
 def _are_rows_of(shape: Shape, whole: Shape) -> bool:
-    """Whether rows were chosen, such as the labelled nodes of a graph; no axis else changed."""
+    """Return whether only rows were chosen, such as the labeled nodes of a graph."""
     return len(shape) > 1 and shape[1:] == whole[1:]
 
 

@@ -66,7 +66,7 @@ class ClosureGradients:
 
 
 class ClosureEvaluations:
-    """Whether the evaluations of a closure within one step begin with clean gradients.
+    """Check that the evaluations of a closure within one step begin with clean gradients.
 
     An evaluation may have several backwards (micro-batches), of which the first one begins
     clean. So the backwards that do are compared with the evaluations that the optimizer counts.

@@ -1,4 +1,4 @@
-"""How generators were set up is told from their states alone."""
+"""Seeding of generators, read from their states only."""
 
 from __future__ import annotations
 

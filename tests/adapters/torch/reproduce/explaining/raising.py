@@ -34,12 +34,12 @@ def explaining() -> Iterator[Callable[[Callable[[], object]], ScriptFailed]]:
 
 
 def explained(act: Callable[[], object]) -> ScriptFailed:
-    """What is said of the exception that a function ends with."""
+    """Return the explanation of the exception that a function ends with."""
     with explaining() as told:
         return told(act)
 
 
 def unexplained(act: Callable[[], object]) -> bool:
-    """Whether nothing is said of an exception."""
+    """Return whether an exception is left unexplained."""
     with watched() as seen:
         return explain(raised(act), 3, seen.tracer.book, seen.tracer.forwards) is None

@@ -1,4 +1,4 @@
-"""Which exceptions are explained, and which are left alone."""
+"""Explanations of exceptions, and exceptions that are left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names in code stand for."""
+"""Objects that names in code stand for."""
 
 from __future__ import annotations
 

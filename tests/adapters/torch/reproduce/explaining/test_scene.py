@@ -1,4 +1,4 @@
-"""What is read from the frames of an exception."""
+"""Facts read from the frames of an exception."""
 
 from __future__ import annotations
 

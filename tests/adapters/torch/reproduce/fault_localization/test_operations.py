@@ -19,7 +19,7 @@ HERE = os.path.relpath(__file__)
 
 
 def narrowed(loss: Callable[[], torch.Tensor], *weights: torch.Tensor, **options) -> Localized:
-    """What a watched forward and backward comes to; it must come to something."""
+    """Return the result of a watched forward and backward; there must be one."""
     with Watch(**options) as watch:
         loss().backward()
         found = watch.explain({str(n): weight.grad for n, weight in enumerate(weights)})
@@ -276,7 +276,7 @@ def test_an_exception_is_traced_to_its_operation() -> None:
 
 
 def refused(loss: Callable[[torch.Tensor], object], x: torch.Tensor) -> Localized | None:
-    """What a watched call that raises comes to."""
+    """Return the result of a watched call that raises."""
     watch = Watch()
     with pytest.raises(Exception) as caught, watch:  # noqa: PT011  # whichever it is
         loss(x)

@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import b
 
 @dataclass(frozen=True)
 class Batch:
-    """What a collate function may return."""
+    """Batch type that a collate function may return."""
 
     x: torch.Tensor
 

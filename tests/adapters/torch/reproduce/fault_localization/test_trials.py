@@ -20,7 +20,7 @@ def outcome(tmp_path: Path) -> Outcome:
 
 
 def tried(outcome: Outcome, losses: tuple[float, ...], *, many: Trials) -> ReplayResult | None:
-    """What a copy says that goes on with a script, which comes to some losses."""
+    """Return the report of a copy that goes on with a script, which comes to some losses."""
     try:
         return many.run(lambda: None)
     except GoOn:

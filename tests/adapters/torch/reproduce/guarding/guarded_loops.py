@@ -18,7 +18,7 @@ Loop = Callable[[bool], "Trained"]
 
 
 class Trained:
-    """What a loop leaves behind."""
+    """Result of a training loop."""
 
     def __init__(self, model: nn.Module, *optimizers: Optimizer) -> None:
         self.model, self.optimizers = model, optimizers
@@ -43,7 +43,7 @@ def flat(value: object) -> list[object]:
 
 
 def same(left: Trained, right: Trained) -> bool:
-    """Whether two trainings left the same bits."""
+    """Return whether two trainings left the same bits."""
     pairs = list(zip(left.values(), right.values(), strict=True))
     return all(
         torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b or a is b for a, b in pairs

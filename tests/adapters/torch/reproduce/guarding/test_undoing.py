@@ -1,4 +1,4 @@
-"""What an optimizer changed is put back, in place and to the last bit."""
+"""Changes of an optimizer are undone in place, bit by bit."""
 
 from __future__ import annotations
 

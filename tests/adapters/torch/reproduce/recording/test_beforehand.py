@@ -1,4 +1,4 @@
-"""What forwards change is there as it was before the forwards of a step."""
+"""Values that forwards change are recorded as they were before the forwards of a step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_running_statistics_are_those_of_before_the_step() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_buffers_of_a_scripted_model_are_those_of_before() -> None:
-    """What holds them there is no dictionary."""
+    """Their container in a scripted model is not a dictionary."""
 
     class Counting(nn.Module):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a loop fed into each step is in the ring, as it was when it was fed."""
+"""Inputs of each step are in the ring, as they were when the loop passed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ring costs in memory: for every step its batch and 16 KB, and never more than set."""
+"""Memory of the ring: for every step its batch and 16 KB, and never more than set."""
 
 from __future__ import annotations
 

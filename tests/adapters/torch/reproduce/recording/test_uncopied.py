@@ -1,4 +1,4 @@
-"""What is too large to be copied at every step is there when a step is kept, or said to be gone."""
+"""Values too large to copy at every step are in a kept step, or reported as gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there is neither written over nor removed by a test that is written."""
+"""Existing files are neither overwritten nor removed by a test that is written."""
 
 from __future__ import annotations
 

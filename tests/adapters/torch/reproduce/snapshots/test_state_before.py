@@ -1,4 +1,4 @@
-"""What a snapshot holds is the state from before the forward, whatever the forward changes."""
+"""Snapshots hold the state from before the forward, whatever the forward changes."""
 
 from __future__ import annotations
 

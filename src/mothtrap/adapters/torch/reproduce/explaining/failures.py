@@ -33,7 +33,7 @@ KINDS = (
     indices.explain,
     dtypes_and_devices.explain,
 )
-"""What is asked in turn, before shapes: each knows its exceptions by their texts."""
+"""Explanations in the order in which they are tried, before shapes."""
 MAX_ERROR = 300
 MAX_CAUSES = 8
 

@@ -21,7 +21,7 @@ import torch
 from mothtrap.adapters.torch.reproduce.fault_localization.badness import Bad, has_values
 
 _MASKED = ("softmax", "logsumexp", "exp", "attention")
-"""What masks of -inf are made for, by parts of operations' names."""
+"""Operations to which masks of -inf are passed on purpose, by parts of their names."""
 _UNINITIALIZED = (
     "empty",
     "new_empty",

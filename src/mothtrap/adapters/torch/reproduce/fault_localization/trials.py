@@ -21,7 +21,7 @@ from mothtrap.core.replays import ReplayResult
 from mothtrap.tracing.outcome import Outcome
 
 TIMEOUT_S = 120.0
-"""How long one trial may take; chosen by hand, for steps that take seconds."""
+"""Longest time of one trial; chosen by hand, for steps that take seconds."""
 MAX_TRIALS = 400
 """Trials of one replay; chosen by hand: enough to find a few rows among thousands."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job import Job
 
 WAIT_S = 60.0
-"""How long a worker waits for the others, once: workers that average gradients come to the
+"""Longest wait of a worker for the others, once: workers that average gradients come to the
 same step within far less; chosen by hand."""
 
 

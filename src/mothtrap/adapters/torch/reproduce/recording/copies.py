@@ -35,7 +35,7 @@ such sizes back to the system, and every new page then costs more than the copy 
 IDLE_SHARE = 8
 """One part in so many of the ring's memory waits to be used again, at most."""
 VALUE_BYTES = 250
-"""What a value takes in a tree, about: measured."""
+"""Size of a value in a tree, about: measured."""
 _BIG = 2**63
 MAX_TOLD = 3
 """Parts of one value that could not be kept, which are told."""
@@ -51,7 +51,7 @@ _PARTS = {
     torch.sparse_csc: _COLUMNS,
     torch.sparse_bsc: _COLUMNS,
 }
-"""What a sparse tensor consists of, by name, and how it is asked for it."""
+"""Parts of a sparse tensor by name, and the methods that return them."""
 
 _CPU = torch.device("cpu")
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)

@@ -56,7 +56,7 @@ MAX_EVALUATIONS = 4
 MAX_IN_VARIABLE = 256
 """Values in one variable, but for numbers and texts: more of them are no input of a step."""
 EVENT_BYTES = 1500
-"""What an event takes beside its trees, about: measured."""
+"""Size of an event without its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """One part in so many of the memory of the ring that one array may take, and one of a variable."""
 BEFORE_SHARE = 4

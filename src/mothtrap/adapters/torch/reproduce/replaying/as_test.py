@@ -32,7 +32,7 @@ from mothtrap.adapters.torch.reproduce.replaying.source_rendering import (
 )
 
 TIMEOUT_S = 120.0
-"""How long a written test may take to fail; most of it is the import of torch."""
+"""Longest time in which a written test must fail; most of it is the import of torch."""
 TEST = "test_the_result_is_finite"
 NO_OPERATION = "no operation was found to be at fault"
 
