@@ -2,7 +2,7 @@
 
 The GPT of `bench.models.gpt` (5 million parameters, Adam) is trained under observation. Just
 before steps a snapshot is taken, as at the onset of something unsound: state, recorded step and
-truth. That is all that happens on the training thread; what writes beside it is left out.
+reference digests. The training thread does no more; other threads' writing is left out.
 It is compared with `memcpy` of as many bytes: into memory that is new, as that of a first
 snapshot is; and into memory that was used before, as it is for the states that are kept every
 so many steps (`snapshot_every`), without a truth. Times are of the processor, one thread.

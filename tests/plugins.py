@@ -1,4 +1,4 @@
-"""A distribution of somebody else, installed into a folder of its own without pip."""
+"""A foreign distribution, installed into a folder of its own without pip."""
 
 from __future__ import annotations
 

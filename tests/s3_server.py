@@ -81,7 +81,7 @@ class S3Server:
         return [_BUSY]
 
     def make_bucket(self) -> str:
-        """Make a bucket that nobody else has; return its name."""
+        """Make a bucket that no other test has; return its name."""
         name = f"bucket-{next(_NUMBERS)}"
         self._ask("PUT", f"/{name}")
         return name
@@ -92,7 +92,7 @@ class S3Server:
 
     @contextmanager
     def checking_credentials(self) -> Iterator[None]:
-        """Know nobody: every key is a wrong one."""
+        """Reject every key."""
         self._ask("POST", "/moto-api/reset-auth", b"0")
         try:
             yield
@@ -107,7 +107,7 @@ class S3Server:
 
 
 def credentials(server: S3Server) -> dict[str, str]:
-    """The environment of somebody who may use the server."""
+    """The environment of a user of the server."""
     return {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",

@@ -1,4 +1,4 @@
-"""Processor time of a process, that of the training apart from that beside it; Linux alone."""
+"""Processor time of a process, that of the training apart from the rest; Linux only."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def mail_server(port: int = 0) -> Iterator[tuple[MailServer, int]]:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on."""
+    """Return a port of the loopback without a listener."""
     import socket
 
     with socket.socket() as found:

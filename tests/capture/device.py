@@ -28,7 +28,7 @@ class Answer:
     def wait(self) -> None:
         if self._device.failing:
             raise RuntimeError(self._device.failing)
-        assert self.has_arrived(), "somebody waits who must not"
+        assert self.has_arrived(), "a thread waits that must not"
 
 
 class SlowDevice:

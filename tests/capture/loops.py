@@ -102,7 +102,7 @@ ONE_OPTIMIZER = [
         [Step(("Adam",), {"loss Adam": (k,)}) for k in (1, 2)],
     ),
     Loop(
-        "a forward of a model that nobody optimizes ends nothing",
+        "a forward of a model that is not optimized ends nothing",
         joined(backward("loss", 1), step("Muon"), forward("Teacher", owned=False), step("Adam"))
         + END,
         [Step(("Muon", "Adam"), {"loss Adam+Muon": (1,)})],

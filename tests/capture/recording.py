@@ -20,7 +20,7 @@ Values = list[float]
 
 
 class Clock:
-    """Seconds that pass only when somebody says so."""
+    """Clock that is moved by hand."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

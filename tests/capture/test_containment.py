@@ -83,7 +83,7 @@ def test_parts_fail_apart() -> None:
 
 
 class Gone(io.StringIO):
-    """A stream on which nobody listens any more."""
+    """A stream without a listener."""
 
     def write(self, text: str) -> int:
         raise BrokenPipeError

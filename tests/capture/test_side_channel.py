@@ -215,7 +215,7 @@ def test_a_full_ring_whose_reader_is_gone_does_not_hold_the_training(
 def test_a_reader_that_is_gone_is_seen_while_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else all steps of a small job would go into memory that nobody reads."""
+    """Else all steps of a small job would go into memory that is never read."""
     now_s = [100.0]
     monkeypatch.setattr(side_channel.time, "monotonic", lambda: now_s[0])
     pair = Pair()

@@ -1,4 +1,4 @@
-"""Steps that nobody watches: how many, and which."""
+"""Steps that are not watched: how many, and which."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_an_unknown_variable_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("MOTHTRAP_CAPTUER", "off")
     done = doctor()
     assert done.exit_code == 0
-    assert "warning  environment: MOTHTRAP_CAPTUER means nothing" in done.output
+    assert "warning  environment: MOTHTRAP_CAPTUER is not a setting" in done.output
 
 
 def test_being_switched_off_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_an_unknown_variable_is_a_warning(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("MOTHTRAP_CAPTUER", "off")
     done = mothtrap("run", "echo.py", cwd=folder)
     assert done.returncode == 0
-    assert "MOTHTRAP_CAPTUER means nothing to mothtrap (did you mean" in done.stderr
+    assert "MOTHTRAP_CAPTUER is not a setting of mothtrap (did you mean" in done.stderr
 
 
 def test_the_demo_finds_the_mistake_and_then_none(tmp_path: Path) -> None:

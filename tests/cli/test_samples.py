@@ -68,9 +68,9 @@ def test_the_steps_of_a_sample_are_found(path: Path) -> None:
 
 
 def test_a_sample_that_was_never_seen_is_said_so(path: Path) -> None:
-    done = samples(path, "--seen", "nobody.png")
+    done = samples(path, "--seen", "missing.png")
     assert done.exit_code == 1
-    assert "no step with known samples trained on 'nobody.png'" in done.output
+    assert "no step with known samples trained on 'missing.png'" in done.output
 
 
 def test_the_guilty_sample_is_ranked_first(path: Path) -> None:

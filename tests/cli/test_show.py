@@ -145,7 +145,7 @@ def on_terminal(command: list[str], columns: int) -> list[str]:
     with subprocess.Popen(command, stdout=theirs, env=variables) as process:
         os.close(theirs)
         said = b""
-        with suppress(OSError):  # a terminal that nobody writes to any more
+        with suppress(OSError):  # a terminal without a writer
             while part := os.read(ours, 1 << 16):
                 said += part
     os.close(ours)

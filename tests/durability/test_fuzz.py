@@ -244,9 +244,7 @@ def test_rows_that_are_nested_too_deeply_are_damage(tmp_path: Path) -> None:
         read_all(folder)
         run = open_run(tmp_path / kind)
         assert run.steps == 0
-        assert (
-            run.damage or kind != "step"
-        )  # facts of a step that never came are looked at by nobody
+        assert run.damage or kind != "step"  # facts of a step that never came are never looked at
 
 
 @pytest.mark.parametrize("file", ["run.json", "end.json", "source.json", "w0/ledger.json"])

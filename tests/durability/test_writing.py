@@ -78,7 +78,7 @@ def test_a_disk_that_is_full_at_any_byte_costs_no_step_before(
                 except OSError:
                     met += 1
                     assert_stored(folder, *written[:number])
-                    disk.room = 1 << 30  # somebody made room
+                    disk.room = 1 << 30  # room was made
                     log.append([item])
             log.close()
         assert_stored(folder, *written)

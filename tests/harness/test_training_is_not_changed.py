@@ -128,6 +128,6 @@ def test_training_is_not_changed(
     assert errors == [], "a healthy program was called sick"
     assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
     assert record["run"]["state"] == "finished"
-    # A digest that is equal because nobody looked would prove nothing.
+    # A digest that is equal because nothing looked would prove nothing.
     assert len(record["run"]["workers"]) == program.workers
     assert record["run"]["steps"] == program.steps

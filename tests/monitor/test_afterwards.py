@@ -93,7 +93,7 @@ def test_on_a_terminal_it_is_shown_how_far_the_judging_is(
 
 
 class Terminal(io.StringIO):
-    """Says that somebody looks."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Trainings of several processes: every worker or one, and processes that nobody announced."""
+"""Trainings of several processes: every worker or one, and processes that were not announced."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ for step in range(10):
     with torch.no_grad():
         net(x)  # an evaluation of the inner model is no mistake
 
-# Nobody leaves before all are done: gloo may abort the process of one that does.
+# No process leaves before all are done: gloo may abort the process of one that does.
 store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 store.set(f"done {rank}", "yes")
 for other in range(dist.get_world_size()):

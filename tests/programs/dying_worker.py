@@ -22,7 +22,7 @@ def is_watched() -> bool:
         try:
             if re.search(rf"^Pid:\s+{os.getpid()}$", file.read_text(), re.MULTILINE):
                 return True
-        except OSError:  # of somebody else, or closed meanwhile
+        except OSError:  # of another process, or closed meanwhile
             continue
     return False
 

@@ -85,7 +85,7 @@ def test_abandoned_steps_of_a_worker_that_is_gone_do_not_count(tmp_path: Path) -
 def test_a_run_whose_end_cannot_be_read_has_ended_all_the_same(
     tmp_path: Path, damage: bytes | None
 ) -> None:
-    """Its description and its numbers are there, and nobody waits for more."""
+    """Its description and its numbers are there, and no reader waits for more."""
     run = attempts(tmp_path, [[*steps(0, 1), closing(2)]])
     end = run.path / "1" / "end.json"
     layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))

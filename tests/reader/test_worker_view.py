@@ -112,7 +112,7 @@ def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert run.tensors(step=7)
         assert run.damage == ()
 
-    assert {path.name.split("-")[0] for path in read} == {"events"}  # what nobody asked for
+    assert {path.name.split("-")[0] for path in read} == {"events"}  # what was not asked for
     ask()
     for step in range(30, 60):
         log.append([record(step)])

@@ -1,6 +1,6 @@
-"""Steps that go bad late and rarely: kept, kept out of the weights, done again, narrowed down.
+"""Steps that go bad late and rarely: kept, kept out of the weights, replayed, narrowed down.
 
-Every other one is done again, and some are skipped or stop the job; with `HARNESS=full` all.
+Every other one is replayed, and some are skipped or stop the job; with `HARNESS=full` all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loops of every form are done again, to the last bit, with nothing from the user."""
+"""Loops of every form are replayed, bit-identical, with nothing from the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS = {
     "autocast": 7,
     "scripted": 7,
 }
-"""The step of each loop that is kept and done again."""
+"""The step of each loop that is kept and replayed."""
 
 
 def kept(target: list[Any], folder: Path, *, step: int | None = 7, **env: str) -> Path:

@@ -1,4 +1,4 @@
-"""A step that went bad is done again with the repaired script, whose lines have moved."""
+"""A step that went bad is replayed with the repaired script, whose lines have moved."""
 
 from __future__ import annotations
 

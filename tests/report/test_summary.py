@@ -156,7 +156,7 @@ def test_findings_of_a_baseline_are_not_called_nothing_wrong(count: int, told: s
 
 
 def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:
-    unseen = Blind(step=0, what="the loss", reason="nobody said what it is")
+    unseen = Blind(step=0, what="the loss", reason="it was not named")
     verdict = summary_of(HandMadeRun(rules=JUDGED, blind=(unseen,))).verdict
     assert "no loss was seen: pass it with dbg.step(loss=loss)" in verdict
 

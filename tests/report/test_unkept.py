@@ -1,4 +1,4 @@
-"""Why the exception that ended a run left no step that could be done again."""
+"""Reasons why the exception that ended a run left no step to replay."""
 
 from __future__ import annotations
 

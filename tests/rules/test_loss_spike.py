@@ -51,7 +51,7 @@ def test_the_spike_that_did_not_heal_is_told_first() -> None:
         pytest.param(spiked(0.2, back_after=1), id="small next to the level"),
         pytest.param(np.exp(noise(N, scale=0.8)), id="heavy tails"),
         pytest.param(1e-4 * np.where(np.arange(N) == 0, 2e4, spiked(9, back_after=9)), id="floor"),
-        pytest.param(spiked(5.0, back_after=N)[: AT + 20], id="nobody knows yet"),
+        pytest.param(spiked(5.0, back_after=N)[: AT + 20], id="not known yet"),
         pytest.param(np.zeros(N), id="0"),
     ],
 )

@@ -142,5 +142,5 @@ def test_targets_that_the_model_itself_puts_out_may_drift() -> None:
     moments = tuple((32.0, 0.1 * batch, 0.01) for batch in range(64))
     order = TargetOrder(step=64, site="a.py:1", steps=tuple(range(64)), moments=moments)
     assert UnshuffledBatches().check(window(order))
-    with pytest.raises(NotApplicable, match="puts out"):
+    with pytest.raises(NotApplicable, match="outputs of the model itself"):
         UnshuffledBatches().check(window(order, BOOTSTRAPPED))

@@ -122,7 +122,7 @@ def test_exponents_are_captured_at_one_step_in_16(tmp_path: Path, writer: str) -
 
 
 class Cast(nn.Module):
-    """Puts out its input as another type."""
+    """Module that returns its input as another type."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()

@@ -76,10 +76,10 @@ def test_warnings_are_said_first(config: Config, capfd: pytest.CaptureFixture[st
         python("import sys; print('job', file=sys.stderr)"),
         config=config,
         name="seen",
-        warnings=["MOTHTRAP_X means nothing"],
+        warnings=["MOTHTRAP_X is not a setting"],
     )
     lines = capfd.readouterr().err.splitlines()
-    assert lines[:2] == ["mothtrap: MOTHTRAP_X means nothing", "job"]
+    assert lines[:2] == ["mothtrap: MOTHTRAP_X is not a setting", "job"]
 
 
 def test_names_that_were_made_are_numbered(config: Config, tmp_path: Path) -> None:

@@ -92,4 +92,4 @@ def test_the_script_says_which_folder_is_meant(
     assert script_folder(["python", str(folder / "train.py"), "--lr", "1"]) == folder
     monkeypatch.chdir(folder)
     assert script_folder(["python", "-m", "train"]) == folder
-    assert script_folder(["python", "nobody.py"]) == folder
+    assert script_folder(["python", "missing.py"]) == folder

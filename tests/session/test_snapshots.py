@@ -345,7 +345,7 @@ def finding(code: str, severity: Severity, step: int = 5) -> Finding:
 def test_the_first_finding_of_an_error_is_worth_one() -> None:
     told: list[SnapshotKept] = []
     own = Snapshots(Config(), told.append, print, print)
-    own.found(finding("LOS101", Severity.ERROR))  # nobody takes any yet
+    own.found(finding("LOS101", Severity.ERROR))  # none is taken yet
     own.taking = taking = Taking()
     for code, severity in (
         ("GRD101", Severity.ERROR),

@@ -1,4 +1,4 @@
-"""A job of short steps: most of them nobody sees, and what goes wrong in one is found in it."""
+"""A job of short steps: most of them are not watched, and what goes wrong in one is found in it."""
 
 from __future__ import annotations
 

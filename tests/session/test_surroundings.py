@@ -50,7 +50,7 @@ def test_sources_are_the_scripts_own_files(tmp_path: Path) -> None:
     found = sources(modules)
     assert found[str(script)] == xxhash.xxh3_64_hexdigest(b"a = 1\n")
     assert not any("site-packages" in path or "/mothtrap/src/" in path for path in found)
-    assert digests_of([str(script), "nobody.py"], tmp_path) == {str(script): found[str(script)]}
+    assert digests_of([str(script), "missing.py"], tmp_path) == {str(script): found[str(script)]}
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_process_that_hears_nothing_of_the_first_one_makes_its_own_run(
 
 
 def test_where_the_first_process_has_no_run_nobody_waits_for_it(tmp_path: Path) -> None:
-    (tmp_path / "taken" / "somebody's").mkdir(parents=True)
+    (tmp_path / "taken" / "another's").mkdir(parents=True)
     board = Board()
     with pytest.raises(RunExistsError):
         made(tmp_path, board, 0, "taken").open()

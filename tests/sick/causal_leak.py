@@ -1,4 +1,4 @@
-"""The targets of a language model are its own inputs: nobody shifted them."""
+"""The targets of a language model are its own inputs: they were not shifted."""
 
 import torch
 from data import arguments

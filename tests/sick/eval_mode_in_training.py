@@ -1,4 +1,4 @@
-"""The first evaluation sets the model to evaluation, and nobody sets it back."""
+"""The first evaluation sets the model to evaluation, and nothing sets it back."""
 
 import torch
 from data import arguments, classes

@@ -168,7 +168,7 @@ def watched(browser: Any, site: Site) -> Iterator[Watched]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody has at the moment."""
+    """A port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -32,7 +32,7 @@ DEEP = "[" * 200_000
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of runs with one that is well, and a secret beside it."""
+    """A folder of runs with one that is well, and a secret next to it."""
     (tmp_path / "secret.env").write_text(f"PASSWORD={CANARY}\n" * 50)
     (tmp_path / "settings.py").write_text(f"PASSWORD = {CANARY!r}\n" * 50)
     monkeypatch.setenv("MOTHTRAP_NOTIFY", f"mailto://user:{CANARY}@example.com")

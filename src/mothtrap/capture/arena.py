@@ -18,7 +18,7 @@ WAIT_S = 0.005
 
 
 class Arenas:
-    """A bounded set of memory pieces, each in use until nobody refers to it any more.
+    """A bounded set of memory pieces, each in use while it is referred to.
 
     New memory costs a page fault for every 4 KiB, several times the price of the copy
     into it; so a piece is used again as soon as what was made of it is gone.

@@ -129,7 +129,7 @@ class Channel:
         return not self._waiting or taken + size <= self._limit_bytes * of
 
     def _wait_for_room(self, size: int) -> bool:
-        """Wait where that is asked for; whether there is room now, or nobody to take anything."""
+        """Wait where that is asked for; return whether there is room now, or no taker."""
         if not self._waits:
             return False
         self._wake()
@@ -152,7 +152,7 @@ class Channel:
         try:
             while not finished:
                 finished, pause_s = self._turn(pause_s)
-        except BaseException as err:  # whatever it is: nobody else would let a waiting put go
+        except BaseException as err:  # whatever it is: nothing else would release a waiting put
             with self._changed:
                 self._closed = True
                 lost = [*self._consumed, *self._waiting]

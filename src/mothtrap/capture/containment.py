@@ -45,7 +45,7 @@ class Containment:
 
     @property
     def ended_by(self) -> BaseException | None:
-        """The exception that ended what is watched: it left its block, or nobody caught it."""
+        """The exception that ended what is watched: it left its block, or was not caught."""
         # In an interactive session a mistyped line is not the end of the job.
         uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         return self.left_by or (uncaught if isinstance(uncaught, BaseException) else None)
@@ -70,7 +70,7 @@ def say_on_stderr(line: str) -> None:
         else:
             _write(line)
     except (OSError, ValueError, AttributeError):
-        return  # stderr is closed or gone: there is nobody to tell
+        return  # stderr is closed or gone: no one reads it
 
 
 def _write(line: str) -> None:

@@ -51,7 +51,7 @@ class Depths:
         overhead: share of the training time; 0 = every step is watched in full.
 
     Attributes:
-        all_full: somebody asked for what full steps alone have.
+        all_full: the user asked for something that only full steps have.
         in_group: other processes train with this one; the step number alone decides.
         full_at: the first full step that is not over, so far as is known.
     """

@@ -36,7 +36,7 @@ class ForwardCaptures:
         self._parked: list[_Parked] = []
 
     def forget(self) -> None:
-        """Drop what a forward has left behind: it never returned, or nobody asks for it."""
+        """Drop what a forward has left behind: it never returned, or is not asked for."""
         self._rows.take_forward()
         self._copies.begin_forward()
         self._exponents.begin_forward()

@@ -162,7 +162,7 @@ def _fill(budgets: Iterable[_Budget], pay_s: float, spare_s: float) -> float:
     """Pay equal parts into budgets; return what is left when all are full.
 
     Args:
-        budgets: hold what a capture costs, and `spare_s` beside it, at most.
+        budgets: hold at most the cost of a capture plus `spare_s`.
         pay_s: for all of them.
         spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
     """

@@ -60,7 +60,7 @@ NONE_SEEN = GradientLook(np.empty((0, WIDTH)))
 
 
 class GradientLooks:
-    """Collects the rows of gradients until somebody takes the look."""
+    """Collects the rows of gradients until the look is taken."""
 
     def __init__(self) -> None:
         self._rows: list[Rows | PendingRows] = []

@@ -52,7 +52,7 @@ class StepEnded(msgspec.Struct, frozen=True, tag=True):
 
 
 class StepSkipped(msgspec.Struct, frozen=True, tag=True):
-    """Somebody (a gradient scaler) decided not to call `optimizer.step()`."""
+    """`optimizer.step()` was left out on purpose, as a gradient scaler does."""
 
     optimizer: str
 

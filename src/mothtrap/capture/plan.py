@@ -293,7 +293,7 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that somebody asked for; `FAR` if there is none.
+        """Return the first step from `step` on that was requested; `FAR` if there is none.
 
         A user asks, a schedule that names it, or a finding.
         """

@@ -390,7 +390,7 @@ class Recorder(Generic[ArrayT]):
         return following if following == after else min(following, self._plan.next_named(after))
 
     def rested(self, first: int, step: int) -> None:
-        """Go on with `step`: nobody has watched those from `first` on."""
+        """Go on with `step`: those from `first` on were not watched."""
         seconds, own_s = self._times.closed(self.own_s)
         self.sampler.rested(own_s)
         self._steps += step - first

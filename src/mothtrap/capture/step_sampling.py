@@ -19,7 +19,7 @@ by hand: an illness that needs more steps to show is found with fewer of them as
 TOGETHER = 2
 """Steps watched one after the other: what a step did shows in the next."""
 EXCESS = 5
-"""So many times the budget may a light step take before a job rests: one step in ten that nobody
+"""So many times the budget may a light step take before a job rests: one step in ten that no one
 sees is a high price for a few per cent."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
@@ -94,7 +94,7 @@ class StepSampler:
         self._full_steps = max(self._full_steps, TOGETHER)
 
     def _plain(self) -> float:
-        """Return what a step takes that nobody watches."""
+        """Return the time of a step that is not watched."""
         plain_s = median(self._plain_s)
         return min(plain_s, median(self._rest_step_s)) if self._rest_step_s else plain_s
 

@@ -23,7 +23,7 @@ Statistic = Literal[
 """Statistic of a tensor; `all` = all but the last five."""
 
 ANY_FINDING, REQUEST = CALLS = ("finding", "request")
-"""Words of `on` beside rule codes: a finding of any rule; somebody asks while the job runs."""
+"""Words of `on` beside rule codes: a finding of any rule; a request while the job runs."""
 
 REGEX = "re:"
 Reduction = Callable[[Any], float]

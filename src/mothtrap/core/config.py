@@ -41,7 +41,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `degrade` thins statistics, `drop` drops whole steps, `block` waits. `max_run_mb` is the
     size of a run above which tensors are no longer kept whole, then statistics are no longer
     stored (0: no limit). `writer`: a
-    `thread` of the training process, or a `process` beside it, which also writes what
+    `thread` of the training process, or a `process` of its own, which also writes what
     was still queued when the training process was killed. `durability`: what is written
     survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
     worker is captured and judged, or `rank0` alone. `runs_dir` is a folder or the URL of an
@@ -61,7 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     of which only type and shape are kept.
     `snapshots` is how many snapshots are kept of each worker (0: none is taken), `snapshot_mb`
     the most that they take together. `snapshot_every`: the state is kept every so many steps,
-    too, so that a step that turns out bad later can be done again exactly (0: it is not).
+    too, so that a step that turns out bad later can be replayed exactly (0: it is not).
     `snapshot_at` are steps of which one is taken.
     `inside_compiled`: activations that `capture` or a collection asks for are captured inside
     compiled modules, too, by an operator in the compiled code.
@@ -217,7 +217,7 @@ def _sources(
             _checked(found[variable], variable)
         elif variable.removeprefix(ENV_PREFIX) not in ENV_OTHER:
             names = [ENV_PREFIX + name.upper() for name in known]
-            warnings.append(f"{variable} means nothing to mothtrap{nearest(variable, names)}")
+            warnings.append(f"{variable} is not a setting of mothtrap{nearest(variable, names)}")
     return found, tuple(warnings)
 
 

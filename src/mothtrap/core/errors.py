@@ -12,13 +12,13 @@
     ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
     │   └── StepNotYetError                 the job has not come to it
     ├── ControlError                        a running job does not do what it is asked
-    ├── ReplayError                         a recorded step cannot be done again here
+    ├── ReplayError                         a recorded step cannot be replayed here
     ├── QueryError (ValueError)             a query that cannot be answered
-    ├── PluginError (ImportError)           a part that somebody else installed cannot be used
+    ├── PluginError (ImportError)           an installed plugin cannot be used
     ├── MissingExtraError (ImportError)     an optional dependency that is not installed
     ├── StoreError (OSError)                an object store failed; trying again may help
     │   ├── StoreRefusedError               credentials, permissions or bucket are wrong
-    │   ├── OddKeyError                     a key among others that nobody can ask for
+    │   ├── OddKeyError                     a key among others that cannot be requested
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
     ├── ActionError                         a reaction to an event cannot be carried out
@@ -164,7 +164,7 @@ class NonFiniteStepError(MothtrapError, FloatingPointError):
 
 
 class ReplayError(MothtrapError):
-    """A recorded step cannot be done again: its script did not start, or never came to it."""
+    """A recorded step cannot be replayed: its script did not start, or never came to it."""
 
 
 class CannotJudge(MothtrapError):

@@ -1,6 +1,6 @@
 """Finds the parts of a package: its own by file name, others' by entry point.
 
-A part of ours is one file, and nothing else is edited. A part of somebody else's is an
+A part of ours is one file, and nothing else is edited. A part of another package is an
 entry point whose group is the dotted name of the package, e.g. `mothtrap.rules`, and whose
 value is a module that ends in the entry point's name:
 
@@ -39,13 +39,13 @@ class Part:
         """Import the part.
 
         Raises:
-            PluginError: somebody else's part cannot be imported, or is no such module.
+            PluginError: a plugin cannot be imported, or is no such module.
         """
         if self.entry_point is None:
             return importlib.import_module(f"{self.package}.{self.name}")
         try:
             module = self.entry_point.load()
-        except (Exception, SystemExit) as err:  # whatever somebody else's import raises
+        except (Exception, SystemExit) as err:  # whatever a plugin's import raises
             raise self.fault(f"{type(err).__name__}: {err}") from err
         if not isinstance(module, ModuleType) or module.__name__.rpartition(".")[2] != self.name:
             raise self.fault(
@@ -54,7 +54,7 @@ class Part:
         return module
 
     def fault(self, reason: str) -> PluginError:
-        """Return the error that says why somebody else's part cannot be used."""
+        """Return the error that says why a plugin cannot be used."""
         return PluginError(
             f"{self.name!r} of {self.origin} (entry point of {self.package})", reason
         )
@@ -88,7 +88,7 @@ def load(package: str, name: str) -> ModuleType:
 
     Raises:
         UnknownNameError: the package has no such part; names the nearest.
-        PluginError: it is somebody else's and cannot be imported.
+        PluginError: it is a plugin and cannot be imported.
     """
     known = {part.name: part for part in parts(package)}
     if name not in known:

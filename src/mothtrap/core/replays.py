@@ -66,7 +66,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `reached`: the step was done, to where its optimizer would apply it. `match`: its losses
     and gradients, `compared` in number (`losses_compared` of them losses), or its exception
-    are those of the run to the last bit; None where that cannot be said, for the reason in
+    are bit-identical to those of the run; None where that cannot be said, for the reason in
     `notes`. `losses` are its own, in order. `exception` is what ended it, `Type: text`, at
     `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says
     what was reached where the step was not. `module`, `operation`, `location` and `rows`

@@ -12,7 +12,7 @@ class Reports(msgspec.Struct, frozen=True, kw_only=True):
     """The kinds of tensors, scalars, facts and modes that can come from an adapter.
 
     A rule that requires what no adapter of a job can report does not apply. Scalars that
-    users log are nobody's, and need not be listed.
+    users log belong to no adapter, and need not be listed.
     """
 
     kinds: frozenset[str] = frozenset()

@@ -10,7 +10,7 @@ import msgspec
 from mothtrap.core.findings import Finding, RuleState
 
 STOPPED = 3
-"""Exit code of a job that was stopped because somebody asked for it."""
+"""Exit code of a job that was stopped on request."""
 
 _SESSIONS = ("ipython", "ipython3", "ipykernel_launcher.py")
 """Programs in which code is typed."""

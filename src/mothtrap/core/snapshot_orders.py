@@ -11,7 +11,7 @@ from mothtrap.core.snapshots import Array, KeptStep, ReferenceDigests, Tree
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SnapshotOrder:
-    """A snapshot that somebody wants.
+    """Request for a snapshot.
 
     Attributes:
         reason: as in `core.snapshots.Snapshot`.

@@ -80,7 +80,7 @@ LineDigests = tuple[int, ...]
 class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """A loader gave a batch to the user's code.
 
-    `loader`: the how-manieth loader (from 0) that the user's code began to iterate; `site`
+    `loader`: index of the loader, in order of first iteration, from 0; `site`
     is the `file:line` at which it does. `rng`: the states of all random generators right
     after that.
     """

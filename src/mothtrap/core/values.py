@@ -36,7 +36,7 @@ def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
     Raises:
         ConfigError: a value does not fit; says the key, the value and what is possible.
     """
-    # A struct that somebody made is asked again: making one checks no types.
+    # A struct made in Python is checked again: making one checks no types.
     plain = {key: _plain(value) for key, value in values.items()}
     try:
         return msgspec.convert(plain, type=kind, strict=False)

@@ -146,7 +146,7 @@ class Window:
         """Return what `work` makes of this window; of rules that share it only the first waits.
 
         Args:
-            work: a function at the top of a module; nobody changes what it returns.
+            work: a function at the top of a module; its result is never changed.
         """
         if work not in self._done:
             self._done[work] = work(self)

@@ -71,7 +71,7 @@ class FindingHistory:
         """Return the cases that have lasted longer, or passed, since they were last taken.
 
         Args:
-            counts: numbers of captured steps at which somebody waits for a case.
+            counts: numbers of captured steps at which a case is awaited.
             all_changed: also those whose number has not doubled.
         """
         grown = [

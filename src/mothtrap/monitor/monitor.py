@@ -265,7 +265,7 @@ class Monitor:
                 self._cases.add(told, window)
 
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
-        """Keep why a rule could not judge, unless it could before.
+        """Keep what a rule lacked to judge, unless it judged before.
 
         What was thinned was not looked at: a rule that finds none of it does not know
         that it does not apply.

@@ -107,7 +107,7 @@ class Router:
         return event, False
 
     def _matters(self, when: When, event: Event, finding: Finding, now_s: float) -> bool:
-        """Return whether a finding is still as bad as asked for, and nobody has muted it."""
+        """Return whether a finding is still as bad as asked for, and not muted."""
         name = finding.fingerprint
         if self._alerts.is_muted(name, now_s):
             return False

@@ -172,7 +172,7 @@ def _columns(table: Table, chosen: Sequence[int], names: Sequence[str] = ()) -> 
 
 
 def _drawn_from(first: Table, second: Table, notes: list[str]) -> tuple[Table, Table]:
-    """Leave out generators that nobody draws from: their states say nothing."""
+    """Leave out generators that are not drawn from: their states say nothing."""
     idle = {
         name
         for name in first.names

@@ -86,7 +86,7 @@ class Part:
             step_N = commits.steps[commit_N]
             keep_N &= (step_N >= self.bounds.begin) & (step_N < self.bounds.end)
         if self.redone != NOTHING:
-            # What was logged after the last step is not done again, as evaluations are not.
+            # What was logged after the last step is not repeated, as evaluations are not.
             trained_N = commits.modes[commit_N] == mode_code(Mode.TRAIN)
             trained_N &= ~commits.closing[commit_N]
             keep_N &= commits.steps[commit_N] < np.where(

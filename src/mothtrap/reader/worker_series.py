@@ -55,7 +55,7 @@ def summary_rows(
         ids = [number for number, info in part.view.tensors.items() if chosen(info)]
         if not ids:
             continue
-        # One more place than ids, for all those that nobody asked for.
+        # One more place than ids, for all those that were not asked for.
         asked = np.zeros(max(ids) + 2, np.bool_)
         asked[ids] = True
         for piece in part.view.statistics():

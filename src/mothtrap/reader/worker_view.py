@@ -27,7 +27,7 @@ from mothtrap.reader.columns import Column
 from mothtrap.reader.commits import ENDLESS, MODES, Commits
 from mothtrap.reader.committed_rows import CommittedRows, Piece, append
 from mothtrap.store.layout import segments
-from mothtrap.store.progress import nobody, progress, size_of
+from mothtrap.store.progress import progress, size_of, unreported
 from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_reading import EventReader, StepEvents
 
@@ -208,7 +208,7 @@ class WorkerView:
                     told(self._rows[kind].bytes_read)
         return self._pieces[kind]
 
-    def _read_scalars(self, told: Callable[[int], None] = nobody) -> None:
+    def _read_scalars(self, told: Callable[[int], None] = unreported) -> None:
         if self._scalar_rows is not None:
             for piece in self._scalar_rows.poll(self.commits):
                 for name, commit_N, value_N in _by_name(piece, self.commits):

@@ -54,7 +54,7 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
 def targets_move(window: Window) -> bool:
     """Return whether what the model learns from comes from the model itself.
 
-    So it is with targets that it, or a copy of it, puts out, and with rewards of the actions
+    So it is with targets that it, or a copy of it, computes, and with rewards of the actions
     that it chooses. Such a loss may rise while the model learns, and targets may drift.
     """
     gains = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))

@@ -36,7 +36,7 @@ class ActivationGrowth(Rule):
         Warning when, in the first look, the sizes of at least `min_layers` hidden layers
         follow a straight line on a logarithmic scale (correlation of
         `line_correlation`) that ends `depth_ratio` times as large or as small as it
-        began. Or when a layer puts out `steps_ratio` times its early size and more than
+        began. Or when a layer's output is `steps_ratio` times its early size and more than
         `large_rms`, and grew in each of the last `growing_looks` looks.
 
     Stays quiet:
@@ -121,7 +121,7 @@ class ActivationGrowth(Rule):
             look.step,
             hidden[-1],
             f"the size of activations {word} by {factor:.3g}x a layer: {_named(hidden[0])} "
-            f"puts out {size_L[0]:.3g}, {_named(hidden[-1])} puts out {size_L[-1]:.3g}",
+            f"outputs {size_L[0]:.3g}, {_named(hidden[-1])} outputs {size_L[-1]:.3g}",
             {"value": total, "limit": self.depth_ratio, "factor": factor},
         )
 
@@ -142,7 +142,7 @@ class ActivationGrowth(Rule):
                     window,
                     seen[since][0],
                     seen[-1][1],
-                    f"{_named(seen[-1][1])} puts out {size_L[-1]:.3g} in root mean square, "
+                    f"{_named(seen[-1][1])} outputs {size_L[-1]:.3g} in root mean square, "
                     f"{size_L[-1] / max(early, 1e-30):.3g}x as much as in the first steps",
                     {"value": float(size_L[-1]), "limit": limit, "early": early},
                 )

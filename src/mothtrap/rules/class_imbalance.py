@@ -204,7 +204,7 @@ class ClassImbalance(Rule):
         )
 
     def _harm(self, calls: list[LossCall], counts_K: Floats) -> str:
-        """Say how badly a rare class is predicted; empty where none is, or nobody can tell."""
+        """Say how badly a rare class is predicted; empty where none is, or it is unknown."""
         table_KK = confusion(late_calls(calls, self.samples))
         if table_KK is None or len(table_KK) != len(counts_K):
             return ""

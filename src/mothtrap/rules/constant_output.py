@@ -1,4 +1,4 @@
-"""ACT203: a model puts out the same for every input."""
+"""ACT203: the output of a model is the same for every input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ConstantOutput(Rule):
-    """A model puts out the same for every input.
+    """The output of a model is the same for every input.
 
     What it detects:
         Outputs that do not differ between the rows of a batch though the inputs do, or
@@ -117,7 +117,7 @@ class ConstantOutput(Rule):
             window,
             looks,
             Severity.ERROR,
-            f"{last.root} puts out the same for each of the {last.shape[0]} rows of a batch",
+            f"{last.root} outputs the same values for each of the {last.shape[0]} rows of a batch",
             last.largest / max(last.rms, 1e-30),
             ROUNDING,
         )

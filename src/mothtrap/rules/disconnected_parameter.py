@@ -47,7 +47,7 @@ class DisconnectedParameter(Rule):
 
     Stays quiet:
         Modules that are never called (those are unused), parts that rest in some steps such
-        as experts, parameters that somebody else changes, such as a moving average of
+        as experts, parameters that other code changes, such as a moving average of
         others, and gradients that are zero.
 
     What to do:

@@ -42,7 +42,7 @@ class LabelOutOfRange(Rule):
         Error when a loss call failed on such labels; at the first binary target further
         outside of 0 to 1 than `tolerance`; at the first batch without a label that counts
         whose loss is a mean; and after `samples` labels in `calls` looks that are all of one
-        class, where the loss is given what a linear layer puts out.
+        class, where the loss receives the output of a linear layer.
 
     Stays quiet:
         Soft targets within 0 to 1; losses that are summed; one class in games (a GAN's

@@ -47,7 +47,7 @@ class LossNotDecreasing(Rule):
         last fifth of the losses is not `diff_percent` below that of the first fifth,
         and late losses lie below early ones in fewer than `trend_share` of all pairs.
         A flat loss alone proves no error, so it is
-        never more than a warning; look for the cause beside it.
+        never more than a warning; look for the cause in other findings.
 
     Stays quiet:
         During learning-rate warm-up. A loss that fell earlier and is at its floor or on

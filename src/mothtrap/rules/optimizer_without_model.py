@@ -1,4 +1,4 @@
-"""OPT605: an optimizer holds the parameters of a model that nobody trains."""
+"""OPT605: an optimizer holds the parameters of a model that is not trained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.rules._onset import counted_from
 
 @dataclass(frozen=True)
 class OptimizerWithoutModel(Rule):
-    """An optimizer holds the parameters of a model that nobody trains.
+    """An optimizer holds the parameters of a model that is not trained.
 
     What it detects:
         An optimizer that steps while none of its parameters gets a gradient, and

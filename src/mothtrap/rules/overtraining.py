@@ -23,8 +23,8 @@ class Overtraining(Rule):
     """Training goes on though nothing gets better.
 
     What it detects:
-        A loss of evaluation, or the training loss beside it, that has not improved for so
-        many evaluations that it will not.
+        A loss of evaluation, or the training loss, that has not improved for so many
+        evaluations that it will not.
 
     Why it matters:
         The rest of the training is paid for nothing. Often the model even loses some of

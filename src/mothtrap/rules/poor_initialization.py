@@ -43,7 +43,7 @@ class PoorInitialization(Rule):
     Fires:
         Warning when, before the first step, the mean square of a hidden layer's weights
         times its fan-in is more than `theory_ratio` times the largest value of theory
-        (He: 2) and what it puts out is `effect_ratio` times what it was given; when in
+        (He: 2) and its output is `effect_ratio` times what it was given; when in
         `small_layers` or more hidden layers of a model without normalisation it is less
         than 1/`theory_ratio` of the smallest (PyTorch: 1/3) and hardly anything of the
         signal is left; when all weights of a hidden layer are one number that is not 0.
@@ -161,7 +161,7 @@ class PoorInitialization(Rule):
             message=(
                 f"the weights of {worst.layer} ({worst.layer_type}, {worst.fan_in} inputs) have a "
                 f"root mean square of {worst.gain / worst.fan_in**0.5:.3g}; "
-                f"{LARGEST_GAIN / worst.fan_in**0.5:.3g} keeps the scale, so it puts out "
+                f"{LARGEST_GAIN / worst.fan_in**0.5:.3g} keeps the scale, so it outputs "
                 f"{worst.output_rms / max(worst.input_rms, 1e-30):.3g}x what it is given"
             ),
             evidence={"value": worst.gain, "limit": limit},
@@ -184,7 +184,7 @@ class PoorInitialization(Rule):
                     layers=tuple(layer.layer for layer in small),
                     message=(
                         f"the weights of {len(small)} hidden layers are so small that "
-                        f"{hidden[-1].layer} ({hidden[-1].layer_type}) puts out {left:.2g}x what "
+                        f"{hidden[-1].layer} ({hidden[-1].layer_type}) outputs {left:.2g}x what "
                         f"{hidden[0].layer} is given"
                     ),
                     evidence={"value": left, "limit": limit**2, "gain": small[-1].gain},
@@ -218,8 +218,8 @@ class PoorInitialization(Rule):
                     step=look.step,
                     layers=(largest.layer, smallest.layer),
                     message=(
-                        f"what {largest.layer} puts out has {ratio:.3g}x the variance of what "
-                        f"{smallest.layer} puts out (limit {self.variance_ratio:g}x)"
+                        f"the output of {largest.layer} has {ratio:.3g}x the variance of that of "
+                        f"{smallest.layer} (limit {self.variance_ratio:g}x)"
                     ),
                     evidence={"value": ratio, "limit": self.variance_ratio},
                     location=largest.location,

@@ -24,7 +24,7 @@ class StalledTraining(Rule):
     Why it matters:
         It waits for something that does not come: data from a loader whose worker died, a
         lock, a collective that another process has left, a disk. It holds its devices
-        meanwhile, and nobody is told.
+        meanwhile, and no one is told.
 
     Fires:
         Error when nothing came for `seconds` seconds.

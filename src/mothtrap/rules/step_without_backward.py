@@ -28,7 +28,7 @@ class StepWithoutBackward(Rule):
         `zero_grad()` stands between backward and step.
 
     Why it matters:
-        Applying old gradients again moves the weights in a direction nobody computed;
+        Applying old gradients again changes the weights in a direction that was not computed;
         stepping without gradients does nothing, and the model does not learn.
 
     Fires:

@@ -54,7 +54,7 @@ class UnshuffledBatches(Rule):
         Data in any order that has nothing to do with the targets, classes that are rare,
         batches balanced on purpose, a call site that always gets one class, and one
         that gets two classes in turn, as the discriminator of a GAN does; numbers that the
-        model itself, or a copy of it, puts out.
+        model itself, or a copy of it, outputs.
 
     What to do:
         - Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch
@@ -123,7 +123,7 @@ class UnshuffledBatches(Rule):
         for order in latest.values():
             try:
                 if moves and not order.counts:
-                    raise NotApplicable("the targets are what the model itself puts out")
+                    raise NotApplicable("the targets are outputs of the model itself")
                 found = self._classes(order) if order.counts else self._values(order)
             except CannotJudge as reason:
                 reasons.append(reason)

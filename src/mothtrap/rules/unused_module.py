@@ -34,7 +34,7 @@ class UnusedModule(Rule):
 
     Fires:
         Error when hidden parameters have got gradients that are not zero in `reached_steps`
-        steps, and nobody changes them. Info when a registered module was not called in
+        steps, and no code changes them. Info when a registered module was not called in
         `uncalled_steps` steps of its optimizer, a warning when such modules hold more than
         `uncalled_share` of the optimizer's parameters.
 

@@ -60,7 +60,7 @@ class VanishingGradient(Rule):
 
     Why it matters:
         The first layers stay as they were initialised. What comes after them has to do
-        with features that nobody trained, or with none at all.
+        with untrained features, or with none at all.
 
     Fires:
         When for `num_steps` captured steps the first layers of at least four get less than

@@ -148,7 +148,7 @@ def when(
         return f"in force from {begin} on"
     over = not any(name in in_force for name in request.add)
     if any(set(added.modes) != {Mode.TRAIN} for added in request.add.values()):
-        # Steps of other modes are their forwards: which they are, nobody knows before.
+        # Steps of other modes are their forwards: which they are is not known before.
         return f"from {begin} on, done" if over else f"in force from {begin} on"
     last = steps[-1] + request.for_steps - 1
     if over:

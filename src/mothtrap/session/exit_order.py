@@ -82,7 +82,7 @@ class ExitOrder:
             self._order.clear()
 
     def close(self) -> None:
-        """Watch nobody any more; the order seen stays."""
+        """Stop watching; the order seen stays."""
         thread, self._thread = self._thread, None
         if thread is not None and self._poll is not None:
             os.write(self._waker, b".")

@@ -1,4 +1,4 @@
-"""Writes down what a worker's numbers depend on: read at its first step, written beside it."""
+"""Ledger of all that a worker's numbers depend on, read at its first step by a thread."""
 
 from __future__ import annotations
 

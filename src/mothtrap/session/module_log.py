@@ -30,6 +30,6 @@ def log_tensor(name: str, value: Any) -> None:
 
 
 def _worker() -> Any:
-    # Where nobody has loaded that module nothing is watched: nothing is to be loaded.
+    # Where that module was not loaded nothing is watched: nothing is to be loaded.
     startup: Any = sys.modules.get("mothtrap.session.startup")
     return startup.current_worker() if startup is not None else None

@@ -215,7 +215,7 @@ def _root(run: Path) -> Finding | None:
     """The finding with which the diagnosis of a run opens."""
     try:
         found = diagnose(open_run(run).findings, explains())
-    except (MothtrapError, OSError, ValueError):  # a run that cannot be read may be done again
+    except (MothtrapError, OSError, ValueError):  # a run that cannot be read may be replayed
         return None
     fingerprint = found.stories[0].root if found.stories else None
     return next((one for one in found.findings if one.fingerprint == fingerprint), None)

@@ -1,4 +1,4 @@
-"""Sends a whole run that nobody writes any more: the work of `mothtrap upload`."""
+"""Upload of a whole run that has ended: the work of `mothtrap upload`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A process beside the training that writes what is handed over, and outlives it.
 
-It is nobody's child, so a script that waits for its children never meets it; it has a
+It is no child of the training, so a script that waits for its children never meets it; it has a
 session of its own, so Ctrl-C and a closing terminal do not reach it; it inherits nothing
 but the shared memory, and ends when the training process does, however that ends.
 """
@@ -183,7 +183,7 @@ def write_from(
 
 
 def _say_nothing(line: str) -> None:
-    """Nobody reads what this process would say: the queue tells what it had to give up."""
+    """Discard messages of this process: the queue reports what it had to give up."""
 
 
 class _Inbox:

@@ -85,7 +85,7 @@ class Snapshots:
             self._order(SnapshotOrder(reason=f"finding {finding.code}", step=finding.step))
 
     def ask(self, request: Request, otherwise: Callable[[CaptureRequest], None]) -> None:
-        """Somebody asks for one; `otherwise` gets what is another request."""
+        """Take a request for a snapshot; `otherwise` gets any other request."""
         if isinstance(request, CaptureRequest):
             otherwise(request)
         elif not self._order(SnapshotOrder(reason="request", request=request.id)):

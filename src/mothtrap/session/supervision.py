@@ -78,7 +78,7 @@ class Supervision:
     def lost(self) -> tuple[int, ...]:
         """Workers of the last attempt that never closed their record, the first to die first.
 
-        Known in jobs of several workers, once the job has ended; where nobody saw who died
+        Known in jobs of several workers, once the job has ended; where it is unknown who died
         first (see `order_seen`), the first to stop storing anything comes first.
         """
         attempt = self._attempts.get(int(self.latest.name))
@@ -104,7 +104,7 @@ class Supervision:
 
     @property
     def _is_watching_all(self) -> bool:
-        """Return whether nobody is awaited: no worker has begun, or all of them have."""
+        """Return whether no worker is awaited: no worker has begun, or all of them have."""
         return all(not attempt.awaited for attempt in self._attempts.values())
 
     def _contained(self, *, last: bool) -> None:

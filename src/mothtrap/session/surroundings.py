@@ -87,7 +87,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, LedgerValue]:
 
 
 def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
-    """Return digests of the files of modules that are nobody's distribution, by path."""
+    """Return digests of the files of modules that belong to no distribution, by path."""
     found: dict[str, LedgerValue] = {}
     for module in modules.values():
         path = _held(module).get("__file__")

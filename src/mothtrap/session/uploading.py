@@ -48,7 +48,7 @@ NUMBERS = 1000
 
 
 class RunBusyError(MothtrapError):
-    """Somebody is at work on a run."""
+    """Another process is at work on a run."""
 
 
 def folder_for(runs_dir: str) -> Path:
@@ -189,7 +189,7 @@ class Uploader:
             raise failed[0]
 
     def claim(self) -> None:
-        """Make the run in the store, so that nobody else takes its name.
+        """Make the run in the store, so that no other job takes its name.
 
         Raises:
             RunExistsError: the store has a run of that name.
@@ -338,7 +338,7 @@ class Uploader:
             control_inbox.fetch(self._store, self.run)
         except StoreRefusedError as err:  # who may only write can still send
             self._looked_s = float("inf")
-            self._say(f"mothtrap: nobody can ask this job for anything by its URL: {err}")
+            self._say(f"mothtrap: this job cannot be controlled by its URL: {err}")
 
     def _show_alive(self) -> None:
         now_s = time.monotonic()

@@ -63,7 +63,7 @@ class Worker:
         say: prints one line for the user.
         last_word: called with the run's folder when everything is closed.
         launched: a launcher of mothtrap has started this process.
-        is_compared: whether somebody compares this worker with others; asked once its
+        is_compared: whether this worker is compared with others; asked once its
             attempt is there.
 
     Attributes:

@@ -27,7 +27,7 @@ def rank(
     """Return the place of a snapshot among those of its run.
 
     The first step that was not finite or raised, then the first with a finding, then the last
-    that somebody asked for. A state that is later than the step leaves nothing to compare with.
+    that was requested. A state that is later than the step leaves nothing to compare with.
 
     Args:
         step: which it is of.

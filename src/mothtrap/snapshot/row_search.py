@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from mothtrap.core.replays import ReplayResult
 
 MAX_TRIALS = 64
-"""Steps that are done again to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
+"""Steps that are replayed to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
 MAX_GUILTY = 8
 """Guilty rows that are looked for. Chosen by hand."""
 

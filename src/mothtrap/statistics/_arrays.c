@@ -474,7 +474,7 @@ static PyObject *digested_summaries(PyObject *module, PyObject *args)
                  &rows);
 }
 
-/* Copies of more than this are past the caches when somebody reads them. */
+/* Copies of more than this are past the caches when they are read. */
 #define STREAMED_BYTES (1 << 22)
 
 /* Copy without reading the target's lines first, which takes a third of the time: memcpy does

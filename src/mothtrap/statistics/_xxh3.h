@@ -173,7 +173,7 @@ typedef uint64_t Lanes __attribute__((vector_size(STRIPE)));
 #define AHEAD 8192
 #define AHEAD_OF_HASH 12288
 
-/* Add stripes to the lanes. A value goes to its own lane as a product and to that beside it as it
+/* Add stripes to the lanes. A value goes to its own lane as a product and to its neighbor as it
  * is; the latter are kept apart until the end, so that no lane waits for another. */
 static inline void add_stripes(uint64_t *lanes, const uint8_t *data, int64_t many,
                                const uint8_t *secret)

@@ -159,7 +159,7 @@ def create_attempt(run: Path, info: RunInfo) -> Path:
 
 
 def claim_worker(attempt: Path, wanted: int | None = None) -> tuple[int, Path]:
-    """Take a worker folder that nobody has.
+    """Take a worker folder that is free.
 
     Args:
         attempt: folder of the attempt.

@@ -35,7 +35,7 @@ FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
 """Files from which a run's line in a list is made, with events and findings."""
 FETCH_EVERY_S = 0.5
-"""Pause between two looks into the store for somebody who follows; chosen by hand."""
+"""Pause between two looks into the store for a reader that follows; chosen by hand."""
 LISTS_A_LOOK = 10
 """A look that takes more list requests is followed by a pause that is longer in proportion: so
 they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
@@ -253,7 +253,7 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
 
 
 def _instead(url: str) -> str:
-    """Say what there is where no run was found: runs below it, or beside it."""
+    """Say what there is where no run was found: runs below it, or next to it."""
     within = list(open_store(url).children("").folders)
     if any(open_store(join(url, name)).children("").folders for name in within[:1]):
         more = " ..." if len(within) > layout.NAMED else ""
@@ -261,7 +261,7 @@ def _instead(url: str) -> str:
     runs, name = split(url)
     names = list(open_store(runs).children("").folders) if is_url(runs) else []
     if not names:
-        return "; there is nothing beside it either"
+        return "; there is nothing next to it either"
     return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that are there"
 
 

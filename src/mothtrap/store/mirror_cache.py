@@ -1,8 +1,8 @@
 """Keeps the mirrors of this machine within a size: those used least recently go first.
 
 Whoever reads a mirror holds a lock on a file in it, shared with other readers, for as long as
-anything lives that reads it. What nobody holds may be removed: it is fetched again when it is
-asked for.
+anything lives that reads it. A mirror that no process holds may be removed: it is fetched
+again when it is asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.store.remote import mirrors_folder
 from mothtrap.store.retention import GONE, StoredRun, measure, sweep
 
 FRESH_S = 60.0
-"""A mirror that was used so recently stays: between finding a run and reading it nobody holds
+"""A mirror that was used so recently stays: between finding a run and reading it no process holds
 it. Chosen by hand."""
 TRIES = 100
 """Number of attempts at a mirror that is removed meanwhile; chosen by hand."""
@@ -30,7 +30,7 @@ _LOCK = ".in-use"
 
 
 class Use:
-    """Holds a mirror, so that nobody removes it, for as long as this object lives.
+    """Hold on a mirror, which is not removed as long as this object lives.
 
     Where the file system has no locks nothing is held, and nothing is removed either.
 
@@ -54,7 +54,7 @@ class Use:
 def keep_within(limit_bytes: float) -> list[Path]:
     """Remove mirrors, those used least recently first, until the others fit.
 
-    Those that somebody reads stay, and those that were used within `FRESH_S`.
+    Those that a process reads stay, and those that were used within `FRESH_S`.
 
     Args:
         limit_bytes: of all mirrors of this machine together.
@@ -97,7 +97,7 @@ def _measured(run: Path) -> StoredRun:
 
 
 def _remove(run: Path) -> bool:
-    """Remove a mirror that nobody holds; return whether it is gone."""
+    """Remove a mirror that no process holds; return whether it is gone."""
     try:
         file = os.open(run / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
@@ -106,7 +106,7 @@ def _remove(run: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename(run.parent, gone)
-    except OSError:  # somebody reads it, or it cannot be told
+    except OSError:  # a process reads it, or that is unknown
         return False
     finally:
         os.close(file)

@@ -10,7 +10,7 @@ from mothtrap.store.worker_log import WorkerLog
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 """Before a refused append is tried again; each pause is twice the one before. Chosen by hand."""
 _HOPELESS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
-"""Refusals that no waiting mends: the folder was removed, or is somebody else's."""
+"""Refusals that no waiting cures: the folder was removed, or has another owner."""
 
 
 class PatientLog:

@@ -23,7 +23,7 @@ def start_ticks(pid: int) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is such a process, and not only a dead one that nobody has buried."""
+    """Return whether there is such a process, other than a zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.AccessDenied:

@@ -1,4 +1,4 @@
-"""A bar on the terminal while much is read or done; nothing where nobody looks."""
+"""A bar on the terminal while much is read or done; nothing where there is no terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = threading.Lock()
 def progress(
     what: str, size_bytes: Callable[[], int], parts: int | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Show how far a reading is, where it is long and somebody looks.
+    """Show how far a reading is, where it is long and there is a terminal.
 
     Args:
         what: is done, e.g. `reading stats of w0`.
@@ -35,7 +35,7 @@ def progress(
 
 @contextmanager
 def counting(what: str, parts: int, *, long_parts: int) -> Iterator[Callable[[int], None]]:
-    """Show how far a work is that is counted in parts, where it is long and somebody looks.
+    """Show how far a work is that is counted in parts, where it is long and there is a terminal.
 
     Args:
         what: is done, e.g. `judging w0`.
@@ -57,7 +57,7 @@ def _somebody_looks() -> bool:
 @contextmanager
 def _shown(what: str, total: int, *, is_long: bool) -> Iterator[Callable[[int], None]]:
     if not is_long or not _SHOWN.acquire(blocking=False):
-        yield nobody
+        yield unreported
         return
     try:
         with _bar(what, total) as told:
@@ -84,8 +84,8 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield told
 
 
-def nobody(_done: int) -> None:
-    """Told how far it is, where nobody looks."""
+def unreported(_done: int) -> None:
+    """Ignore progress, where there is no terminal."""
 
 
 def size_of(folder: Path, kind: str) -> int:

@@ -5,7 +5,7 @@ the length of its body, and xxh3_64 over the whole message (with the digits of t
 checksum itself read as zeros), seeded by the schema message and the batch's number.
 So a reader knows that every byte of a message is as written before Arrow sees it.
 Of messages whose body is checked elsewhere (see `raw_log`) the mark is over the metadata
-alone: nobody reads those as messages.
+alone: no reader takes those for messages.
 """
 
 from __future__ import annotations

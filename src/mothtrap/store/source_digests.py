@@ -26,7 +26,7 @@ def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
 def digest_of(path: Path) -> str | None:
     """Return the digest of a file; None of what is none, or too large, or cannot be read.
 
-    Paths may come from a ledger of somebody else: a device would never end.
+    Paths may come from a ledger of another user: a device would never end.
     """
     try:
         if path.is_file() and path.stat().st_size <= MAX_SOURCE_BYTES:

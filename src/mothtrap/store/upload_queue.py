@@ -25,7 +25,7 @@ AT_ONCE = 16
 
 
 class CollisionError(MothtrapError):
-    """Somebody else has written a part of this run."""
+    """Another job has written a part of this run."""
 
 
 class UploadQueue:
@@ -51,12 +51,12 @@ class UploadQueue:
         """Send what is ready; return the number of objects.
 
         Args:
-            final: nobody writes any more: everything is ready, whole or torn.
+            final: nothing is written any more: everything is ready, whole or torn.
 
         Raises:
             StoreError: something could not be sent; call again later. What could be sent
                 was.
-            CollisionError: an object exists and is of somebody else.
+            CollisionError: an object exists and is of another job.
         """
         before = len(self._sent)
         attempts = [layout.attempt_folder(self._run, n) for n in layout.attempts(self._run)]

@@ -40,7 +40,7 @@ _MODES = {mode.value: mode for mode in Mode}
 class StepEvents:
     """The events of one record: all of it but statistics and scalars.
 
-    `unread` are observations that nobody has asked for yet, as they were written.
+    `unread` are observations that were not asked for yet, as they were written.
     """
 
     record: int

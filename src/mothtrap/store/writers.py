@@ -46,7 +46,7 @@ def at_work(attempt: Path) -> list[int]:
 
 
 def wait_for_writers(attempt: Path, timeout_s: float) -> bool:
-    """Wait until nobody writes to an attempt any more; False when somebody still does."""
+    """Wait until no process writes to an attempt any more; False when one still does."""
     deadline_s = time.monotonic() + timeout_s
     while at_work(attempt):
         if time.monotonic() >= deadline_s:

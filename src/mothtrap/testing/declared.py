@@ -45,7 +45,7 @@ class DeclaredWindow(Window):
 
 
 def declared(window: Window, needs: Iterable[Need]) -> Window:
-    """Return a window, and those beside it, that show only what some needs name.
+    """Return a window, and its companions, that show only what some needs name.
 
     Reads by name of what no need names raise `UndeclaredRead`.
     """

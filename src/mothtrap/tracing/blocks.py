@@ -31,7 +31,7 @@ class Blocks:
         return idle.pop()
 
     def give_back(self, block: Bytes) -> None:
-        """Take memory that nobody uses any more; called from any thread."""
+        """Take memory that is not used any more; called from any thread."""
         if block.nbytes > self._limit_bytes:
             return
         self._idle.setdefault(block.nbytes, []).append(block)

@@ -81,7 +81,7 @@ class TestKeras(AdapterTests):
 
 
 class Unreached(keras.Model):
-    """A model with a layer that takes no part in what it puts out."""
+    """A model with a layer that takes no part in its output."""
 
     def __init__(self, given: object, gives: object) -> None:
         super().__init__(given, gives)

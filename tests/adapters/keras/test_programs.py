@@ -197,4 +197,4 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
     assert process.said == []
     losses = [s.value for r in process.records for s in r.scalars if s.name == "loss"]
     assert np.isfinite(losses).all()
-    assert losses or program is loop_compiled_by_xla  # nobody can look into that
+    assert losses or program is loop_compiled_by_xla  # its inside is hidden

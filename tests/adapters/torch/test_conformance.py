@@ -134,7 +134,7 @@ def train_by_hand() -> None:
 
 
 def train_on_own_output() -> None:
-    """Make targets of what the model puts out."""
+    """Make targets of the model's output."""
     torch.manual_seed(0)
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)

@@ -1,4 +1,4 @@
-"""A whole training on a device: nobody waits for it, and the same is seen."""
+"""A whole training on a device: nothing waits for it, and the same is seen."""
 
 from __future__ import annotations
 

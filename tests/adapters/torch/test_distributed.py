@@ -39,7 +39,7 @@ def worker(rank: int, world_size: int) -> Iterator[None]:
 
 
 def wrapped(net: nn.Module) -> DistributedDataParallel:
-    """A model whose gradients are averaged with nobody's: the fake group answers nothing."""
+    """A model whose gradients are averaged with no others: the fake group answers nothing."""
 
     def keep(_, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations by identity
         done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
@@ -171,7 +171,7 @@ def test_of_steps_in_between_and_of_a_model_alone_nothing_is_told(second_of_two:
 
 
 class Opaque:
-    """Holds data where nobody looks."""
+    """Holder of data in a place that is not looked into."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self.x = x

@@ -10,7 +10,7 @@ from mothtrap.core.facts.captures import Blind
 
 
 def test_backwards_that_no_step_follows_are_told() -> None:
-    # Somebody forgot optimizer.step(); "nothing was observed" alone did not help.
+    # A user forgot optimizer.step(); "nothing was observed" alone did not help.
     with watched() as seen:
         model, x = nn.Linear(4, 1), torch.randn(16, 4)
         for _ in range(3):

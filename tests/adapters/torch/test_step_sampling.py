@@ -1,4 +1,4 @@
-"""Steps that nobody watches are counted, told, and end where there is something to see."""
+"""Steps that are not watched are counted, reported, and end where there is something to see."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """scikit-learn's iterative estimators: networks step by step, linear models fit by fit.
 
-Classes of the library are patched, never objects of the user's: estimators pickle and clone as
-ever. Models that are fitted at once are not observed.
+Classes of the library are patched, never objects of the user's: estimators pickle and clone
+unchanged. Models that are fitted at once are not observed.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Listener(Protocol):
     """Part of an adapter that hears of tapes and functions."""
 
     def busy(self) -> bool:
-        """Return whether a step is in progress that somebody else will end."""
+        """Return whether a step is in progress that another caller will end."""
 
     def began(self) -> None:
         """Hear that an outermost function is called."""

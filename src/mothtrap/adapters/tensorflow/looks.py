@@ -240,7 +240,7 @@ class Looks(threading.local):
         return found
 
     def hidden(self) -> list[Look]:
-        """Return programs into which nobody can look."""
+        """Return programs whose inside is hidden."""
         return [look for _, look in self._programs.values() if look.why]
 
 

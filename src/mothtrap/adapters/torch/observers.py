@@ -76,7 +76,7 @@ class Observers:
         Args:
             part: a failure of it ends all that bear the same name.
             make: returns it.
-            facts: those that it finds; where nobody needs one of them it is not built. None given:
+            facts: those that it finds; where none of them is needed it is not built. None given:
                 it is needed in any case.
             each_step: it is also told of light steps.
         """

@@ -74,7 +74,7 @@ class ReplicaBatchObserver:
 
 
 def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
-    """The tensors that may be a batch; none where data may be where nobody can look."""
+    """The tensors that may be a batch; none where data may be hidden."""
     if not all(_is_open(value) for value in given):
         return []
     tensors = [tensor for value in given for tensor in tensors_in(value)]

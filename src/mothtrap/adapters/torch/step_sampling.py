@@ -1,4 +1,4 @@
-"""Steps that nobody watches: while a job rests, every hook asks here and returns at once.
+"""Step sampling: in a step that is not watched, every hook asks here and returns at once.
 
 Only the plainest of loops rests: one optimizer, stepped after a backward, no closure, no scaler,
 no group of processes, and nothing asked for that needs each step. A rest ends just after a step
@@ -100,7 +100,7 @@ class StepSampling:
             self._alike = 0
         self._next = 0
         if self.allowed and self._alike >= ALIKE_STEPS:
-            off = self._job.config.capture == "off"  # then nobody looks at what is watched
+            off = self._job.config.capture == "off"  # then watched steps are not read
             next_watched = self._job.recorder.next_watched
             following = closed.step + STEPS_OFF if off else next_watched(closed.step)
             if following > closed.step + 1 and self._job.may_sample():
@@ -124,7 +124,7 @@ class StepSampling:
 
     @property
     def passes_by(self) -> bool:
-        """Return whether nobody watches the step in progress, until another one begins."""
+        """Return whether the step in progress is not watched, until another one begins."""
         return self.on or self._between
 
     # What hooks ask while the job rests

@@ -1,6 +1,6 @@
 """XGBoost: rounds of boosting as steps, with metrics, trees, importance and data.
 
-Classes of the library are patched, never objects of the user's: models pickle and clone as ever,
+Classes of the library are patched, never objects of the user's: models pickle and clone unchanged,
 and callbacks are the user's own. Without data to evaluate nothing is predicted.
 """
 

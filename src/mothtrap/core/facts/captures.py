@@ -12,7 +12,7 @@ class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
 
     It counts from `from_step` on. `collections` are those in force since then, by name;
     `added` what those say that came (see `core.config.given`). `error` says why nothing was
-    changed. `request` is empty where nobody asked: a script that `mothtrap run` started gave
+    changed. `request` is empty where there was none: a script that `mothtrap run` started gave
     collections to `mothtrap.watch`, or what was asked for some steps is over.
     """
 
@@ -95,7 +95,7 @@ class FullSteps(Fact, frozen=True, kw_only=True, tag=True):
     """The rule by which steps are watched in full from `step` on; the others are light.
 
     Those n and n + 1 are, where n is a multiple of `every`; with `every` = 1 all are. Further
-    ones may be: after a signal, or because somebody asked for values of theirs.
+    ones may be: after a signal, or because values of theirs were requested.
     """
 
     every: int

@@ -11,7 +11,7 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     `loader` is a label, `location` the line that iterates over it. `sampler`: `sequential`,
     `shuffled`, `with_replacement`, `iterable` (the data decide on their order, in each of
     `workers` processes) or `own` (one that the user wrote). `samples`, `batch_size` and
-    `batches` (in a pass) are None where nobody knows. `in_order`: batches come in the order
+    `batches` (in a pass) are None where unknown. `in_order`: batches come in the order
     in which they were drawn, whichever process is ready first.
     """
 

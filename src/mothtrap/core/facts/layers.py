@@ -17,7 +17,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
 
     `gain` is the root mean square of the weights times the square root of the fan-in: what
     the layer multiplies inputs of that size by, about. `normalized`: the next module
-    normalises what the layer puts out. `grid`: the layer is a convolution, its features
+    normalizes the output of the layer. `grid`: the layer is a convolution, its features
     are channels.
     `rows` of `features` values each were looked at; `zeros` is the share of exact zeros,
     `nonzero_rms` the root mean square of the other values, `smallest` and `largest` the

@@ -15,7 +15,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     them whose output hung on no gradient, `runs_in_evaluation` in forwards without a graph;
     `calls_are_seen` is False where the module runs out of sight.
     `upstream`: it ran before every module that was reached. `detached_before`: the module
-    that was called with its output, cut off; None where that was not seen. `changed`: somebody
+    that was called with its output, cut off; None where that was not seen. `changed`: something
     else changed its values. `untouched`: its values look as the framework initialises them;
     None = cannot be told. `since`: the first of the counted steps, of which not each is
     looked at; None in older runs.
@@ -44,7 +44,7 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
     `holder` is the attribute (`body.layers`), `what` what it holds (`list of 3 Linear`).
     No optimizer holds the parameters. `reached_steps`: steps of the model in which
     one of them got a gradient that is not zero, of those looked at; `since` is the first of
-    them, None in older runs. `changed`: somebody changed a value.
+    them, None in older runs. `changed`: a value was changed.
     """
 
     holder: str

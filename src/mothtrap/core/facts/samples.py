@@ -52,7 +52,7 @@ class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
 class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
     """A data set that a loader draws from, below all subsets and concatenations.
 
-    `data` is its number, `kind` its class, `length` None where nobody knows. `names_in` is
+    `data` is its number, `kind` its class, `length` None where unknown. `names_in` is
     the attribute that holds names of files, `root` what all names that are told (see
     `SamplesNamed`) lack at their beginning; both empty where there are none. `digest` is
     one of the first batch that was handed over, bit by bit: "" where that was not on the

@@ -133,7 +133,7 @@ class CudaCopyStream:
         return torch.cuda.current_stream(self._device)
 
     def numbers(self, size: int) -> torch.Tensor:
-        """See `Lane`; memory is used again when nobody refers to it."""
+        """See `Lane`; memory is reused when nothing refers to it."""
         idle = [kept for kept in self._pool if sys.getrefcount(kept) == _IDLE]
         fitting = [kept for kept in idle if kept.numel() >= size]
         if fitting:

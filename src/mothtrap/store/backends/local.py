@@ -34,7 +34,7 @@ class LocalStore:
         self._root = root
 
     def put_if_absent(self, key: str, data: bytes | Path) -> None:
-        """Write a file under another name first, so that nobody sees a part of it."""
+        """Write a file under another name first, so that no reader sees a part of it."""
         path = self._path(key)
         draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
         try:

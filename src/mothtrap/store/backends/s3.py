@@ -85,7 +85,7 @@ class S3Store:
     """A `Store` in a bucket; see `store.objects`.
 
     Objects above `PART_BYTES` are written in parts. What an interrupted writing leaves
-    of them is no object and is seen by nobody. The client's condition "only if absent" is for
+    of them is no object and is seen by no reader. The client's condition "only if absent" is for
     objects in one part: before larger ones it is asked whether the key is taken.
     """
 

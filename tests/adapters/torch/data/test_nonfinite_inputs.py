@@ -71,4 +71,4 @@ def test_all_finite_sees_masks_and_single_values(value: float) -> None:
     assert not all_finite([torch.ones(3), torch.tensor([1.0, value, 1.0])])
     assert not all_finite([torch.tensor([1j * value, 0j])])
     assert all_finite([torch.full((9,), 6e4, dtype=torch.float16)]), "only its sum is infinite"
-    assert not all_finite([torch.ones(4).to(torch.float8_e4m3fn)]), "nobody knows"
+    assert not all_finite([torch.ones(4).to(torch.float8_e4m3fn)]), "unknown"

@@ -1,4 +1,4 @@
-"""Targets that a model under training, or a copy of it, puts out."""
+"""Targets that are outputs of a model under training, or of a copy of it."""
 
 from __future__ import annotations
 

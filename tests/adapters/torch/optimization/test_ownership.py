@@ -210,7 +210,7 @@ def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() 
 def test_a_model_that_is_called_with_other_parameters_first_is_looked_at_with_its_own(
     transformed: bool,
 ) -> None:
-    """Steps close where a forward begins: there stood tensors that nobody can read."""
+    """Steps close where a forward begins: unreadable tensors stood there."""
 
     def act() -> None:
         model = Net()
@@ -238,7 +238,7 @@ def test_a_copy_of_a_trained_model_is_not_taken_for_a_forgotten_one(copies: bool
         for _ in range(TOLD_AT + 1):
             optimizer.zero_grad()
             x, _ = batch()
-            functional.mse_loss(model(x), 0.9 * other(x)).backward()  # nobody detaches it
+            functional.mse_loss(model(x), 0.9 * other(x)).backward()  # not detached
             optimizer.step()
 
     assert bool(told(act)) is not copies

@@ -53,7 +53,7 @@ def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
     """Return whether no tensor holds NaN or infinity, those of masks included.
 
     Tensors that are not on the host, or that torch takes no sums of, are not looked at: with
-    one of them nobody knows.
+    one of them it is unknown.
     """
     return all(_is_finite(tensor) for tensor in tensors)
 

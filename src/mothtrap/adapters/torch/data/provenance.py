@@ -159,7 +159,7 @@ class ProvenanceObserver:
         """Return whether all that loaders gave for the step in progress is known to be finite.
 
         True only where what a tensor of so many `elements` was made of is among it, and
-        where no other batch was loaded ahead, or beside it, that it may be of.
+        where it may be of no other batch, loaded ahead or at the same time.
         """
         step = self._job.grouper.step
         own = [handed for handed in self._held if handed.step == step]

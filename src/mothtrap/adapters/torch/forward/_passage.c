@@ -1,4 +1,4 @@
-/* The way of a module's call through us where nobody wants more than to have its output.
+/* Fast path of a module's call, where no more than its output is requested.
  *
  * A model calls hundreds of modules in a step, each when its code has left the caches: what
  * Python does around a call costs tens of microseconds there, and this a few.
@@ -184,7 +184,7 @@ static int note(Passage *self, PyObject *module, PyObject *output)
         int real = was(PyObject_CallNoArgs(self->transforms), Py_None);
         if (real < 0)
             return -1;
-        if (real) /* values inside a transformed function are nobody's */
+        if (real) /* values inside a transformed function belong to no step */
             return tell(self, module, output);
     }
     if (full)
@@ -387,7 +387,7 @@ static PyType_Spec spec = {
     slots};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_passage", "Calls of modules that nobody looks at.", -1, NULL,
+    PyModuleDef_HEAD_INIT, "_passage", "Calls of modules whose values are not requested.", -1, NULL,
     NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__passage(void)

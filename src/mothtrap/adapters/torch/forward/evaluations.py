@@ -2,8 +2,8 @@
 
 Whether a forward with a graph was for training is known only when a backward comes or
 does not. One of a module that is set to evaluation waits for that, with its losses: if
-the next thing is a backward it was training, if it is a forward in training mode nobody
-has thought of `torch.no_grad`.
+the next thing is a backward it was training, if it is a forward in training mode
+`torch.no_grad` was forgotten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The straight way of a module's call, where nobody wants more than to have its output.
+"""Fast path of a module's call, where no more than its output is requested.
 
 Only an installation with a C compiler has it; without it every call is observed, as calls
 are anyway in the steps in which something is captured of them.

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @uncompiled
 class FastPathOutputs:
-    """The way of calls of which nobody wants more than the outputs, or their values.
+    """Fast path of calls of which only the outputs, or their values, are requested.
 
-    It is closed but in forwards that nobody looks into. An installation without the compiled
+    It is open only in forwards that are not looked into. An installation without the compiled
     part has no such way: there every output is looked at when it returns.
 
     Args:

@@ -183,13 +183,13 @@ class ForwardObserver:
         return torch._C._get_tracing_state() is None
 
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
-        """A part of a model returned one tensor, of which nobody wants more than to have it."""
+        """A part of a model returned one tensor, whose values are not requested."""
         if self._trains and not self._straight.is_handed_on(module, output):
             self.retained.add(module, output)
         self._straight.noticed(module, output)
 
     def fast_path(self) -> Passage | None:
-        """Return what calls may take into which nobody looks, None if there is no such way."""
+        """Return the fast path of calls that are not looked into, None if there is none."""
         return self._straight.build()
 
     def observe_all(self) -> None:

@@ -15,7 +15,7 @@ PASSING_ON = (
     *(nn.Linear, nn.modules.conv._ConvNd, nn.Identity, nn.Flatten, nn.ReLU, nn.LeakyReLU),
     *(nn.modules.dropout._DropoutNd, nn.modules.pooling._MaxPoolNd),
 )
-"""Modules that put out NaN, and nothing infinite beside it, only where they were given it."""
+"""Modules that output NaN, and no infinity, only where their input has NaN."""
 
 
 def first_nonfinite(

@@ -18,7 +18,7 @@ RETAINED_BYTES = 64 * 2**20
 """Outputs whose values are kept alive; beyond it they live as long as the training wants.
 
 Kept without their graph, so that nothing else stays alive with them. Chosen by hand so
-that nobody notices it.
+that no one notices.
 """
 RETAINED_OUTPUTS = 4096
 """Outputs after which the next root begins anew: forwards that no backward follows."""
@@ -88,7 +88,7 @@ class RetainedOutputs:
                 self._entries.append((owner, values))
 
     def let_go(self) -> None:
-        """The loss is finite: nobody will ask for values, and the backward needs their memory.
+        """The loss is finite: no values will be requested, and the backward needs their memory.
 
         Without it a residual network has twice the page faults of plain training.
         """

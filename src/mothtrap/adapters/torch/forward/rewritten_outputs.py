@@ -19,7 +19,7 @@ Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
 """A module, what it returned, without a graph, and the row that was taken of it."""
 BATCH_BYTES = 64 * 2**20
 """Values of a forward that are held until they are looked at together. Chosen by hand: as
-much memory as nobody notices, and hundreds of calls in one."""
+little memory, and hundreds of calls in one."""
 
 
 class RewrittenOutputs:

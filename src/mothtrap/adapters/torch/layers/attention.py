@@ -2,7 +2,7 @@
 
 The scores of a fused attention exist nowhere: they are recomputed, for some rows and
 queries, from the queries and keys that its node keeps. An attention written out keeps its
-weights at the softmax whose result is multiplied with the values. Nothing that somebody
+weights at the softmax whose result is multiplied with the values. Nothing that a hook
 packed (checkpointing, offloading) is read: unpacking would run a segment again.
 """
 

@@ -329,6 +329,6 @@ def scalar_root(tensors: Any) -> torch.Tensor | None:
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
     if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
-        # Of a sum that is spread over workers nobody has the value.
+        # No worker has the value of a sum that is spread over workers.
         return tensors if own_value(tensors) is not None else None
     return None

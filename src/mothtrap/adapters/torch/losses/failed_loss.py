@@ -26,7 +26,7 @@ def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
     """Look where an exception came from.
 
     Args:
-        error: one that nobody caught; its frames still hold what the loss was called with.
+        error: an uncaught one; its frames still hold what the loss was called with.
         step: the step in which it was raised.
 
     Returns:

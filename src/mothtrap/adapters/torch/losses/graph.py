@@ -371,7 +371,7 @@ def _keeps_rows(node: Node) -> bool:
 
 
 def _without_repeats(terms: list[LossTerm]) -> list[LossTerm]:
-    """Label smoothing reaches one log-softmax twice: through nll and beside it."""
+    """Label smoothing reaches one log-softmax twice: through nll and directly."""
     has_nll = any(operation(t.node).startswith("nll") for t in terms)
     return [
         t

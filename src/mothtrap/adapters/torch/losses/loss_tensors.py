@@ -1,4 +1,4 @@
-"""Losses and their targets as tensors, where somebody asked for them."""
+"""Losses and their targets as tensors, where they are requested."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Values that a loss operation saved of its inputs in sampled steps: labels, predictions.
 
-Saved tensors are read at the loss operation only, and never those that somebody packed
+Saved tensors are read at the loss operation only, and never those that were packed
 (checkpointing, offloading) nor once a checkpointed segment was seen in the job: unpacking
 re-runs the segment.
 """

@@ -90,7 +90,7 @@ class OwnershipObserver:
             if has_stand_ins(module):
                 self._roots_seen = -1  # when an optimizer steps it has its own
                 continue
-            # Of a model that nobody trains only a new one is of interest: a loaded one may be
+            # Of an untrained model only a new one is of interest: a loaded one may be
             # there to judge others.
             if not optimizers.owns_root(root) and not self._is_new(root, module):
                 continue

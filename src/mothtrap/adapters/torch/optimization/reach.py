@@ -36,7 +36,7 @@ TOLD_AT = (5, 20, 50, 100)
 """Own steps of an optimizer after which it is told; and every `TOLD_EVERY` further ones."""
 TOLD_EVERY = 200
 COMPARED_ELEMENTS = 4096
-"""Elements of a parameter, the first ones, that tell whether somebody changes it."""
+"""Elements of a parameter, the first ones, by which changes are noticed."""
 MAX_MODULES = 64
 """Modules that are told of an optimizer at a time."""
 
@@ -281,7 +281,7 @@ class ReachObserver:
         return not hidden and module not in self._unhooked
 
     def _tell_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
-        """Look for parameters that have gradients and that nobody holds in its place."""
+        """Look for parameters that have gradients and that no optimizer holds in its place."""
         shapes = Counter(p.shape for p in parameters(optimizer))
         twins: list[tuple[nn.Module, torch.Tensor]] = []
         for module in self._modules() if owner.idle else ():
@@ -310,7 +310,7 @@ def _has_gradient(module: nn.Module) -> bool:
 
 
 def values_digest(tensors: list[torch.Tensor]) -> int:
-    """Number that tells later whether somebody has changed the first values of tensors."""
+    """Digest of the first values of tensors, by which a later change is noticed."""
     own = [local(t.detach()) for t in tensors]
     parts = [t.reshape(-1)[:COMPARED_ELEMENTS] for t in own if is_plain(t)]
     return hash(tuple(arithmetic.digest(part) for part in parts))

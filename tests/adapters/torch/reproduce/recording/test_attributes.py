@@ -135,7 +135,7 @@ def test_tensors_of_inference_mode_have_no_version() -> None:
 def test_what_is_no_state_takes_no_room_of_what_is() -> None:
     cell = Cell(**{f"map{i}": None for i in range(10)}, last=[1])
     read = Attributes(Known(cell))  # type: ignore[arg-type]
-    for _ in range(5):  # in the 6th reading nobody looks what attributes there are
+    for _ in range(5):  # in the 6th reading attributes are not listed
         read.read()
     vars(cell).update({f"map{i}": cell.line(torch.ones(2)) for i in range(10)})
     assert _own(read.read(), cell) == {"last": [1]}
@@ -144,7 +144,7 @@ def test_what_is_no_state_takes_no_room_of_what_is() -> None:
 def test_a_root_with_attributes_is_read_at_once_also_where_those_before_had_none() -> None:
     known, cell = Known(Cell()), Cell(rate=0.5)
     read = Attributes(known)  # type: ignore[arg-type]
-    for _ in range(5):  # in the 6th reading nobody looks what attributes there are
+    for _ in range(5):  # in the 6th reading attributes are not listed
         read.read()
     known.add(cell)
     assert _own(read.read(), cell) == {"rate": 0.5}

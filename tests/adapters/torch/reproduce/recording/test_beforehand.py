@@ -85,7 +85,7 @@ def test_buffers_that_do_not_change_are_not_copied_for_long() -> None:
     model, before = Queue(), Beforehand(64 * SMALL_BYTES)
     before.before_forward(model)
     model(torch.ones(2))
-    # Nobody knew that the large one would: it is said.
+    # It was unknown that the large one would: it is said.
     assert before.lost() == ("buffer queue before the step",)
     assert _known(before, model)["count"] == [0.0]
     for step in range(1, 4):
@@ -197,7 +197,7 @@ def test_parameters_that_a_forward_changes_are_those_of_before() -> None:
         before.before_forward(model)
         model(torch.ones(2)).mean().backward()
         before.stepping()
-        if not step:  # nobody knew
+        if not step:  # not known yet
             assert before.lost() == ("parameter slow.weight before the step",)
         else:
             assert before.lost() == ()

@@ -57,7 +57,7 @@ def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(as_test, "_fails", lambda *_: True)
     said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
     limit = "it does not guard a repair of train.py:3"
-    written = f"pytest {tmp_path / 'test_x.py'} (needs test_x.npz beside it); {limit}"
+    written = f"pytest {tmp_path / 'test_x.py'} (needs test_x.npz in its folder); {limit}"
     assert said.endswith(written)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test_x.npz", "test_x.py"]
     told = (tmp_path / "test_x.py").read_text()

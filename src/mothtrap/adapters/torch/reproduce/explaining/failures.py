@@ -41,7 +41,7 @@ MAX_CAUSES = 8
 def explain(
     error: BaseException, step: int, book: NameBook, forwards: ForwardObserver
 ) -> ScriptFailed | None:
-    """Explain an exception that nobody caught.
+    """Explain an uncaught exception.
 
     Args:
         error: the exception; its frames still hold what was being called.

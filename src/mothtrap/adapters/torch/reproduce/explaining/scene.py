@@ -1,6 +1,6 @@
 """Frames of an uncaught exception: calls, their arguments, and their places.
 
-Nothing is noted while the training runs. The frames of an exception that nobody caught live
+Nothing is noted while the training runs. The frames of an uncaught exception live
 until the process ends, with the arguments of every call in them.
 """
 

@@ -1,8 +1,8 @@
-"""Narrows the step that is done again to an operation and to rows, in copies of the process.
+"""Narrow a replayed step down to an operation and to rows, in copies of the process.
 
 At the first recorded event of the step the process is copied: the copy is watched, operation
 by operation, and ends where the step would be applied. Further copies do the step with some
-rows of the batch only. The process itself then does the step unwatched, to the last bit.
+rows of the batch only. The process itself then does the step unwatched, bit-identical.
 """
 
 from __future__ import annotations

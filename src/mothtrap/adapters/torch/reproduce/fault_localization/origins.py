@@ -63,7 +63,7 @@ class Operation:
         name: in the words of the dispatcher, e.g. `aten.div.Tensor`.
         inputs: its tensors with the names of their arguments, as they were before it.
         converts_to: the dtype, where it converts.
-        context: what `Origins` was told to note beside it.
+        context: further notes that `Origins` was told to take.
     """
 
     name: str
@@ -82,8 +82,8 @@ class Origins:
 
     Args:
         bad: which values are bad.
-        context: asked, right after an operation made bad values of good ones, for what is
-            to be noted beside it.
+        context: asked for further notes, right after an operation made bad values of good
+            ones.
     """
 
     def __init__(self, bad: Bad, context: Callable[[], Any]) -> None:

@@ -66,7 +66,7 @@ class GuardedSteps:
     def detach(self) -> None:
         """Leave all classes and objects as they were."""
         self._undo.close()
-        with suppress(RuntimeError, ValueError):  # the job has ended: there is nobody to tell
+        with suppress(RuntimeError, ValueError):  # the job has ended: no one listens
             self._guard.close_agreement()
 
     def guard_class(self, kind: type[Optimizer]) -> None:

@@ -77,13 +77,13 @@ class Copy:
     ) -> None:
         self.key, self._value = key, value
         self._block, self._blocks = block, blocks
-        self._glimpse: bytes | None = None  # nobody writes to the value
+        self._glimpse: bytes | None = None  # nothing writes to the value
         self.nbytes = int(value.nbytes)
 
     def array(self) -> Array:
-        """The value as it goes into a file, on the host; nobody writes to it.
+        """The value as it goes into a file, on the host; nothing writes to it.
 
-        What is large there is not copied again: its memory is used again by nobody who has it.
+        What is large there is not copied again: its memory is not reused while it is referred to.
         """
         if not isinstance(self._value, torch.Tensor):
             raw = self._value.reshape(-1).view(np.uint8)
@@ -279,7 +279,7 @@ class Copies:
         return {"array": copy.key}
 
     def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
-        """The tree of arrays that nobody writes to and plain values, and what it names.
+        """The tree of arrays that nothing writes to and plain values, and what it names.
 
         Args:
             value: an array, or dicts with arrays and plain values in them.

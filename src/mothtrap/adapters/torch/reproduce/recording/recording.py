@@ -315,7 +315,7 @@ class Recording:
         return True
 
     def _make_room(self) -> None:
-        """Forget the oldest batches that no model was trained on: somebody looks at the data."""
+        """Forget the oldest batches that no model was trained on: data that are only inspected."""
         for notes in (self._now, self._later):
             for noted in list(notes.events[:-1]):
                 if isinstance(noted.event, BatchHanded) and not noted.used:

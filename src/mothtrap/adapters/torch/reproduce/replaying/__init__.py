@@ -1,1 +1,1 @@
-"""A recorded step done again in a process that runs its script anew."""
+"""Replay of a recorded step in a process that runs its script anew."""

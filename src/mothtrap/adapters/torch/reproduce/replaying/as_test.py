@@ -1,7 +1,7 @@
 """Writes a test that shows a failure without the training around it.
 
 It holds the function, the module, or the operation that went wrong, with what it was given,
-as arrays in a file beside it. It is tried out before it stays: it must fail.
+as arrays in a file of the same folder. It is tried out before it stays: it must fail.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Subject:
 
 
 def write(path: Path, found: Localized, title: str) -> str:
-    """Write a test of a failure, and the arrays beside it.
+    """Write a test of a failure, and its arrays into the same folder.
 
     Args:
         path: of the test, ends in `.py`; nothing is written where there is such a file.
@@ -180,7 +180,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
             limit = f"; it does not guard a repair of {subject.unguarded}" * bool(subject.unguarded)
             return (
                 f"{path.name} shows it with {subject.words} alone: pytest {path} "
-                f"(needs {path.stem}.npz beside it){limit}"
+                f"(needs {path.stem}.npz in its folder){limit}"
             )
         why = f"{subject.words} alone does not go wrong"
     raise NotWrittenError(why)

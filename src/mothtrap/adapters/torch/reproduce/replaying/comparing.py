@@ -1,4 +1,4 @@
-"""Says whether a step came to what it came to in the run, to the last bit."""
+"""Compare a replayed step with the recorded one, bit by bit."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
 
 
 class LoaderNumbers:
-    """The how-manieth loader each is that the user's code began to iterate, from 0."""
+    """Indices of loaders, in the order in which the user's code first iterated them, from 0."""
 
     def __init__(self) -> None:
         self._numbers: ByIdentity[DataLoader[Any], int] = ByIdentity()
@@ -71,7 +71,7 @@ class HandingIterator:
     Args:
         loader: which is iterated.
         begin: makes its own iterator, once that is needed.
-        number: the how-manieth loader it is.
+        number: index of the loader, in order of first iteration, from 0.
         ask: what was recorded for a place.
     """
 

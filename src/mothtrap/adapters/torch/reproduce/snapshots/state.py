@@ -26,7 +26,7 @@ Adder = Callable[[Any, str], None]
 
 
 class StateTaker:
-    """Copies states, into the same memory again once nobody needs the last one.
+    """Copies states, into the same memory again once the last one is not needed.
 
     Args:
         known: the objects whose states make it up.

@@ -1,7 +1,7 @@
 """Takes snapshots: when one is due, state, recorded steps and truth are put together.
 
 All of it happens just before an optimizer applies a step, when the state is still that before
-the step: at the onset of something unsound, or when somebody has wished for one meanwhile.
+the step: at the onset of something unsound, or when one has been requested meanwhile.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TorchSnapshotTaker:
 
     @property
     def awaited(self) -> bool:
-        """Return whether somebody waits for one."""
+        """Return whether one is requested."""
         return bool(self._orders)
 
     # What is asked from other threads
