@@ -119,7 +119,7 @@ def main() -> int:
             locks.setdefault(package.folder, []).extend(fetch(package, Path(scratch)))
     for folder, entries in locks.items():
         (folder / "LOCK.json").write_text(json.dumps(entries, indent=1) + "\n")
-        print(f"{folder.relative_to(ROOT)}: {len(entries)} files")  # noqa: T201
+        print(f"{folder.relative_to(ROOT)}: {len(entries)} files")
     return 0
 
 

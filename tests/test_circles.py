@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from tests.test_house import PACKAGE, SOURCE, _files, _plant
@@ -11,11 +11,34 @@ from tests.test_house import PACKAGE, SOURCE, _files, _plant
 
 def circle_offences(source: Path) -> list[str]:
     """Modules that import one another, by way of others too; for a type checker only counts."""
+    return _on_circles(_imports(source))
+
+
+def package_offences(source: Path, of: str) -> list[str]:
+    """Packages inside of one that import one another; its own modules are a package too."""
+    packages: dict[str, set[str]] = {}
+    prefix = f"{PACKAGE}.{of}."
+    folders = {_dotted(path).rpartition(".")[0] for path, _ in _files(source)}
+
+    def package(module: str) -> str:
+        return module if module in folders else module.rpartition(".")[0]
+
+    for module, names in _imports(source).items():
+        if module.startswith(prefix):
+            used = {package(name) for name in names if name.startswith(prefix)}
+            packages.setdefault(package(module), set()).update(used - {package(module)})
+    return _on_circles(packages)
+
+
+def _imports(source: Path) -> dict[str, set[str]]:
     trees = {_dotted(path): tree for path, tree in _files(source)}
-    imported = {
+    return {
         module: {name for name in _modules_named(tree, trees) if name != module}
         for module, tree in trees.items()
     }
+
+
+def _on_circles(imported: Mapping[str, set[str]]) -> list[str]:
     left = dict(imported)
     while free := [module for module, names in left.items() if not names & left.keys()]:
         for module in free:
@@ -52,3 +75,18 @@ def test_circle_check_sees_a_planted_circle(tmp_path: Path) -> None:
     _plant(tmp_path, "core/c.py", "if TYPE_CHECKING:\n    from mothtrap.core.a import y\n")
     (offence,) = circle_offences(tmp_path)
     assert offence.endswith("mothtrap.core.a, mothtrap.core.b, mothtrap.core.c")
+
+
+def test_packages_of_the_torch_adapter_do_not_import_one_another() -> None:
+    assert package_offences(SOURCE, "adapters.torch") == []
+
+
+def test_package_check_sees_a_planted_circle(tmp_path: Path) -> None:
+    _plant(tmp_path, "adapters/torch/job/names.py", "import torch")
+    _plant(tmp_path, "adapters/torch/data/rows.py", "from mothtrap.adapters.torch.job import names")
+    _plant(tmp_path, "adapters/torch/data/order.py", "import torch")
+    assert package_offences(tmp_path, "adapters.torch") == []
+    text = "if TYPE_CHECKING:\n    from mothtrap.adapters.torch.data.order import y\n"
+    _plant(tmp_path, "adapters/torch/job/steps.py", text)
+    (offence,) = package_offences(tmp_path, "adapters.torch")
+    assert offence.endswith("mothtrap.adapters.torch.data, mothtrap.adapters.torch.job")

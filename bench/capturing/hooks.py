@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.optim import optimizer
 
-from mothtrap.adapters.torch.process_hooks import ProcessHooks
+from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 
 
 @contextmanager

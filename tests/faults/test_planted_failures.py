@@ -64,7 +64,7 @@ STAGES = [
     ),
     Stage(
         "graph reading",
-        "mothtrap.adapters.torch.losses.graph:loss_terms",
+        "mothtrap.adapters.torch.job.graph:loss_terms",
         ("data", "loss graph"),
     ),
     Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossObserver.close", ("losses",)),
@@ -77,7 +77,7 @@ STAGES = [
     ),
     Stage(
         "module names",
-        "mothtrap.adapters.torch.naming:NameBook.built",
+        "mothtrap.adapters.torch.job.naming:NameBook.built",
         ("observation of the training",),
         steps=0,
         verdict=NOT_SEEN,

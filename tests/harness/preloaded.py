@@ -35,7 +35,7 @@ IMPORTED = (
     "torch.distributed.run",
     "torch.nn.parallel",
     "torch.utils.data",
-    "mothtrap.adapters.torch.process_hooks",
+    "mothtrap.adapters.torch.hooks.process_hooks",
     "mothtrap.cli.replay",
     "mothtrap.cli.run",
     "mothtrap.session.launch",

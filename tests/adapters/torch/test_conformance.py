@@ -38,9 +38,9 @@ class TestTorch(AdapterTests):
         "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
         "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",
-        "ReplicaDigests": "tests/adapters/torch/test_distributed.py",
-        "ReplicaBatch": "tests/adapters/torch/test_distributed.py",
-        "WrapperBypassed": "tests/adapters/torch/test_distributed.py",
+        "ReplicaDigests": "tests/adapters/torch/job/test_distributed.py",
+        "ReplicaBatch": "tests/adapters/torch/job/test_distributed.py",
+        "WrapperBypassed": "tests/adapters/torch/job/test_distributed.py",
         "WorkerPace": "tests/adapters/torch/test_distributed_jobs.py",
         "digest_sum": "tests/statistics/torch/test_fingerprint.py (accelerators only)",
     }

@@ -13,7 +13,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 
 from mothtrap.adapters.torch import attach, attach_process
-from mothtrap.adapters.torch.process_hooks import ProcessHooks
+from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 
 
 class _Refusing(torch.optim.SGD):

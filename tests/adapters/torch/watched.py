@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch import attach, attach_process
-from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import RAW, Stream, streams

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.job_store import job_store
-from mothtrap.adapters.torch.object_hooks import ObjectHooks
-from mothtrap.adapters.torch.process_hooks import ProcessHooks
-from mothtrap.adapters.torch.reports import REPORTS as REPORTS
-from mothtrap.adapters.torch.tracer import Tracer
+from mothtrap.adapters.torch.hooks.job_store import job_store
+from mothtrap.adapters.torch.hooks.object_hooks import ObjectHooks
+from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
+from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
+from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.statistics.torch.accelerator import Accelerator

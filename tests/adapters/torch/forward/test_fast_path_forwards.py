@@ -12,7 +12,8 @@ from tests.adapters.torch.watched import sgd, watched, whole
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.adapters.torch.forward import fast_path, retained_outputs
+from mothtrap.adapters.torch.forward import fast_path
+from mothtrap.adapters.torch.job import retained_outputs
 
 Tensor = torch.Tensor
 Noted = list[tuple[str, list[float] | None]]

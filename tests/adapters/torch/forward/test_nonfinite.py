@@ -7,7 +7,7 @@ import torch
 from tests.adapters.torch.watched import batch, sgd, watched
 from torch import nn
 
-from mothtrap.adapters.torch.forward import retained_outputs
+from mothtrap.adapters.torch.job import retained_outputs
 from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 
 Tensor = torch.Tensor

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.adapters.torch.losses.graph import loss_terms
+from mothtrap.adapters.torch.job.graph import loss_terms
 from mothtrap.adapters.torch.losses.loss_values import label_counts, prediction_spread
 from mothtrap.core.facts.losses import LossCall
 

@@ -17,7 +17,7 @@ from mothtrap.statistics.torch.fingerprint import fingerprint
 from mothtrap.tracing.filenames import FileNames, file_names
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 DATA_SETS = 256
 """Data sets that are told apart: further ones are taken for the last."""

@@ -19,11 +19,11 @@ from torch import nn
 from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapObserver
-from mothtrap.adapters.torch.forward.retained_outputs import Retained
-from mothtrap.adapters.torch.multiples import Multiples
-from mothtrap.adapters.torch.naming import class_name, unwrapped
-from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.readable import is_countable, is_plain, kind_of_unread
+from mothtrap.adapters.torch.job.multiples import Multiples
+from mothtrap.adapters.torch.job.naming import class_name, unwrapped
+from mothtrap.adapters.torch.job.nested import placed_tensors
+from mothtrap.adapters.torch.job.readable import is_countable, is_plain, kind_of_unread
+from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
@@ -33,7 +33,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
 """Training forwards whose inputs are summarised: the first few, then one in so many steps."""

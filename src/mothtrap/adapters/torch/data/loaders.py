@@ -23,8 +23,8 @@ from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
 from mothtrap.adapters.torch.data.samplers import plan_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
-from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.nested import placed_tensors
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import row_digests
@@ -32,7 +32,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 
 PASSES = 3

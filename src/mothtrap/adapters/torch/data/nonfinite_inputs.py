@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.statistics import torch as arithmetic
 
 MAX_ROWS = 16

@@ -25,7 +25,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
 """Rows and calls of training that are looked at, at most. Chosen by hand: 8 MB, 0.1 s."""

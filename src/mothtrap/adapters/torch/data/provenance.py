@@ -28,7 +28,7 @@ from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 HELD = TOLD = 64
 """Batches that were loaded last and are known by their memory, and those of a step that are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mothtrap.adapters.torch.nested import parts_of
+from mothtrap.adapters.torch.job.nested import parts_of
 
 WORDS = ("key", "path", "file", "name", "url", "id")
 """Words in the keys of a batch under which names of rows are looked for, the best first."""

@@ -15,7 +15,7 @@ from mothtrap.core.facts.data import IndicesShared
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.data.data_sources import Source
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 COMPARED = 4
 """Loaders of training, and of evaluation, whose samples are compared: the latest ones."""

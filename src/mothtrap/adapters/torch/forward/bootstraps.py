@@ -15,7 +15,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 BLOCK = 20
 """Steps that are looked at together. Chosen by hand."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forward import checkpointing
-from mothtrap.adapters.torch.forward.activity import SHARES, Activity
-from mothtrap.adapters.torch.naming import class_name, role, unwrapped, wrapped
-from mothtrap.adapters.torch.nested import LEVELS, placed_tensors
-from mothtrap.adapters.torch.readable import is_countable
-from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.adapters.torch.job import checkpointing
+from mothtrap.adapters.torch.job.naming import class_name, role, unwrapped, wrapped
+from mothtrap.adapters.torch.job.nested import LEVELS, placed_tensors
+from mothtrap.adapters.torch.job.readable import is_countable
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.adapters.torch.layers.activity import SHARES, Activity
 from mothtrap.capture.selection import ESSENTIAL
 from mothtrap.capture.statistics_rows import OF_SEVERAL
 from mothtrap.core.steps import Mode
@@ -26,7 +26,7 @@ from mothtrap.statistics.torch.reducers import ReadAlready
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 MAX_BACKWARDS = 16
 """Backwards through one output whose gradients are taken: more are no training but, say,

@@ -10,14 +10,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.forward.taps import Tap, Tell, is_tapped, tap
-from mothtrap.adapters.torch.module_hook import inside_fast_path
-from mothtrap.adapters.torch.naming import Root, unseen_inside, unwrapped
+from mothtrap.adapters.torch.job.module_hook import inside_fast_path
+from mothtrap.adapters.torch.job.naming import Root, unseen_inside, unwrapped
 from mothtrap.core import collections
 from mothtrap.core.config import Config
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 COMPARED_ELEMENTS = 1024
 """The first of a tensor, by which it is known again; chosen by hand."""

@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.evaluations import EvaluationObserver
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
-from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 

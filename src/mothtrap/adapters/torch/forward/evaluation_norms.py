@@ -16,7 +16,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.naming import NameBook
+    from mothtrap.adapters.torch.job.naming import NameBook
 
 REPORTED = 8
 """Evaluations of a module that are reported: momentum and sizes of batches hardly change."""

@@ -19,12 +19,12 @@ from torch import nn
 from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
 from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
+from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.evaluated_predictions import EvaluatedPredictions
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs, inputs_of, mean_of
-from mothtrap.adapters.torch.naming import class_name
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
@@ -32,7 +32,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 TOLD_FIRST, TOLD_EVERY = 16, 16
 """Evaluations of a module that are told: the first, then one in so many (an evaluation of

@@ -6,7 +6,6 @@ are anyway in the steps in which something is captured of them.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,19 +18,6 @@ try:
     from mothtrap.adapters.torch.forward import _passage as compiled
 except ImportError:
     compiled = None  # type: ignore[assignment]
-
-Noted = list[
-    tuple[
-        "weakref.ref[nn.Module]",
-        "weakref.ref[torch.Tensor]",
-        torch.Tensor | None,
-        int | None,
-        bytes | None,
-    ]
-]
-"""Modules, their outputs, values of those without a graph where there was room for them, the
-version that these had where all values are wanted, and their row (`row_reader`) where that
-was taken at once; in order of completion."""
 
 
 def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:

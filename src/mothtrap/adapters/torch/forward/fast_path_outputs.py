@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.calls import CallCapture
-from mothtrap.adapters.torch.forward.fast_path import Noted, fast_path
-from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.forward.fast_path import fast_path
 from mothtrap.adapters.torch.forward.rewritten_outputs import BATCH_BYTES, RewrittenOutputs
-from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.adapters.torch.job.retained_outputs import Noted, RetainedOutputs
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 
 @uncompiled

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.data.inputs import InputObserver
-from mothtrap.adapters.torch.forward import checkpointing
 from mothtrap.adapters.torch.forward.bootstraps import BootstrapObserver
 from mothtrap.adapters.torch.forward.calls import CallCapture
 from mothtrap.adapters.torch.forward.compilations import CompilationObserver
@@ -22,17 +21,18 @@ from mothtrap.adapters.torch.forward.evaluations import EvaluationObserver
 from mothtrap.adapters.torch.forward.fast_path_outputs import FastPathOutputs
 from mothtrap.adapters.torch.forward.modes import ModeObserver
 from mothtrap.adapters.torch.forward.purposes import ForwardPurpose
-from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.job import checkpointing
+from mothtrap.adapters.torch.job.naming import Root, is_loss
+from mothtrap.adapters.torch.job.nested import tensors_in
+from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
-from mothtrap.adapters.torch.naming import Root, is_loss
-from mothtrap.adapters.torch.nested import tensors_in
 from mothtrap.adapters.torch.optimization.reach import ReachObserver
 from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
 from mothtrap.adapters.torch.reproduce.recording.recording import Recording
-from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
-from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
@@ -40,7 +40,7 @@ from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 
 
@@ -402,6 +402,10 @@ class ForwardObserver:
         if self._detached is None or self._detached[0]() is not value:
             self._detached = weakref.ref(value), value.detach()
         return self._detached[1]
+
+    def loss_trained(self, series: str, loss: float) -> None:
+        """Take the loss of a training step."""
+        self.evaluations.losses.trained(series, loss)
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Return the place of the loss module's call whose output is the root of a backward."""

@@ -12,14 +12,14 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from mothtrap.adapters.torch.naming import class_name
+from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
-    from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.naming import NameBook
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.naming import NameBook
+    from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 
 MAX_PATHS = 8
 LASTING_STEPS = 10

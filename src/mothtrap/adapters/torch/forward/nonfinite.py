@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from mothtrap.adapters.torch.forward.retained_outputs import Retained
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
+from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.core.facts.nonfinite import FiniteOutputs, NonfiniteModule
 from mothtrap.statistics import torch as arithmetic
 

@@ -11,8 +11,8 @@ import weakref
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forward.fast_path import Noted
-from mothtrap.adapters.torch.readable import has_own_values
+from mothtrap.adapters.torch.job.readable import has_own_values
+from mothtrap.adapters.torch.job.retained_outputs import Noted
 from mothtrap.tracing.identity import ByIdentity
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]

@@ -18,9 +18,9 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.module_hook import ModuleHook
-from mothtrap.adapters.torch.naming import wrapped
-from mothtrap.adapters.torch.uncompiled import uncompiled
+from mothtrap.adapters.torch.job.module_hook import ModuleHook
+from mothtrap.adapters.torch.job.naming import wrapped
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
 
 TOKEN: Final = "_mothtrap_token"
 """Attribute of a tapped module: its number, as a tensor of shape (1,), int64, on the host."""

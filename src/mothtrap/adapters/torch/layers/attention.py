@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers.attention_scores import VIEWS, product_under
-from mothtrap.adapters.torch.losses.graph import Node, operation
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.schedule import Schedule
 from mothtrap.statistics.torch.plain import to_host
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.observers import BackwardRoot
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 WHEN = Schedule(logarithmic=True)
 MAX_NODES = 4096

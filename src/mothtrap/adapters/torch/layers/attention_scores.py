@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mothtrap.adapters.torch.losses.graph import Node, operation
+from mothtrap.adapters.torch.job.graph import Node, operation
 
 MAX_STEPS = 32
 """Operations between a softmax and the product of queries and keys."""

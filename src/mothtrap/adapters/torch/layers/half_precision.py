@@ -8,14 +8,14 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.multiples import Multiples
+from mothtrap.adapters.torch.job.multiples import Multiples
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.modules import HalfPrecision
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 NARROW = torch.float16
 """The type whose range training leaves; that of bfloat16 is float32's."""

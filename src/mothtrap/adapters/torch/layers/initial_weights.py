@@ -9,17 +9,17 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers.weighted import GATES, fan_in, unit_axis
-from mothtrap.adapters.torch.naming import class_name
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 MAX_LAYERS = 128
 MAX_VALUES = 4096

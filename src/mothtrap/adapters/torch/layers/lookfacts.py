@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.job.naming import NameBook, class_name
 from mothtrap.adapters.torch.layers.unitlook import EDGES
 from mothtrap.adapters.torch.layers.weighted import (
     fan_in,
@@ -18,7 +19,6 @@ from mothtrap.adapters.torch.layers.weighted import (
     squared_gain,
     weight_of,
 )
-from mothtrap.adapters.torch.naming import NameBook, class_name
 from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,

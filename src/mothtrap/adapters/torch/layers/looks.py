@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forward.activity import unit_axis
+from mothtrap.adapters.torch.job.naming import Root
+from mothtrap.adapters.torch.job.nested import placed_tensors, tensors_in
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers import datalook, outputlook, routerlook, unitlook
+from mothtrap.adapters.torch.layers.activity import unit_axis
 from mothtrap.adapters.torch.layers.lookfacts import (
     Facts,
     LookedAtData,
@@ -20,15 +23,12 @@ from mothtrap.adapters.torch.layers.lookfacts import (
     LookedAtUnits,
 )
 from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
-from mothtrap.adapters.torch.naming import Root
-from mothtrap.adapters.torch.nested import placed_tensors, tensors_in
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing import frames
 from mothtrap.tracing.cut import cut_at
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 WHEN = Schedule(logarithmic=True)
 """Steps looked at: the first ones, then ever more rarely, so that the cost vanishes."""

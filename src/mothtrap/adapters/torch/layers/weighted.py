@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 
 _UNITS_SECOND = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NO_MATRIX = (nn.Embedding, nn.EmbeddingBag)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 
-from mothtrap.adapters.torch.distributed import own_value
-from mothtrap.adapters.torch.losses import graph, loss_values
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.distributed import own_value
+from mothtrap.adapters.torch.job.readable import is_readable
+from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.target_observer import TargetObserver
 from mothtrap.adapters.torch.optimization.gradient_marks import ClosureGradients
-from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.facts.losses import LossCall, LossSeries
@@ -22,9 +23,9 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
-    from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.observers import BackwardRoot
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+    from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
 """Backwards of a call site whose graph is read: the first few, then one in so many."""
@@ -48,7 +49,7 @@ class LossObserver:
         closure: the gradients with which a step that has a closure began.
     """
 
-    def __init__(self, job: Job, forwards: ForwardObserver) -> None:
+    def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
         self._job, self._forwards = job, forwards
         self._recorder = job.recorder
         self.closure = ClosureGradients()
@@ -186,7 +187,7 @@ class LossObserver:
 
     def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
         self._recorder.scalar("loss", series, value)
-        self._forwards.evaluations.losses.trained(series, value)
+        self._forwards.loss_trained(series, value)
         self._forwards.loss_tensors.loss(
             series, self._places.get(site), value, self._dtypes.get(site, torch.float64)
         )

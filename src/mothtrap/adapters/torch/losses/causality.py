@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.losses.graph import Node, operation, output_shape
+from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 
 MAX_NODES = 20000
 """Operations that are looked at; a GPT of 48 layers has 3000."""

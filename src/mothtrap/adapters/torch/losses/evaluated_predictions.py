@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.adapters.torch.readable import is_readable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames

@@ -7,7 +7,7 @@ from types import FrameType, TracebackType
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.losses import FailedLoss
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing import frames

@@ -15,7 +15,7 @@ from enum import Enum
 
 import torch
 
-from mothtrap.adapters.torch.losses.graph import operation
+from mothtrap.adapters.torch.job.graph import operation
 from mothtrap.adapters.torch.losses.saved_values import (
     Node,
     SavedValues,

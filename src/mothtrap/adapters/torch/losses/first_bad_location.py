@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.forward.retained_outputs import Retained
+from mothtrap.adapters.torch.job.graph import operation
+from mothtrap.adapters.torch.job.naming import NameBook
+from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
-from mothtrap.adapters.torch.losses.graph import operation
 from mothtrap.adapters.torch.losses.saved_values import Node
-from mothtrap.adapters.torch.naming import NameBook
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 _WORDS = {

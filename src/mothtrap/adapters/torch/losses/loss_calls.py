@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from mothtrap.adapters.torch.step_sampling import StepSampling
+from mothtrap.adapters.torch.job.step_sampling import StepSampling
 
 Function = Callable[..., Any]
 

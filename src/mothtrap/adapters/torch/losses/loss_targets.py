@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from mothtrap.adapters.torch.data.target_leakage import telling_columns
-from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.job.graph import LossTerm, Node, operation
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.losses import loss_values
-from mothtrap.adapters.torch.losses.graph import LossTerm, Node, operation
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 

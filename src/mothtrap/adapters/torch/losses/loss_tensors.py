@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 MAX_TARGETS = 256
 """Loss calls of one step whose targets are taken, as with forwards: more are no training."""

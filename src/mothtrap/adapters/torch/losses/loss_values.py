@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mothtrap.adapters.torch.losses.graph import LossTerm, operation
+from mothtrap.adapters.torch.job.graph import LossTerm, operation
 
 MAX_ROWS = 1024
 """Rows of a batch that are looked at."""

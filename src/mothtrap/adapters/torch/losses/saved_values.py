@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.statistics import torch as arithmetic
 
 Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
+from mothtrap.adapters.torch.job.graph import LossTerm
 from mothtrap.adapters.torch.losses.causality import looks_ahead
-from mothtrap.adapters.torch.losses.graph import LossTerm
 from mothtrap.adapters.torch.losses.loss_targets import (
     MAX_TARGETS,
     Forward,
@@ -21,8 +21,8 @@ from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 FIRST_LOOKS = 3
 """Looks at a call site in which costlier questions are asked too."""
@@ -35,7 +35,7 @@ MAX_SHARES = 16
 class TargetObserver:
     """Adds to a loss call what its targets are, beside the inputs of the model."""
 
-    def __init__(self, job: Job, forwards: ForwardObserver) -> None:
+    def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
         self._job, self._forwards = job, forwards
         self._looks: dict[str, int] = {}
 

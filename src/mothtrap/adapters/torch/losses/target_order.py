@@ -11,14 +11,15 @@ import torch
 
 from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
-from mothtrap.adapters.torch.losses import graph, loss_values
-from mothtrap.adapters.torch.losses.graph import LossTerm
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import LossTerm
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
-    from mothtrap.adapters.torch.observers import BackwardRoot
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 EVERY_STEP, THEN_EVERY = 256, 32
 """Backwards of a call site whose targets are read: the first so many, then one in so many.

@@ -21,15 +21,15 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.job.naming import Root
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.capture.grouper import GradientsZeroed
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 ESTABLISHED = 3
 """Backwards running after which a parameter has changed. Chosen by hand."""

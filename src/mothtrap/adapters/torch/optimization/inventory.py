@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.layers.initial import looks_untouched
-from mothtrap.adapters.torch.multiples import Multiples
-from mothtrap.adapters.torch.naming import Root, class_name, has_stand_ins
+from mothtrap.adapters.torch.job.multiples import Multiples
+from mothtrap.adapters.torch.job.naming import Root, class_name, has_stand_ins
+from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
@@ -22,7 +22,7 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT = 2
 """Steps of the job after which models are looked through."""

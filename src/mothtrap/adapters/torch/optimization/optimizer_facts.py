@@ -18,7 +18,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
 """Own steps between two looks at the settings; chosen by hand: they hardly ever change."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.distributed import DistributedObserver, local_shape, own_value
-from mothtrap.adapters.torch.naming import Root, class_name, strip_wrappers, value_kind
+from mothtrap.adapters.torch.job.distributed import DistributedObserver, local_shape, own_value
+from mothtrap.adapters.torch.job.naming import Root, class_name, strip_wrappers, value_kind
 from mothtrap.adapters.torch.optimization.device_numbers import add_scalar, scale_of
 from mothtrap.adapters.torch.optimization.gradient_marks import (
     ClosureEvaluations,
@@ -30,7 +30,7 @@ from mothtrap.tracing.gradient_order import GradientOrder
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 VALUES: tuple[str, ...] = ("weight", "bias")
 Arithmetic = Reducer[torch.Tensor]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,20 +11,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.layers.initial import looks_drawn_uniformly, looks_untouched
-from mothtrap.adapters.torch.multiples import Multiples
-from mothtrap.adapters.torch.naming import Root, has_stand_ins
+from mothtrap.adapters.torch.job.multiples import Multiples
+from mothtrap.adapters.torch.job.naming import Root, has_stand_ins
+from mothtrap.adapters.torch.job.readable import is_plain, is_readable
+from mothtrap.adapters.torch.optimization.initial import looks_drawn_uniformly, looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 TOLD_AT = 20
 """Steps after which it is told first; the rule wants so many."""
@@ -45,10 +45,16 @@ class _Watched:
 
 
 class OwnershipObserver:
-    """Counts in how many steps an unowned parameter got a gradient."""
+    """Counts in how many steps an unowned parameter got a gradient.
 
-    def __init__(self, job: Job, optimizers: OptimizerObserver, forwards: ForwardObserver) -> None:
-        self._job, self._optimizers, self._forwards = job, optimizers, forwards
+    Args:
+        job: is watched.
+        optimizers: its optimizers.
+        order: places of module paths in the order in which they first returned.
+    """
+
+    def __init__(self, job: Job, optimizers: OptimizerObserver, order: Mapping[str, int]) -> None:
+        self._job, self._optimizers, self._order = job, optimizers, order
         self._watched: ByIdentity[torch.Tensor, _Watched] = ByIdentity()
         self._new: dict[int, bool] = {}
         self._roots_seen = -1
@@ -195,7 +201,7 @@ class OwnershipObserver:
 
     def _is_downstream(self, path: str, root: Root) -> bool:
         """Return whether a module with trained parameters ran before this one in the forward."""
-        order = self._forwards.calls.order
+        order = self._order
         whole = root.module()
         if path not in order or whole is None:
             return False

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.forward import checkpointing
-from mothtrap.adapters.torch.layers.initial import looks_untouched
-from mothtrap.adapters.torch.multiples import Multiples
-from mothtrap.adapters.torch.naming import unseen_inside
-from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.job import checkpointing
+from mothtrap.adapters.torch.job.multiples import Multiples
+from mothtrap.adapters.torch.job.naming import unseen_inside
+from mothtrap.adapters.torch.job.nested import tensors_in
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.statistics import torch as arithmetic
@@ -26,7 +26,7 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
 """Own step of an optimizer after which the modules of what is unreached are watched."""

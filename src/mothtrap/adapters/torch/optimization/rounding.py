@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.core.facts.optimizers import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 NARROW = (torch.bfloat16, torch.float16)
 WATCHED_STEPS = 20

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import Root
+from mothtrap.adapters.torch.job.naming import Root
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.core.facts.workers import WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 COST_SHARE = 0.01
 """Share of the time since the last one that a digest may take: some programs ask for the
 state of a model in every step. Chosen by hand: half of the default overhead."""
+
+
+class ForwardCount(Protocol):
+    """A count of forwards that goes on where a job is resumed."""
+
+    forwards: int
 
 
 class SavedWeights:
@@ -28,11 +33,11 @@ class SavedWeights:
     Args:
         job: what is watched.
         optimizers: its optimizers.
-        forwards: its forwards, which count evaluations.
+        evaluated: counts the forwards of evaluations.
     """
 
-    def __init__(self, job: Job, optimizers: OptimizerObserver, forwards: ForwardObserver) -> None:
-        self._job, self._optimizers, self._forwards = job, optimizers, forwards
+    def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:
+        self._job, self._optimizers, self._evaluated = job, optimizers, evaluated
         self._free_from_s = 0.0
 
     def state_asked(self, module: nn.Module) -> None:
@@ -50,7 +55,7 @@ class SavedWeights:
             step=self._job.grouper.steps_applied,
             root=_label(root),
             digest=_digest(whole),
-            evaluations=self._forwards.evaluated_losses.forwards,
+            evaluations=self._evaluated.forwards,
         )
         self._job.recorder.observe(saved)
         ended_s = time.perf_counter()
@@ -67,7 +72,7 @@ class SavedWeights:
         }
         resumed = self._job.job.resume(digests, self._own_steps())
         if resumed is not None:
-            self._forwards.evaluated_losses.forwards = resumed.evaluations
+            self._evaluated.forwards = resumed.evaluations
 
     def _own_steps(self) -> int | None:
         """Return the number of steps that the job's optimizer reports; None where several could."""

@@ -11,18 +11,18 @@ import msgspec
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.distributed import local_shape
-from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.job.distributed import local_shape
+from mothtrap.adapters.torch.job.nested import placed_tensors
+from mothtrap.adapters.torch.job.readable import is_plain, is_readable
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.readable import is_plain, is_readable
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 RATIO = "update_ratio"
 COPIED_ELEMENTS = 2**25

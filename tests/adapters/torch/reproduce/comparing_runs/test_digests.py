@@ -18,8 +18,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
+from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.reproduce.comparing_runs import digests
-from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.core.config import Config
 from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
 from mothtrap.statistics import built

@@ -7,8 +7,8 @@ import pytest
 import torch
 from tests.adapters.torch.watched import classifier, sgd, train, watched
 
+from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import RandomDigests
-from mothtrap.adapters.torch.reproduce.recording import randomness
 
 
 def draw(name: str) -> None:

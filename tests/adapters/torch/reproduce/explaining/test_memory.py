@@ -7,8 +7,8 @@ import torch
 from tests.adapters.torch.reproduce.explaining.raising import explained
 from torch import nn
 
-from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
+from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.reproduce.explaining import memory
 from mothtrap.adapters.torch.reproduce.explaining.scene import scene_of
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.reproduce.explaining import wording
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.reproduce.fault_localization.localization import (
     FaultLocalization,
     rows_of_batch,

@@ -15,8 +15,8 @@ import torch
 
 from mothtrap.adapters.torch.reproduce.recording import copies
 from mothtrap.adapters.torch.reproduce.recording.copies import POOLED_BYTES, Copies
+from mothtrap.adapters.torch.reproduce.recording.values import framework_value
 from mothtrap.adapters.torch.reproduce.replaying.fitting import same_bits
-from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
 from mothtrap.core.snapshots import Tree
 from mothtrap.snapshot.tree import Opaque, value_of
 from mothtrap.tracing.blocks import Blocks

@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import DataLoader, TensorDataset
 
-from mothtrap.adapters.torch.reproduce.recording import randomness
+from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.reproduce.recording.recording import Recording
-from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
+from mothtrap.adapters.torch.reproduce.recording.values import framework_value
 from mothtrap.core.config import Config
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, KeptStep, LossCalled, Tree
 from mothtrap.snapshot.tree import Opaque, value_of

@@ -11,7 +11,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
+from mothtrap.adapters.torch.reproduce.recording.values import framework_value
 from mothtrap.core.config import Config
 from mothtrap.core.snapshots import BatchHanded, KeptStep
 from mothtrap.snapshot.tree import Opaque, value_of

@@ -10,9 +10,9 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
+from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.reproduce.snapshots.state import StateTaker
-from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import StateMismatchError
 from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.statistics.torch.raw import digest

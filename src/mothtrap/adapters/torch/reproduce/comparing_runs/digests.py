@@ -20,8 +20,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.naming import Root, value_kind
-from mothtrap.adapters.torch.readable import is_countable, shows_values
+from mothtrap.adapters.torch.job.naming import Root, value_kind
+from mothtrap.adapters.torch.job.readable import is_countable, shows_values
 from mothtrap.adapters.torch.reproduce.comparing_runs.model_state import ModelState, Placed
 from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
@@ -36,7 +36,7 @@ from mothtrap.statistics.torch.reducers import DigestingReducer
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
 
 MICRO_BATCHES = 16
 """Forwards of a step whose inputs and random states are looked at."""

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from mothtrap.adapters.torch.naming import strip_wrappers, value_kind
+from mothtrap.adapters.torch.job.naming import strip_wrappers, value_kind
 
 Placed = tuple[str, torch.Tensor]
 

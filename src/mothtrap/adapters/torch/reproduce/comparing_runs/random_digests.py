@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
+from mothtrap.adapters.torch.job.randomness import RandomStates
 
 
 class RandomDigests:

@@ -24,7 +24,7 @@ from mothtrap.core.steps import Mode
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
-    from mothtrap.adapters.torch.naming import NameBook
+    from mothtrap.adapters.torch.job.naming import NameBook
 
 KINDS = (
     loading.explain,

@@ -9,7 +9,7 @@ from types import FrameType
 
 import torch
 
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining.names import value_of
 from mothtrap.tracing import frames
 

@@ -7,8 +7,8 @@ import re
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss
-from mothtrap.adapters.torch.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining import wording
 from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     Explanation,

@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 
 from torch import nn
 
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.tracing import frames
 
 MAX_LINES = 4

@@ -12,14 +12,14 @@ from torch import nn
 from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.inputs import argument_names
 from mothtrap.adapters.torch.data.samplers import samples_of
-from mothtrap.adapters.torch.nested import placed_tensors
-from mothtrap.adapters.torch.readable import is_plain
+from mothtrap.adapters.torch.job.nested import placed_tensors
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.reproduce.explaining import wording
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.forward.retained_outputs import RetainedOutputs
-    from mothtrap.adapters.torch.naming import NameBook
+    from mothtrap.adapters.torch.job.naming import NameBook
+    from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import NameBook, class_name
+from mothtrap.adapters.torch.job.naming import NameBook, class_name
 from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_LISTED = 8

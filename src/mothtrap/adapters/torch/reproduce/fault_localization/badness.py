@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.statistics.torch.dtypes import type_name
 
 ROWS = 64

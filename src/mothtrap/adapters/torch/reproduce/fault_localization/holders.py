@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import NameBook, strip_wrappers
-from mothtrap.adapters.torch.nested import placed_tensors
+from mothtrap.adapters.torch.job.naming import NameBook, strip_wrappers
+from mothtrap.adapters.torch.job.nested import placed_tensors
 
 
 class Holders:

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import torch
 
-from mothtrap.adapters.torch.naming import NameBook
+from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.adapters.torch.reproduce.fault_localization import as_test
 from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized, Watch
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import GoOn, Trials
-from mothtrap.adapters.torch.reproduce.replaying import as_test
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import RecordedEvent
 from mothtrap.snapshot.microbatches import MicroBatches

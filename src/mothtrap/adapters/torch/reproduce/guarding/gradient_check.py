@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.distributed import is_distributed
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.job.distributed import is_distributed
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.capture.gradient_look import GradientLook
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.reproduce.guarding.agreement import Agreement
 from mothtrap.adapters.torch.reproduce.guarding.gradient_check import look_at, nonfinite_among
@@ -24,7 +24,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.guards import StepGuarded
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.parts import Parts
+    from mothtrap.adapters.torch.reproduce.parts import Parts
 
 NAMED = 4
 """Parameters that are named of those concerned."""

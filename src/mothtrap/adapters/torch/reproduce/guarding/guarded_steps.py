@@ -24,7 +24,7 @@ from mothtrap.core.errors import NonFiniteStepError
 from mothtrap.core.runs import STOPPED
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.parts import Parts
+    from mothtrap.adapters.torch.reproduce.parts import Parts
 
 Function = Callable[..., Any]
 PART = "guard"

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import strip_wrappers
-from mothtrap.adapters.torch.readable import is_plain
-from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects
+from mothtrap.adapters.torch.job.naming import strip_wrappers
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 
 MAX_ITEMS = 64
 """Of a list or dict above which it is no state but a table; chosen by hand."""

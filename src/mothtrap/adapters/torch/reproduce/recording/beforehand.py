@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import strip_wrappers
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.job.naming import strip_wrappers
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.tracing.identity import ByIdentity
 
 SMALL_BYTES = 1 << 20

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.readable import is_readable
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
 from mothtrap.adapters.torch.reproduce.recording.redaction import (
     RedactingMaker,
@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.reproduce.recording.redaction import (
     redaction,
 )
 from mothtrap.adapters.torch.reproduce.recording.uncopied import Uncopied
-from mothtrap.adapters.torch.reproduce.snapshots.values import array_of, framework_tree, tensor_tree
+from mothtrap.adapters.torch.reproduce.recording.values import array_of, framework_tree, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mothtrap.adapters.torch.reproduce.recording.randomness import python_mark
+from mothtrap.adapters.torch.job.randomness import python_mark
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Tree
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy
-from mothtrap.adapters.torch.reproduce.recording.randomness import RandomStates
 from mothtrap.core.snapshots import Tree
 
 

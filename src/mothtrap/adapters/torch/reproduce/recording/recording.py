@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.inputs import argument_names
-from mothtrap.adapters.torch.naming import unwrapped
-from mothtrap.adapters.torch.nested import tensors_in
+from mothtrap.adapters.torch.job.naming import unwrapped
+from mothtrap.adapters.torch.job.nested import tensors_in
 from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
 from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy
 from mothtrap.adapters.torch.reproduce.recording.notes import (
@@ -46,7 +46,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.job import Job
+    from mothtrap.adapters.torch.job.job import Job
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_EVENTS = 512

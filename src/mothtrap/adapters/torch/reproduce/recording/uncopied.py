@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import torch
 
-from mothtrap.adapters.torch.reproduce.snapshots.values import array_of
+from mothtrap.adapters.torch.reproduce.recording.values import array_of
 from mothtrap.core.snapshots import Array, RecordedEvent, RecordedStep
 
 GONE = "was gone when the step was kept, and is too large to be copied at every step (ring_mb)"

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from mothtrap.adapters.torch.process_hooks import ProcessHooks
+from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
+from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.reproduce.replaying.building import BuiltReplay, build
 from mothtrap.adapters.torch.reproduce.replaying.replaying import Replaying
 from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
-from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core import registry

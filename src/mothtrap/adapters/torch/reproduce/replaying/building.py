@@ -21,14 +21,14 @@ import msgspec
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.hooks.tracer import Tracer
+from mothtrap.adapters.torch.job import randomness
+from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
-from mothtrap.adapters.torch.reproduce.recording import randomness
 from mothtrap.adapters.torch.reproduce.replaying.comparing import compared, raised_at
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
-from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.errors import ReplayError
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import (

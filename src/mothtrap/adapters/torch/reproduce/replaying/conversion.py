@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
+from mothtrap.adapters.torch.reproduce.recording.values import framework_value
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import value_of

@@ -19,9 +19,9 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 from torch.utils.data import DataLoader
 
+from mothtrap.adapters.torch.hooks.process_hooks import drop_own_frame
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
-from mothtrap.adapters.torch.process_hooks import drop_own_frame
 from mothtrap.adapters.torch.reproduce.replaying.handing import (
     Handed,
     HandingIterator,

@@ -20,10 +20,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.hooks.tracer import Tracer
+from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
-from mothtrap.adapters.torch.reproduce.recording import randomness
 from mothtrap.adapters.torch.reproduce.replaying import fitting
 from mothtrap.adapters.torch.reproduce.replaying.comparing import Comparison
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
@@ -32,7 +33,6 @@ from mothtrap.adapters.torch.reproduce.replaying.interception import Interceptio
 from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
-from mothtrap.adapters.torch.tracer import Tracer
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree

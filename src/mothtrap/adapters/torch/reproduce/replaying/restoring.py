@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.naming import strip_wrappers
+from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.reproduce.comparing_runs.settings import take_over
-from mothtrap.adapters.torch.reproduce.snapshots.tracked_objects import TrackedObjects, TrackedRoot
-from mothtrap.adapters.torch.reproduce.snapshots.values import framework_value
+from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects, TrackedRoot
+from mothtrap.adapters.torch.reproduce.recording.values import framework_value
 from mothtrap.core.errors import StateMismatchError
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import Opaque, value_of

@@ -22,7 +22,7 @@ from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.torch.parts import Parts
+    from mothtrap.adapters.torch.reproduce.parts import Parts
 
 MAX_ORDERS = 16
 """Wishes that wait for a step; further ones are refused."""

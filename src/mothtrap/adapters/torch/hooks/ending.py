@@ -1,0 +1,57 @@
+"""Reports at the end of a job: the exception that ended it, or steps that never came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mothtrap.adapters.torch.losses.failed_loss import failed_loss, told
+from mothtrap.adapters.torch.reproduce.explaining.failures import explain
+from mothtrap.core.steps import Mode, StepKey
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
+
+UNSTEPPED = (
+    "backward ran {} times, but step() of no optimizer was called, and no update by hand was seen; "
+    "with dbg = mothtrap.watch(model), dbg.step(loss=loss) after each update counts a step"
+)
+
+
+class Ending:
+    """Reports at the end of a job what no step can tell."""
+
+    def __init__(self, job: Job, forwards: ForwardObserver, snapshots: TorchSnapshotTaker) -> None:
+        self._job, self._forwards, self._snapshots = job, forwards, snapshots
+
+    def report(self) -> None:
+        """Keep and explain the exception that has ended the job, if one has."""
+        error = self._job.recorder.containment.ended_by
+        self._job.contain_part("snapshots", self._snapshots.ended, error)
+        if error is not None:
+            self._job.contain_part("explanation of the exception", self._explain, error)
+            self._job.contain_part("failed losses", self._report_failed_loss, error)
+
+    def report_unstepped(self, backwards: int) -> None:
+        """Say why there was no step, where so many backwards ran and nothing else says it."""
+        recorder = self._job.recorder
+        if backwards and not self._job.grouper.step and not recorder.unstepped:
+            recorder.never_stepped(UNSTEPPED.format(backwards))
+
+    def _report_failed_loss(self, error: BaseException) -> None:
+        job = self._job
+        found = failed_loss(error, job.grouper.step)
+        if found is not None:
+            key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
+            job.recorder.evaluation(key, (), (found,))
+            if not job.recorder.unstepped:
+                job.recorder.never_stepped(told(found))
+
+    def _explain(self, error: BaseException) -> None:
+        job = self._job
+        found = explain(error, job.grouper.step, job.book, self._forwards)
+        if found is not None:
+            key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
+            job.recorder.evaluation(key, (), (found,))
+            job.recorder.unstepped.append(found)

@@ -1,0 +1,410 @@
+"""The one place where the witnesses of a PyTorch job meet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+from mothtrap.adapters.torch.hooks.ending import Ending
+from mothtrap.adapters.torch.hooks.onset import Onset
+from mothtrap.adapters.torch.hooks.reports import looked
+from mothtrap.adapters.torch.job.memory import MemoryObserver
+from mothtrap.adapters.torch.job.naming import NameBook
+from mothtrap.adapters.torch.job.observers import BackwardRoot, Observers
+from mothtrap.adapters.torch.job.pace import PaceObserver
+from mothtrap.adapters.torch.job.step_sampling import needs_no_step
+from mothtrap.adapters.torch.layers.attention import AttentionObserver
+from mothtrap.adapters.torch.layers.buffers import BufferObserver
+from mothtrap.adapters.torch.layers.initial_weights import InitialWeightsObserver
+from mothtrap.adapters.torch.losses.backwards import LossObserver
+from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
+from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
+from mothtrap.adapters.torch.optimization.inventory import InventoryObserver
+from mothtrap.adapters.torch.optimization.optimizer_facts import OptimizerFactsObserver
+from mothtrap.adapters.torch.optimization.optimizers import (
+    Known,
+    OptimizerObserver,
+    applies_nothing,
+)
+from mothtrap.adapters.torch.optimization.ownership import OwnershipObserver
+from mothtrap.adapters.torch.optimization.rounding import RoundingObserver
+from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
+from mothtrap.adapters.torch.optimization.updates import UpdateObserver
+from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
+from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
+from mothtrap.adapters.torch.reproduce.guarding.guarded_steps import GuardedSteps
+from mothtrap.adapters.torch.reproduce.parts import Parts
+from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
+from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
+from mothtrap.capture.grouper import (
+    BackwardEnded,
+    ClosedStep,
+    Ended,
+    GradientsZeroed,
+    StepBegan,
+    StepCancelled,
+    StepEnded,
+    StepSkipped,
+)
+from mothtrap.core.adapters import Given
+from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.layers import AttentionLook
+from mothtrap.core.facts.modules import (
+    FrozenParameters,
+    HalfPrecision,
+    HiddenParameters,
+    UnreachedModule,
+)
+from mothtrap.core.facts.optimizers import (
+    IdleOptimizer,
+    OptimizerFacts,
+    RoundedUpdates,
+    UnownedParameter,
+)
+from mothtrap.statistics.torch.reducers import DigestingReducer
+from mothtrap.tracing.adapter_job import AdapterJob
+
+BY_HAND = "by hand"
+"""Stands for the optimizer where there is none and `step_given` is called instead."""
+
+
+class Tracer(Parts):
+    """Takes what hooks see, feeds the grouper, and closes steps.
+
+    Hooks call the methods of the section "Witnesses"; nothing that goes wrong in them
+    reaches the training.
+    """
+
+    guard: Guard
+    hand_steps: HandSteps
+    snapshots: TorchSnapshotTaker
+
+    def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
+        super().__init__(job, book)
+        self.optimizers = OptimizerObserver(self)
+        self.known = TrackedObjects(self.book, self.optimizers)
+        self.hand_steps = HandSteps(self, self.optimizers, self._began_by_hand, self._ended_by_hand)
+        self.forwards = ForwardObserver(self, self.optimizers)
+        self.recording = self.forwards.recording
+        self.digests = self.forwards.inputs.digests
+        self.digests.every_tensor = self.config.digests or self.config.capture == "everything"
+        self.recorder.depths.all_full = self.digests.every_tensor
+        self.losses = LossObserver(self, self.forwards)
+        self._target_order = TargetOrderObserver(self, self.forwards.inputs.loaders)
+        self.saved_weights = SavedWeights(self, self.optimizers, self.forwards.evaluated_losses)
+        self._initial_weights = InitialWeightsObserver(self, self.optimizers)
+        self._facts = OptimizerFactsObserver(self, self.optimizers)
+        self._pace = PaceObserver(self)
+        self.observers = Observers(self)
+        self._observe()
+        self.snapshots = TorchSnapshotTaker(self)
+        self._onset = Onset(self, self.forwards, self.losses, self._target_order)
+        self._ending = Ending(self, self.forwards, self.snapshots)
+        self.guard = Guard(self)
+        self.guarded = GuardedSteps(self, self.guard)
+        self.random_start = RandomStart()
+        self.contain_part("ledger", self.random_start.read)
+        self._backward_depth = self._backwards = self._process = 0
+
+    def _observe(self) -> None:
+        """Build the observers that are needed, in the order in which they are told."""
+        add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
+        add("loss graph", lambda: self.losses)
+        add("memory", lambda: MemoryObserver(self), each_step=True)
+        add("data", lambda: self._target_order, TargetOrder)
+        add("attention", lambda: AttentionObserver(self), AttentionLook)
+        add("updates", lambda: UpdateObserver(self, optimizers))
+        add("buffers", lambda: BufferObserver(self))
+        add("optimizer facts", lambda: self._facts, OptimizerFacts)
+        add("rounding", lambda: RoundingObserver(self, optimizers), RoundedUpdates)
+        add("reach of gradients", lambda: forwards.reach, UnreachedModule, IdleOptimizer)
+        add("half precision", lambda: forwards.narrow, HalfPrecision)
+        add(
+            "wiring",
+            lambda: OwnershipObserver(self, optimizers, forwards.calls.order),
+            UnownedParameter,
+        )
+        own = FrozenParameters, HiddenParameters
+        add("inventory", lambda: InventoryObserver(self, optimizers), *own)
+        add("activations", lambda: forwards.calls.activity)
+        if forwards.narrow not in self.observers.members:
+            forwards.narrow.looks = False
+
+    # Witnesses
+
+    def optimizer_constructed(self, optimizer: Optimizer) -> None:
+        """An optimizer was constructed by the code that is running."""
+        self.contain(self.contain_part, "optimizer facts", self._facts.constructed, optimizer)
+        self.optimizer_made(optimizer)
+
+    def optimizer_made(self, optimizer: Optimizer) -> None:
+        """There is an optimizer."""
+        self.contain(self.optimizers.add, optimizer)
+
+    def scheduler_made(self, scheduler: Any) -> None:
+        """A learning rate scheduler was constructed."""
+        self.contain(self.contain_part, "snapshots", self.known.scheduler_made, scheduler)
+
+    def scaler_made(self, scaler: Any) -> None:
+        """A gradient scaler was constructed."""
+        self.contain(self.contain_part, "snapshots", self.known.scaler_made, scaler)
+
+    def parameters_added(self, optimizer: Optimizer) -> None:
+        """An optimizer was given another parameter group."""
+        self.contain(self.optimizers.refresh, optimizer)
+
+    def backward_began(self, tensors: Any) -> None:
+        """`backward` was entered."""
+        self.contain(self._backward_began, tensors)
+
+    def gradient_taken(self, outputs: Any) -> None:
+        """`torch.autograd.grad` was called."""
+        if not self._backward_depth:
+            self.contain(self.losses.gradient_taken, outputs)
+
+    def backward_ended(self) -> None:
+        """`backward` returned or raised."""
+        self.contain(self._backward_ended)
+
+    def step_began(self, optimizer: Optimizer, closure: bool) -> None:
+        """`optimizer.step` was entered; called by a hook that `step` itself calls."""
+        self._step_code = sys._getframe(2).f_code
+        self.contain(self._step_began, optimizer, closure)
+
+    def step_ended(self, optimizer: Optimizer, closure: bool) -> None:
+        """`optimizer.step` returned."""
+        self.contain(self._step_ended, optimizer, closure)
+
+    def step_cancelled(self, optimizer: Optimizer) -> None:
+        """`optimizer.step` was left before it was done, or was undone."""
+        self.contain(lambda: self.feed(StepCancelled(self.optimizers.add(optimizer).name)))
+        self.contain(self.contain_part, "snapshots", self.recording.applied)
+
+    def state_asked(self, module: torch.nn.Module) -> None:
+        """`module.state_dict` was called, by user code."""
+        self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
+
+    def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
+        """A gradient scaler has stepped an optimizer, or decided not to."""
+        self.contain(self._scaler_stepped, scaler, optimizer, skipped)
+
+    def gradients_zeroed(self, optimizer: Optimizer) -> None:
+        """`optimizer.zero_grad` was called."""
+        self.contain(lambda: self.feed(GradientsZeroed(self.optimizers.add(optimizer).name)))
+
+    def step_given(self, given: Given) -> None:
+        """Attach what the user passes to the optimizer step just done, or make a step."""
+        loss = None if self.sampling.passes_by else given.loss
+        self.contain(self._step_given, loss, given)
+
+    def ended(self) -> None:
+        """Nothing more will come."""
+        self.contain(self.sampling.resume)
+        self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
+        self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
+        self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
+        self.contain(lambda: self.feed(Ended()))
+        self.contain(self._ending.report)
+        if self._process == os.getpid():
+            self._ending.report_unstepped(self._backwards)
+        self.job.live = False
+
+    # What they do
+
+    @property
+    def in_backward(self) -> bool:
+        """Return whether a backward is running."""
+        return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
+
+    def _backward_began(self, tensors: Any) -> None:
+        self._backward_depth += 1
+        if self._backward_depth > 1:
+            return
+        self._backwards += 1
+        self._pace.backward_began()
+        self.recording.backward_began()
+        self._process = os.getpid()  # a forked child inherits the count
+        self.contain_part("evaluations", self.forwards.evaluations.backward_began)
+        self.contain_part("steps by hand", self.hand_steps.backward_began, tensors)
+        inside_step = self.grouper.inside_step
+        event, root = self.losses.began(tensors)
+        self.feed(event)
+        reads = self.optimizers
+        began = reads.closure_backward_began if inside_step else reads.backward_began
+        self.contain_part("gradients", began)
+        if root is not None:
+            self.contain_part("snapshots", self.snapshots.backward_began, event.site, root)
+            self.contain_part("data", self.forwards.inputs.loaders.trained_on)
+            place, again = self.losses.place(event.site), self.forwards.recomputes
+            loss = BackwardRoot(event.site, place, root, again)
+            self.observers.tell("loss_began", loss)
+            if root.device.type == "cpu":
+                if self.losses.nonfinite():
+                    if self.light:
+                        self.contain_part("loss graph", self.losses.loss_began, loss)
+                    self._onset.look(event.site, root)
+                else:
+                    self.forwards.retained.let_go()
+
+    def _backward_ended(self) -> None:
+        self._backward_depth = max(0, self._backward_depth - 1)
+        if self._backward_depth:
+            return
+        self.feed(BackwardEnded())
+        self.guarded.backward_ended()
+        self._pace.backward_ended()
+        self.forwards.retained.used()
+        if self.grouper.inside_step:  # a closure: its gradients are what will be applied
+            for known, optimizer in self.optimizers.alive():
+                if any(p.grad is not None for p in _first_parameters(optimizer)):
+                    self._gradients_are_final(known, optimizer)
+            self.contain_part("gradients", self.optimizers.closure_backward_ended)
+        else:
+            if not self.light or self.hand_steps.stand_in is not None:
+                self.contain_part("steps by hand", self.hand_steps.backward_ended)
+
+    def _gradients_are_final(self, known: Known, optimizer: Optimizer) -> None:
+        self.contain_part("gradients", self._read_gradients, known, optimizer)
+        self.contain_part("snapshots", self.snapshots.joined, optimizer)
+        self.contain_part("guard", self.guard.step_begins, known.name, optimizer)
+        self.contain_part("snapshots", self.snapshots.fulfil)
+
+    def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
+        if applies_nothing(optimizer):
+            return
+        known = self.optimizers.add(optimizer)
+        if not self.grouper.step and not self._backward_depth:
+            self.forwards.bind_thread()
+        self.contain_part("checkpoints", self.saved_weights.step_begins)
+        self.losses.step_begins()
+        self.feed(StepBegan(known.name))
+        if closure:
+            self.contain_part("gradients", self.losses.closure.entered, optimizer)
+            self.contain_part("gradients", self.optimizers.closure_entered, optimizer)
+        self.contain_part("gradients", self.optimizers.rates, known, optimizer)
+        self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
+        self.observers.tell("stepping", optimizer)
+        if not closure:
+            self._gradients_are_final(known, optimizer)
+            if not self.light:
+                self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+
+    def _began_by_hand(self, optimizer: Optimizer) -> None:
+        known = self.optimizers.add(optimizer)
+        self.feed(StepBegan(known.name))
+        self.observers.tell("stepping", optimizer)
+        self.contain_part("gradients", self._read_gradients, known, optimizer)
+        if not self.light:
+            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
+        self._stepped(known, optimizer, closure=False)
+
+    def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
+        name = self.optimizers.add(optimizer).name
+        self.feed(StepEnded(name) if changed else StepCancelled(name))
+        self.observers.tell("applied", optimizer)
+
+    def _step_given(self, loss: Any, given: Given) -> None:
+        for name, value in given.numbers.items():
+            self.job.number(name, value)
+        if loss is not None:
+            self.job.try_value("losses given to step()", loss, self.losses.given)
+        if given.makes_step:
+            self.contain_part("checkpoints", self.saved_weights.step_begins)
+            self.feed(StepBegan(BY_HAND))
+            self.feed(StepEnded(BY_HAND))
+
+    def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
+        digesting = None if self.light else self.digests.reducer()
+        self.optimizers.before_step(known, optimizer, digesting)
+        if not self.light:
+            self.contain_part("digests", self._read_digests, optimizer, digesting)
+        look = self.recorder.gradients.take()
+        self.guard.looked(known.name, look)
+        if not look.is_late:
+            self.recorder.depths.signal(self.grouper.step, known.name, look.norm)
+        if self.guard.sees_fault(look):
+            self._onset.look()
+
+    def _read_digests(self, optimizer: Optimizer, digesting: DigestingReducer | None) -> None:
+        if self.digests.wants(optimizer):
+            self.digests.stepping(optimizer, self.optimizers.named(optimizer), digesting)
+
+    def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
+        if applies_nothing(optimizer):
+            return
+        known = self.optimizers.add(optimizer)
+        if closure:  # read when its first backward ended, where that was seen
+            self.contain_part("gradients", self._read_gradients, known, optimizer)
+        self.feed(StepEnded(known.name))
+        self.contain_part("snapshots", self.recording.applied)
+        self.contain_part("snapshots", self.snapshots.applied)
+        self.observers.tell("applied", optimizer)
+        self._stepped(known, optimizer, closure)
+        self.sampling.stepped(optimizer, plainly=not (closure or self._backward_depth))
+
+    def _stepped(self, known: Known, optimizer: Optimizer, closure: bool) -> None:
+        self.observers.tell("stepped", optimizer)
+        after, in_backward = self.optimizers.after_step, self._backward_depth > 0
+        self.contain_part("gradients", after, known, optimizer, closure, in_backward)
+
+    def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
+        if skipped:
+            self.feed(StepSkipped(self.optimizers.add(optimizer).name))
+            self.contain_part("guard", self.guard.scaler_skipped, optimizer)
+            self.contain_part("snapshots", self.recording.applied)
+        self.forwards.narrow.scales = True
+        self.optimizers.scaled_by(scaler)
+
+    def closing(self, closed: ClosedStep) -> None:
+        """Let every witness add what it has to a step that is over."""
+        self.contain_part("snapshots", self.recording.close, closed, self.losses.of)
+        self.contain_part("snapshots", self.snapshots.truth.close, closed.step)
+        self.contain_part("losses", self.losses.close, closed)
+        self.observers.tell("closed", closed.step)
+        self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
+        self.contain_part("gradients", self.optimizers.new_step)
+        if not self.light or self.recorder.depths.in_group:
+            self.contain_part("pace", self._pace.close, closed.step)
+        samples = self.forwards.inputs.loaders.provenance
+        self.contain_part("samples", samples.close, closed.step)
+        self.contain_part("guard", self.guard.close, closed)
+        if not self.light:
+            self.contain_part("modes", self.forwards.bootstraps.close, closed.step)
+        if not self.light or self.recorder.depths.in_group:
+            replicas = self.optimizers.distributed
+            self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
+            self.recorder.depths.in_group = in_group()
+        looked(self.recorder.looks, closed.step, light=self.light)
+
+    def closed(self, closed: ClosedStep) -> None:
+        """Begin the next step."""
+        self.light = self.recorder.is_light
+        self.sampling.closed(closed)
+        self.forwards.new_step()
+
+    def may_sample(self) -> bool:
+        """Return whether nothing was asked for that needs each step."""
+        busy = self.forwards.narrow.scales or self.snapshots.awaited
+        return not busy and needs_no_step(self.config)
+
+    def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        self.light = self.recorder.is_light
+        self.optimizers.passed_unobserved(optimizer, steps)
+        self.forwards.inputs.loaders.passed_unobserved()
+        self.recording.passed_unobserved(whole)
+        self.forwards.passed_unobserved()
+
+
+def in_group() -> bool:
+    """Return whether other processes train with this one."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return optimizer.param_groups[0]["params"][:4] if optimizer.param_groups else []

@@ -1,0 +1,201 @@
+"""Training on many workers: what part of a tensor is here, which values must be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mothtrap.adapters.torch.job.replica_batches import ReplicaBatchObserver
+from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
+from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.naming import Root
+
+DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
+"""Steps of a process in which replicas, and what they are given, are compared, when wiring shows,
+and after that one step in so many; chosen by hand: reading all weights is cheaper than one
+step, but not free."""
+TOLD_AT = (1, 10)
+TOLD_EVERY = 100
+"""Steps without the wrapper after which it is told (again)."""
+
+
+def is_distributed(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is spread over workers (a `DTensor`); loads nothing to find out."""
+    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
+
+
+def scope_of(tensor: torch.Tensor) -> str:
+    """The words of what part of a `DTensor` this worker holds; empty for a plain tensor."""
+    if not is_distributed(tensor):
+        return ""
+    distributed: Any = tensor
+    mesh = distributed.device_mesh
+    names, place = mesh.mesh_dim_names, mesh.get_coordinate()
+    parts = []
+    for axis, placement in enumerate(distributed.placements):
+        if mesh.size(axis) == 1:
+            continue
+        index = 1 + place[axis] if place is not None else 0
+        parts.append((_words(placement, index, mesh.size(axis)), names[axis] if names else ""))
+    return scope_words(parts)
+
+
+def local_shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape of what this worker holds of a tensor."""
+    distributed: Any = tensor
+    return tuple(distributed.to_local().shape if is_distributed(tensor) else tensor.shape)
+
+
+def own_value(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor as a plain one where this worker holds all of it, else None.
+
+    Never an operation on a `DTensor`: it might wait for workers that do not make it.
+    """
+    if not is_distributed(tensor):
+        return tensor
+    distributed: Any = tensor
+    if all(placement.is_replicate() for placement in distributed.placements):
+        whole: torch.Tensor = distributed.to_local()
+        return whole
+    return None
+
+
+def _words(placement: Any, index: int, count: int) -> str:
+    dim = getattr(placement, "dim", None)  # also of a `_StridedShard`, which is no `Shard`
+    if dim is not None:
+        return str(Shard(index, count, dim))
+    if placement.is_replicate():
+        return REPLICA
+    return PARTIAL if placement.is_partial() else repr(placement)
+
+
+class HeldParameters(Protocol):
+    """The parameters that optimizers hold."""
+
+    def held(self) -> Iterator[torch.Tensor]:
+        """Return each once."""
+
+    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
+        """Return its qualified name and the path of its module."""
+
+
+class DistributedObserver:
+    """Observer of the wrappers that keep replicas equal, and of calls that bypass them."""
+
+    def __init__(self, job: Job, optimizers: HeldParameters) -> None:
+        self._job, self._optimizers = job, optimizers
+        self._replicas: ByIdentity[torch.Tensor, bool] = ByIdentity()
+        self._roots_seen = -1
+        self._averaged = False
+        self._around: tuple[Root, str, str | None] | None = None
+        self._bypassed = self._closed = 0
+        self._batches = ReplicaBatchObserver(job)
+
+    def is_replica(self, parameter: torch.Tensor) -> bool:
+        """Return whether a wrapper keeps a parameter the same on every worker."""
+        self._look_for_new_roots()
+        return parameter in self._replicas
+
+    def scope(self, parameter: torch.Tensor) -> str:
+        """The words of what part of a parameter this worker holds."""
+        return REPLICA if self.is_replica(parameter) else scope_of(parameter)
+
+    def root_called(
+        self, module: nn.Module, root: Root, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
+        """A forward begins that is inside no other: is it the wrapper's own?
+
+        Args:
+            module: what is called.
+            root: the model that it is, or is a part of.
+            args: what it is called with.
+            kwargs: what else it is called with, by name.
+        """
+        whole = root.module()
+        if not isinstance(whole, DistributedDataParallel) or not torch.is_grad_enabled():
+            return
+        if world_size_of(whole) < 2:
+            return
+        if module is whole and self._is_due(self._job.grouper.step):
+            given = (*args, *kwargs.values())
+            self._job.contain_part("batches of replicas", self._batches.called, whole, given)
+        if module is whole and whole.require_backward_grad_sync:
+            self._averaged = True
+        elif self._around is None:
+            called = "" if module is whole else self._job.book.module_name(module)
+            self._around = (root, called, frames.location(frames.user_frame()))
+
+    def close(self, step: int, applied: bool) -> None:
+        """Look at the step that closed."""
+        around, self._around = self._around, None
+        averaged, self._averaged = self._averaged, False
+        if around is not None and applied and not averaged:
+            self._tell_bypass(step, *around)
+        if self._is_due(step):
+            self.tell_digests(step)
+            self._batches.close(step)
+        self._closed += 1
+
+    def _is_due(self, step: int) -> bool:
+        return self._closed in DENSE_STEPS or step % DIGEST_EVERY == 0
+
+    def tell_digests(self, step: int) -> None:
+        """Record the digests of what must be equal on other workers."""
+        parts: dict[str, list[torch.Tensor]] = {}
+        for parameter in self._optimizers.held():
+            scope = self.scope(parameter)
+            if REPLICA in scope:
+                name, path = self._optimizers.name_of(parameter)
+                shard = "; ".join(p for p in scope.split("; ") if not p.startswith(REPLICA))
+                key = (path or name) + (f" ({shard})" if shard else "")
+                parts.setdefault(key, []).append(parameter)
+        if parts:
+            digests = {
+                key: f"{arithmetic.fingerprint(tensors):016x}" for key, tensors in parts.items()
+            }
+            self._job.recorder.observe(ReplicaDigests(step=step, digests=digests))
+
+    def _tell_bypass(self, step: int, root: Root, called: str, place: str | None) -> None:
+        self._bypassed += 1
+        wrapper = root.module()
+        if self._bypassed in TOLD_AT or self._bypassed % TOLD_EVERY == 0:
+            self._job.recorder.observe(
+                WrapperBypassed(
+                    step=step,
+                    wrapper=type(wrapper).__name__,
+                    called=called,
+                    steps=self._bypassed,
+                    world_size=world_size_of(wrapper),
+                    location=place,
+                )
+            )
+
+    def _look_for_new_roots(self) -> None:
+        book = self._job.book
+        if book.roots_seen == self._roots_seen:
+            return
+        self._roots_seen = book.roots_seen
+        for root in book.roots:
+            whole = root.module()
+            for module in whole.modules() if whole is not None else ():
+                if isinstance(module, DistributedDataParallel) and world_size_of(module) > 1:
+                    ignored = module.parameters_to_ignore
+                    for name, parameter in module.module.named_parameters():
+                        if name not in ignored:
+                            self._replicas[parameter] = True
+
+
+def world_size_of(wrapper: Any) -> int:
+    """Over how many workers a wrapper averages; 1 where it cannot say."""
+    group = getattr(wrapper, "process_group", None)
+    return int(group.size()) if group is not None else 1

@@ -1,0 +1,142 @@
+"""State that all observers of a PyTorch job share."""
+
+from __future__ import annotations
+
+import abc
+import sys
+from types import CodeType, FrameType
+from typing import Protocol
+
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job.naming import NameBook, Root
+from mothtrap.adapters.torch.job.randomness import RandomStates
+from mothtrap.adapters.torch.job.readable import outside_transforms
+from mothtrap.adapters.torch.job.step_sampling import StepSampling
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.capture.grouper import (
+    BackwardBegan,
+    ClosedStep,
+    Ended,
+    Event,
+    RootCalled,
+    StepEnded,
+)
+from mothtrap.capture.recorder import Moment
+from mothtrap.core.steps import Mode
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.job import ProcessJob
+
+for _neutral in (ProcessJob, AdapterJob):
+    uncompiled(_neutral)  # neutral code cannot mark itself for a compiler
+
+
+class RootObserver(Protocol):
+    """Told of the forwards of models that user code calls."""
+
+    def root_called(self, root: Root, trains: bool) -> None:
+        """A model is called; `trains`: with a graph."""
+
+
+@uncompiled
+class Job(abc.ABC):
+    """Names, steps and the record of the job, shared by its observers.
+
+    Attributes:
+        light: the step in progress is a light one (`capture.depths`).
+        job: the part of PyTorch in the job of the process.
+        config: what the user has set.
+        recorder: takes what is seen.
+        book: names of modules and parameters.
+        grouper: turns events into steps.
+        random_states: reads those of all generators.
+        resting: decides which steps are not watched.
+        hand_steps: recognizes updates that no optimizer makes.
+        contain: runs a hook; see `core.adapters.Job`.
+        contain_part: runs what can fail alone.
+    """
+
+    hand_steps: RootObserver
+
+    def __init__(self, job: AdapterJob, book: NameBook | None = None) -> None:
+        self.light = False
+        self.job, self.config, self.recorder = job, job.config, job.recorder
+        self.contain, self.contain_part = job.contain, job.contain_part
+        self.book = book or NameBook()
+        self.grouper = job.grouper
+        self.random_states = RandomStates()
+        self.sampling = StepSampling(self)
+        self.recorder.logs, self.recorder.moment = self._logged, self._moment
+        job.observer = self
+        self._step_code: CodeType | None = None
+
+    def __init_subclass__(cls) -> None:
+        uncompiled(cls)
+
+    @abc.abstractmethod
+    def closing(self, closed: ClosedStep) -> None:
+        """Add to a step that is over and not handed on yet."""
+
+    @abc.abstractmethod
+    def closed(self, closed: ClosedStep) -> None:
+        """Begin the next step: that one is handed on."""
+
+    @abc.abstractmethod
+    def may_sample(self) -> bool:
+        """Return whether nothing was asked for that needs each step."""
+
+    @abc.abstractmethod
+    def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+
+    @property
+    def asked_mode(self) -> Mode | None:
+        """Return the mode that the user has set by hand, if one is."""
+        return self.job.process.asked_mode
+
+    @property
+    def is_light_next(self) -> bool:
+        """Return whether what happens now belongs to a light step.
+
+        Once one is applied, to the next.
+        """
+        return self.recorder.next_is_light if self.grouper.between_steps else self.light
+
+    def _moment(self) -> Moment:
+        if self.grouper.between_steps or self.sampling.is_between:
+            return "between"
+        return "begins" if self.grouper.knows_no_loss and not self.sampling.on else "within"
+
+    def _logged(self, begins: bool) -> int:
+        """Return the step of what a script logs; close the one before, where another one begins."""
+        if begins and self.grouper.between_steps:
+            self.contain(self.feed, Ended())
+        return self.sampling.logged(begins)
+
+    def interrupted(self) -> None:
+        """Let another framework make a step: watch again, and close what is over."""
+        self.contain(self.sampling.resume)
+        if self.grouper.between_steps:
+            self.contain(self.feed, Ended())
+
+    def feed(self, event: Event) -> None:
+        """Give the grouper an event; close the step that it ends."""
+        if self.grouper.running and isinstance(event, (BackwardBegan, RootCalled)):
+            self._forget_failed_step()
+        closed = self.grouper.feed(event)
+        if closed is not None:
+            with outside_transforms():  # the forward that ends a step may be inside of one
+                self.job.close(closed)
+
+    def _forget_failed_step(self) -> None:
+        """End a step that raised: no hook tells of it, but it has left the stack."""
+        optimizer = self.grouper.stepping
+        if optimizer is not None and not _is_on_stack(self._step_code):
+            self.feed(StepEnded(optimizer))
+
+
+def _is_on_stack(code: CodeType | None) -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame is not None

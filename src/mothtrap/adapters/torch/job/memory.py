@@ -1,0 +1,86 @@
+"""Memory of a training process, and losses that are kept with their graphs."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import torch
+
+from mothtrap.core.facts.memory import LossesKept
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+MEMORY_EVERY = 10
+"""Steps from one look at the memory to the next; a look costs some tens of microseconds."""
+LOSSES_EVERY = 50
+LOSSES_LOOKED_AT = 500
+LOSSES_TOLD = 50
+"""As many kept losses are worth telling; rules judge."""
+
+_KEY = "mothtrap"
+
+
+class _Mark:
+    """Lives as long as the graph node whose metadata hold it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class MemoryObserver:
+    """Reads the memory in use now and then, and marks the graph of every loss.
+
+    A loss that is kept, and a sum to which it was added, keep the node of its graph alive;
+    a mark in the metadata of the node (which PyTorch has for users and anomaly detection)
+    shows it without holding anything.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._recorder = job.recorder
+        self._marks: deque[weakref.ref[_Mark]] = deque(maxlen=LOSSES_LOOKED_AT)
+        self._place: str | None = None
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Mark the graph of a loss."""
+        metadata = getattr(loss.root.grad_fn, "metadata", None)
+        if not isinstance(metadata, dict) or _KEY in metadata:
+            return
+        mark = metadata[_KEY] = _Mark()
+        self._marks.append(weakref.ref(mark))
+        self._place = loss.place
+
+    def closed(self, step: int) -> None:
+        """A step is over."""
+        if step % MEMORY_EVERY == 0:
+            self._read_memory()
+        if (step + 1) % LOSSES_EVERY == 0:
+            self._count_losses(step)
+
+    def _read_memory(self) -> None:
+        with suppress(OSError, ValueError):
+            with open("/proc/self/statm", encoding="ascii") as file:  # Linux
+                pages = int(file.read().split()[1])
+            self._recorder.scalar("memory_bytes", "process", float(pages * self._page_bytes))
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            for device in range(torch.cuda.device_count()):
+                used = torch.cuda.memory_allocated(device)
+                if used:
+                    self._recorder.scalar("memory_bytes", f"cuda:{device}", float(used))
+
+    def _count_losses(self, step: int) -> None:
+        kept = 0
+        for mark in reversed(self._marks):
+            if mark() is None:
+                break
+            kept += 1
+        if kept >= LOSSES_TOLD:
+            more = kept == LOSSES_LOOKED_AT
+            self._recorder.observe(
+                LossesKept(step=step, kept=kept, more=more, location=self._place)
+            )

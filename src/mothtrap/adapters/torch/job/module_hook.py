@@ -1,0 +1,43 @@
+"""A hook on a module of the user's that leaves no trace in copies of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from torch import nn
+
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
+
+FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+"""Modules that compute differently, and not to the same bits, when they bear hooks."""
+
+
+@uncompiled
+class ModuleHook:
+    """A module hook that copies and pickles as a stdlib function which does nothing.
+
+    So `copy.deepcopy(model)` gives a copy that is not watched, and a model that was saved
+    whole loads where mothtrap is not installed.
+    """
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        """Call what is hooked."""
+        self._call(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
+
+
+def inside_fast_path(model: nn.Module) -> set[nn.Module]:
+    """Return the modules of a model that are to bear no hook."""
+    return {
+        inner
+        for module in model.modules()
+        if isinstance(module, FAST_PATH)
+        for inner in module.modules()
+    }

@@ -1,0 +1,92 @@
+"""Inputs of the replicas of a wrapped model, so that workers can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from mothtrap.adapters.torch.job.nested import parts_of, tensors_in
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.core.facts.replicas import ReplicaBatch
+from mothtrap.statistics import torch as arithmetic
+from mothtrap.tracing import frames
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+
+FORWARDS = 16
+"""Forwards of a step that are looked at."""
+NO_DATA = (int, float, complex, str, bytes, torch.dtype, torch.device, type(None))
+
+
+class ReplicaBatchObserver:
+    """Called with each training forward of a wrapper in the steps that are looked at.
+
+    Nothing is told of a step of which not all was seen: with data in objects that cannot be
+    looked into, made by the model itself, or averaged over more than one group of workers.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._digests: list[int] = []
+        self._groups: set[tuple[int, int]] = set()
+        self._location: str | None = None
+        self._unseen = False
+
+    def called(self, wrapper: Any, given: Sequence[object]) -> None:
+        """A wrapper's own forward begins.
+
+        Args:
+            wrapper: averages gradients over a group of workers.
+            given: what it is called with.
+        """
+        if self._unseen or len(self._digests) >= FORWARDS:
+            return
+        data = _data_in(given)
+        ranks = dist.get_process_group_ranks(wrapper.process_group)
+        self._groups.add((min(ranks), len(ranks)))
+        if not data or len(self._groups) > 1:
+            self._unseen = True
+            return
+        if not self._digests:
+            self._location = frames.location(frames.user_frame())
+        self._digests.append(arithmetic.fingerprint(data))
+
+    def close(self, step: int) -> None:
+        """The step is over: tell what its batches were."""
+        digests, self._digests = self._digests, []
+        groups, self._groups = self._groups, set()
+        unseen, self._unseen = self._unseen, False
+        if digests and not unseen:
+            lowest, size = groups.pop()
+            self._job.recorder.observe(
+                ReplicaBatch(
+                    step=step,
+                    lowest=lowest,
+                    size=size,
+                    digest=" ".join(f"{digest:016x}" for digest in digests),
+                    location=self._location,
+                )
+            )
+
+
+def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
+    """The tensors that may be a batch; none where data may be hidden."""
+    if not all(_is_open(value) for value in given):
+        return []
+    tensors = [tensor for value in given for tensor in tensors_in(value)]
+    if not all(is_plain(tensor) for tensor in tensors):
+        return []
+    return [t for t in tensors if t.ndim and t.numel() > 1 and not t.requires_grad]
+
+
+def _is_open(value: object, levels: int = 4) -> bool:
+    """Return whether a value is a tensor, no data at all, or made up of such."""
+    if isinstance(value, (torch.Tensor, *NO_DATA)):
+        return True
+    parts = [part for _, part in parts_of(value)]
+    known = isinstance(value, dict | list | tuple) or bool(parts)
+    return known and levels > 0 and all(_is_open(part, levels - 1) for part in parts)

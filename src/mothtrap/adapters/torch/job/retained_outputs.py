@@ -1,0 +1,125 @@
+"""The outputs of the latest forward, kept until it is known whether the step went wrong."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.job.readable import has_own_values, is_readable
+
+_next_operation: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""Number that the next operation of this thread gets in the graph."""
+
+RETAINED_BYTES = 64 * 2**20
+"""Outputs whose values are kept alive; beyond it they live as long as the training wants.
+
+Kept without their graph, so that nothing else stays alive with them. Chosen by hand so
+that no one notices.
+"""
+RETAINED_OUTPUTS = 4096
+"""Outputs after which the next root begins anew: forwards that no backward follows."""
+
+Noted = list[
+    tuple[
+        "weakref.ref[nn.Module]",
+        "weakref.ref[torch.Tensor]",
+        torch.Tensor | None,
+        int | None,
+        bytes | None,
+    ]
+]
+"""Modules, their outputs, values of those without a graph where there was room for them, the
+version that these had where all values are wanted, and their row (`row_reader`) where that
+was taken at once; in order of completion."""
+Retained = tuple[nn.Module | None, torch.Tensor | None]
+_Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.Tensor] | None]
+
+
+class RetainedOutputs:
+    """Outputs of modules in order of completion, and the inputs of root modules."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._bytes = 0
+        self._used = False
+        self._began = self._ended = 0
+
+    def root_called(self, inputs: Sequence[object], *, keep: bool) -> None:
+        """A forward begins; what a backward has used is let go.
+
+        Args:
+            inputs: what the root was called with.
+            keep: the forward is part of a training.
+        """
+        self._began = self._ended = _next_operation()
+        if self._used or len(self._entries) > RETAINED_OUTPUTS:
+            self._entries.clear()
+            self._bytes = 0
+            self._used = False
+        if keep:
+            self._entries += [
+                (None, weakref.ref(value)) for value in inputs if isinstance(value, torch.Tensor)
+            ]
+
+    def root_returned(self) -> None:
+        """The latest forward is over."""
+        self._ended = _next_operation()
+
+    def made(self, node: torch.autograd.graph.Node) -> bool:
+        """Report whether an operation of the graph ran inside the latest forward."""
+        return self._began <= node._sequence_nr() < self._ended
+
+    def add(self, module: nn.Module, output: torch.Tensor) -> None:
+        """Keep an output."""
+        kept: torch.Tensor | weakref.ref[torch.Tensor]
+        size = output.nbytes if output.layout is torch.strided else RETAINED_BYTES + 1
+        if self._bytes + size <= RETAINED_BYTES and has_own_values(output):
+            self._bytes += size
+            kept = output.detach()
+        else:
+            kept = weakref.ref(output)
+        self._entries.append((weakref.ref(module), kept))
+
+    @property
+    def room(self) -> int:
+        """Bytes of values that can still be kept."""
+        return RETAINED_BYTES - self._bytes
+
+    def extend(self, noted: Noted) -> None:
+        """Keep outputs that were noted, as `add` does."""
+        for owner, output, values, _, _ in noted:
+            size = values.nbytes if values is not None else 0
+            if values is None or self._bytes + size > RETAINED_BYTES:
+                self._entries.append((owner, output))
+            else:
+                self._bytes += size
+                self._entries.append((owner, values))
+
+    def let_go(self) -> None:
+        """The loss is finite: no values will be requested, and the backward needs their memory.
+
+        Without it a residual network has twice the page faults of plain training.
+        """
+        if self._bytes:
+            self._entries = [
+                (owner, kept if isinstance(kept, weakref.ref) else None)
+                for owner, kept in self._entries
+            ]
+            self._bytes = 0
+
+    def used(self) -> None:
+        """A backward has run: the outputs are needed until the next forward, not longer."""
+        self._used = True
+
+    def __iter__(self) -> Iterator[Retained]:
+        """Modules with their outputs; no module for an input of a root, no tensor when gone."""
+        for owner, kept in self._entries:
+            tensor = kept() if isinstance(kept, weakref.ref) else kept
+            if tensor is not None and not is_readable(tensor):
+                tensor = None
+            module = owner() if owner is not None else None
+            if owner is None or module is not None:
+                yield module, tensor

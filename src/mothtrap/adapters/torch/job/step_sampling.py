@@ -1,0 +1,235 @@
+"""Step sampling: in a step that is not watched, every hook asks here and returns at once.
+
+Only the plainest of loops rests: one optimizer, stepped after a backward, no closure, no scaler,
+no group of processes, and nothing asked for that needs each step. A rest ends just after a step
+was applied, so that the next one is seen from its beginning. It ends at once, in the middle of a
+step, where something comes that is to be seen: a loss that is not finite, an evaluation, another
+optimizer, the end. What the user logs meanwhile is handed on by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.capture.grouper import ClosedStep, Grouper
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core.config import Config
+from mothtrap.core.steps import Mode
+
+STEPS_OFF = 10_000
+"""Steps from one watched to the next where nothing is captured: the job may yet change."""
+MOST_LONG = 10
+"""Long steps after which a rest is over: one is a pause, so many are steps that became longer."""
+ALIKE_STEPS = 32
+"""Steps running that were plain before one goes by unwatched."""
+
+
+class SampledJob(Protocol):
+    """Interface of the job whose steps are sampled; see `adapters.torch.job.Job`."""
+
+    config: Config
+    recorder: Recorder[torch.Tensor]
+    grouper: Grouper
+    contain: Callable[..., Any]
+
+    @property
+    def asked_mode(self) -> Mode | None:
+        """Return the mode that the user has set by hand, if one is."""
+
+    def may_sample(self) -> bool:
+        """Return whether nothing was asked for that needs each step."""
+
+    def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
+        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+
+
+@uncompiled
+class StepSampling:
+    """Belongs to the thread that trains.
+
+    Args:
+        job: whose steps these are; says whether it may rest, and is told when it is woken.
+
+    Attributes:
+        allowed: hooks ask here; without that nothing rests.
+        on: whether the step in progress is not watched.
+        in_step: the optimizer is in a step that is not watched.
+        root: `id` of the model whose forwards begin steps; what it holds is not asked about.
+    """
+
+    def __init__(self, job: SampledJob) -> None:
+        self._job = job
+        self.allowed = self.on = False
+        self.root = 0
+        self._optimizer: weakref.ref[Optimizer] | None = None
+        self._thread = 0
+        self._alike = 0
+        self._steps_in_this = 0
+        self._next = self._first = 0
+        self._planned = 0
+        self._began_s = self._stepped_s = self._long_s = 0.0
+        self._long_steps = 0
+        self.in_step = self._between = False
+        self._logged_step = -1
+
+    # What the witnesses tell of a step that is watched
+
+    def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
+        """An optimizer has stepped; `plainly`: outside of a backward, and without a closure."""
+        same = self._is_known(optimizer)
+        if not same:
+            self._optimizer = weakref.ref(optimizer)
+        self._steps_in_this += 1
+        self._alike = self._alike + 1 if same and plainly else 0
+
+    def closed(self, closed: ClosedStep) -> None:
+        """A step is over and handed on: find out which one is to be watched next."""
+        once = self._steps_in_this == 1 and closed.micro_batches > 0
+        self._steps_in_this = 0
+        if closed.skipped or not once:
+            self._alike = 0
+        self._next = 0
+        if self.allowed and self._alike >= ALIKE_STEPS:
+            off = self._job.config.capture == "off"  # then watched steps are not read
+            next_watched = self._job.recorder.next_watched
+            following = closed.step + STEPS_OFF if off else next_watched(closed.step)
+            if following > closed.step + 1 and self._job.may_sample():
+                self._next = following
+
+    def begins(self, module: nn.Module, trains: bool) -> bool:
+        """A model is called by user code, which may begin a step: whether that is not watched."""
+        grouper = self._job.grouper
+        self._between = False
+        self._hand_on_logged()
+        planned, self._next = self._next - grouper.step, 0
+        if planned <= 0 or not (trains and module.training and grouper.knows_no_loss):
+            return False
+        self._first, self._planned = grouper.step, planned
+        self._began_s = self._stepped_s = time.perf_counter()
+        self._long_s = self._job.recorder.sampler.long_s()
+        self._long_steps = 0
+        self._thread = threading.get_ident()
+        self.root, self.on = id(module), True
+        return True
+
+    @property
+    def passes_by(self) -> bool:
+        """Return whether the step in progress is not watched, until another one begins."""
+        return self.on or self._between
+
+    # What hooks ask while the job rests
+
+    @property
+    def is_between(self) -> bool:
+        """Return whether a skipped step was applied, and no other one has begun."""
+        return self._between
+
+    def logged(self, begins: bool) -> int:
+        """The user logs something: return the step that it belongs to.
+
+        If that is not watched it is handed on by itself, before the next one begins.
+
+        Args:
+            begins: a step is known to begin with it.
+        """
+        if begins and self._between and self._logged_step >= 0:
+            self._job.contain(self._hand_on_logged)
+        step = self._job.grouper.step - (self._between and not begins)
+        if self.passes_by:
+            self._logged_step = step
+        return step
+
+    def goes_on(self, root: nn.Module) -> bool:
+        """Return whether a forward of the model is one of the training, and none to be watched."""
+        if not self._is_here():
+            return True
+        if self._logged_step >= 0:
+            self._job.contain(self._hand_on_logged)
+        if root.training and torch.is_grad_enabled() and self._job.asked_mode is None:
+            self._between = False
+            return True
+        self._job.contain(self.resume)
+        return False
+
+    def backward_goes_on(self, tensors: Any) -> bool:
+        """Return whether a backward is not to be watched.
+
+        Its loss is finite, so far as is known here.
+
+        A number on a device is not waited for: what it is shows in the next step watched.
+        """
+        if isinstance(tensors, tuple | list) and len(tensors) == 1:
+            tensors = tensors[0]
+        known = type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1
+        if not known or math.isfinite(tensors.item()) or not self._is_here():
+            return True
+        self._job.contain(self.resume)
+        return False
+
+    def begins_to_step(self, optimizer: Optimizer, closure: bool) -> bool:
+        """Return whether an optimizer's step, maybe with a closure, is not to be watched."""
+        if self._is_known(optimizer) and not closure:
+            self.in_step = True
+            return True
+        if not self._is_here():
+            return True
+        self._job.contain(self.resume)
+        return False
+
+    def has_stepped(self) -> bool:
+        """Count the optimizer's step that is over, and was not watched; return that it was not."""
+        self.in_step, self._between = False, True
+        grouper = self._job.grouper
+        grouper.step += 1
+        before_s, self._stepped_s = self._stepped_s, time.perf_counter()
+        if self._stepped_s - before_s > self._long_s:
+            self._long_steps += 1
+        if not self.on:  # woken inside of it
+            self._job.recorder.rested(grouper.step - 1, grouper.step)
+        elif grouper.step - self._first >= self._planned or self._long_steps > MOST_LONG:
+            self._job.contain(self.resume)
+        return True
+
+    def resume(self) -> None:
+        """Watch again."""
+        self._hand_on_logged()
+        if not self.on:
+            return
+        self.on = False
+        step = self._job.grouper.step
+        steps = step - self._first
+        optimizer = self._optimizer() if self._optimizer is not None else None
+        self._job.recorder.sampler.ended(self._planned, steps, self._stepped_s - self._began_s)
+        if steps:
+            self._job.recorder.rested(self._first, step)
+        if optimizer is not None:
+            self._job.passed_unobserved(optimizer, steps, self._between)
+
+    def _hand_on_logged(self) -> None:
+        step, self._logged_step = self._logged_step, -1
+        if step >= 0:
+            self._job.recorder.hand_on_logged(step)
+
+    def _is_known(self, optimizer: Optimizer) -> bool:
+        return self._optimizer is not None and self._optimizer() is optimizer
+
+    def _is_here(self) -> bool:
+        return threading.get_ident() == self._thread
+
+
+def needs_no_step(config: Config) -> bool:
+    """Return whether neither the configuration nor the other workers need each step."""
+    acts = config.on_nonfinite != "report" or config.max_gradient_norm
+    asks = config.digests or config.snapshot_every or config.snapshot_at
+    group = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not (acts or asks or group)
