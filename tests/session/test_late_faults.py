@@ -33,10 +33,16 @@ for step in range({STEPS}):
         optimizer.param_groups[0]["lr"] = 50.0
     if late and step % 7 == 3 and fault == "nonfinite_input":
         x[3, 2] = float("nan")
+    if step == {AT} and fault == "learning_rate_zero":
+        optimizer.param_groups[0]["lr"] = 0.0
     p = model(x)
     if late and fault == "softmax_before_cross_entropy":
         p = p.softmax(1)
     loss = nn.functional.cross_entropy(p, y)
+    if late and fault == "softmax_wrong_dim":
+        loss = nn.functional.nll_loss(p.log_softmax(0), y)
+    if step == {AT + 33} and fault == "nonfinite_loss":
+        loss = loss + (0 * p).abs().log().mean()
     if late and fault == "wrong_sign":
         loss = -loss
     loss.backward()
@@ -49,6 +55,9 @@ FAULTS = (
     "wrong_sign",
     "dead_units",
     "softmax_before_cross_entropy",
+    "learning_rate_zero",
+    "softmax_wrong_dim",
+    "nonfinite_loss",
 )
 
 

@@ -9,7 +9,7 @@ torch.manual_seed(0)
 x = torch.linspace(0, 6, 120).unsqueeze(1)
 y = torch.sin(x) + 0.1 * torch.randn(120, 1)
 model = nn.Sequential(nn.Linear(1, 24), nn.Tanh(), nn.Linear(24, 1))
-optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=20)
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.2, max_iter=20)
 
 
 def closure() -> torch.Tensor:

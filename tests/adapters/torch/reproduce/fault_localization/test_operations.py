@@ -306,7 +306,7 @@ def test_nan_that_came_in_and_is_refused_is_named_as_what_held_it() -> None:
 
 def test_nan_that_a_distribution_or_the_script_refuses_is_traced_too() -> None:
     def sample(x: torch.Tensor) -> object:
-        return torch.distributions.Categorical(logits=x.log() * 0.0)
+        return torch.distributions.Categorical(logits=x.log() * 0.0, validate_args=True)
 
     def stop(x: torch.Tensor) -> object:
         raise ValueError(f"the loss is {x.log().sum() * 0.0}")
