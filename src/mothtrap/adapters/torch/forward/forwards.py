@@ -56,6 +56,7 @@ class ForwardObserver:
         calls: takes what is captured of inputs and outputs.
         loss_tensors: takes what is captured of losses.
         evaluations: puts together what happens in an evaluation.
+        loss_trained: takes the loss of a training step, to compare those of evaluations with.
         modes: the modes in which modules are trained.
         bootstraps: forwards that targets are made of.
         compilations: what was compiled.
@@ -84,6 +85,7 @@ class ForwardObserver:
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.evaluations = EvaluationObserver(job)
+        self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
         self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
         self.modes = ModeObserver(job)
         self.bootstraps = BootstrapObserver(job)
@@ -402,10 +404,6 @@ class ForwardObserver:
         if self._detached is None or self._detached[0]() is not value:
             self._detached = weakref.ref(value), value.detach()
         return self._detached[1]
-
-    def loss_trained(self, series: str, loss: float) -> None:
-        """Take the loss of a training step."""
-        self.evaluations.losses.trained(series, loss)
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Return the place of the loss module's call whose output is the root of a backward."""

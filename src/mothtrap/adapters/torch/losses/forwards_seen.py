@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -17,14 +18,13 @@ class ForwardsSeen(Protocol):
         retained: outputs of the latest one that is trained.
         recomputes: a module ran inside a backward: checkpointing is in use.
         loss_tensors: takes what is captured of losses.
+        loss_trained: takes series and value of the loss of a training step.
     """
 
     retained: RetainedOutputs
     recomputes: bool
     loss_tensors: LossTensors
+    loss_trained: Callable[[str, float], None]
 
     def loss_location(self, root: torch.Tensor) -> str | None:
         """Return the place of the loss module's call whose output is the root of a backward."""
-
-    def loss_trained(self, series: str, loss: float) -> None:
-        """Take the loss of a training step."""
