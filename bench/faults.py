@@ -139,7 +139,7 @@ def _names(cases: Sequence[Verdict]) -> str:
 
 
 def delay(finding: dict) -> int:
-    """Steps between the onset of an illness and its finding."""
+    """Steps between the onset of a fault and its finding."""
     return int(finding["detected_step"]) - int(finding["step"])
 
 

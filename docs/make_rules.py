@@ -8,7 +8,7 @@ from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.report.rulepage import rule_markdown, rules_markdown
 
 FOLDER = Path(__file__).parent
-PROGRAMS = FOLDER.parent / "tests" / "sick"
+PROGRAMS = FOLDER.parent / "tests" / "faulty"
 
 
 def pages() -> dict[Path, str]:

@@ -60,8 +60,8 @@ def test_what_is_no_root_or_no_warning_or_another_rule_names_nothing(found: dict
 
 
 def test_an_error_on_a_twin_or_a_healthy_program_is_a_false_alarm() -> None:
-    sick, alarm = outcome(finding("overfit")), finding("wrong_sign")
-    on_twin = verdict(sick, outcome(alarm, healthy=True), "overfit")
+    faulty, alarm = outcome(finding("overfit")), finding("wrong_sign")
+    on_twin = verdict(faulty, outcome(alarm, healthy=True), "overfit")
     on_healthy = verdict(outcome(alarm), None)
     warned = verdict(outcome(finding("wrong_sign", "warning")), None)
     assert (len(on_twin.alarms), len(on_healthy.alarms), len(warned.alarms)) == (1, 1, 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +22,22 @@ NOT_OURS = {"vendor", "faultbench", "treebench"}
 """Folders of foreign code, and of programs with faults, written as people write them."""
 SUFFIXES = (".py", ".pyi", ".c", ".h", ".js", ".html", ".css", ".md")
 QUESTIONS = ("What", "Which", "Whether", "How", "Knows", "Tells")
+REPLACED = {
+    *("illness", "illnesses", "sick", "nobody", "somebody", "wish", "wishes", "dear", "purse"),
+    *("straight", "passage", "resting", "woke", "roster", "outbox", "retelling", "casebook"),
+    *("hindrance", "hindrances", "departure", "deaths"),
+    *("lookfacts", "datalook", "outputlook", "routerlook", "unitlook"),
+}
+"""Words that were terms here, in the names of code and of files: the field has others.
+
+Ordinary English words that were terms, too, are free: given, held, known, part, places, lanes,
+waiting, telling, asking, narrowing, rest.
+"""
+CLASSES = {"Wish", "Taken", "Taking", "Judge"}
+"""Classes that have other names; as words of longer names these are free."""
+AS_A_WHOLE = {"Watch", "sick", "SICK", "_passage", "Passage"}
+"""Names that stay: those that users write (`mothtrap.Watch`, `RuleTests.sick`), and that of a
+compiled module: editable installations would lack it until they are built again."""
 _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
@@ -80,3 +98,40 @@ def test_questions_are_seen_in_docstrings_of_every_kind() -> None:
     text = '"""How it is."""\nX = 1\n"""What X is."""\nclass C:\n    """\n    Which.\n    """\n'
     assert questions_in(text) == ["How", "What", "Which"]
     assert questions_in('def f():\n    """However, return it."""\n    x = "What"\n') == []
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Names in a program; texts and comments are not looked at."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            yield token.string
+
+
+def words_of(name: str) -> list[str]:
+    """Words of a name of any style, in lower case."""
+    return [word.lower() for word in re.split(r"[_\W]+|(?<=[a-z])(?=[A-Z])", name) if word]
+
+
+def is_replaced(name: str) -> bool:
+    """Return whether a name holds a word that has a better one."""
+    if name in AS_A_WHOLE:
+        return False
+    whole = name.endswith("Watch") or name in CLASSES
+    return whole or any(word in REPLACED for word in words_of(name))
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_no_name_holds_a_word_that_was_replaced(folder: str) -> None:
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / folder).rglob("*.py"):
+        if not NOT_OURS & {*path.parts}:
+            names = {*names_in(path.read_text("utf-8")), *path.relative_to(ROOT).parts[:-1]}
+            if old := set(filter(is_replaced, {*names, path.stem})):
+                found[str(path.relative_to(ROOT))] = old
+    assert found == {}
+
+
+def test_replaced_words_are_seen_in_names_of_every_style() -> None:
+    text = "class LossWatch:\n    def go_straight(self): return sickRuns  # a passage\n"
+    assert [*filter(is_replaced, names_in(text))] == ["LossWatch", "go_straight", "sickRuns"]
+    assert not any(map(is_replaced, ("Watch", "watch", "sick", "given", "straightforward")))

@@ -73,7 +73,7 @@ def test_what_is_refused_is_not_tried_again(code: int) -> None:
     assert not isinstance(caught.value, DeliveryError)
 
 
-def test_nobody_listens() -> None:
+def test_no_one_listens() -> None:
     with pytest.raises(DeliveryError, match="did not answer") as caught:
         _post(f"http://127.0.0.1:{free_port()}/t0ken")
     assert "t0ken" not in str(caught.value)

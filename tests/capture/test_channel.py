@@ -289,7 +289,7 @@ def test_a_consumer_that_raises_lets_a_waiting_training_go() -> None:
     assert channel.close()
 
 
-def test_drops_can_be_told_to_somebody_else(consumer: Consumer) -> None:
+def test_drops_can_be_told_to_another(consumer: Consumer) -> None:
     told: list[Dropped] = []
     channel = Channel(
         "rules",

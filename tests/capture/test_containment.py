@@ -22,7 +22,7 @@ def raised(text: str) -> Exception:
         return err
 
 
-def test_what_ended_a_training_left_its_block_or_was_caught_by_nobody(
+def test_what_ended_a_training_left_its_block_or_was_caught_by_no_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     containment = Containment(print)

@@ -73,10 +73,10 @@ def test_without_a_budget_every_step_is_full() -> None:
     assert full_steps(depths, range(300)) == list(range(300))
 
 
-def test_dear_steps_end_the_beginning_but_ten_are_seen() -> None:
-    dear = full_steps(Depths(0.02), range(FIRST), plain_s=10.0, full_s=FIRST_S)
-    assert dear[:FEWEST] == list(range(FEWEST))
-    assert FEWEST + 2 not in dear
+def test_expensive_steps_end_the_beginning_but_ten_are_seen() -> None:
+    expensive = full_steps(Depths(0.02), range(FIRST), plain_s=10.0, full_s=FIRST_S)
+    assert expensive[:FEWEST] == list(range(FEWEST))
+    assert FEWEST + 2 not in expensive
     in_all = full_steps(Depths(0.02), range(FIRST), plain_s=10.0, full_s=FIRST_S / 30)
     assert in_all[:30] == list(range(30))
     assert 32 not in in_all

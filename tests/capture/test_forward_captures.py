@@ -53,7 +53,7 @@ def test_what_is_taken_is_not_the_steps() -> None:
     assert forward.of_step() == (0, 0, 0)
 
 
-def test_what_nobody_asks_for_is_forgotten() -> None:
+def test_what_no_one_asks_for_is_forgotten() -> None:
     forward = Forward()
     forward.captured.forget()
     assert not forward.captured.is_any

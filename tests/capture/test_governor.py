@@ -169,13 +169,13 @@ def test_no_stretch_costs_more_than_the_budget_and_one_capture_of_each_stream(
 
 
 def test_hooks_are_paid_first_and_captures_get_the_rest() -> None:
-    dear = {"gradients": Wants(Priority.GRADIENTS, always(0.003))}
+    expensive = {"gradients": Wants(Priority.GRADIENTS, always(0.003))}
     for hooks in (0.0, 0.005, 0.01, 0.015):
-        course = simulate([0.1] * 3000, dear, always(0.1 * hooks))
+        course = simulate([0.1] * 3000, expensive, always(0.1 * hooks))
         assert course.share(100, 3000) == pytest.approx(BUDGET, abs=5e-4)
 
 
-def test_a_hook_that_is_dear_now_and_then_is_paid_by_the_steps_after_it() -> None:
+def test_a_hook_that_is_expensive_now_and_then_is_paid_by_the_steps_after_it() -> None:
     course = simulate(
         [0.1] * 3000,
         {"gradients": Wants(Priority.GRADIENTS, always(0.002))},
@@ -203,7 +203,7 @@ def test_what_hooks_took_of_short_steps_is_soon_forgotten_when_steps_become_long
     assert course.share(2000 + REACTS_STEPS, 2200) == pytest.approx(BUDGET, abs=TOLERANCE)
 
 
-def test_a_stream_that_becomes_ten_times_dearer_is_thinned_as_much() -> None:
+def test_a_stream_that_becomes_ten_times_more_expensive_is_thinned_as_much() -> None:
     streams = {
         "norms": Wants(Priority.WEIGHTS, lambda step: 0.0004 if step < 1000 else 0.004),
         "means": Wants(Priority.WEIGHTS, always(0.0002)),
@@ -215,7 +215,7 @@ def test_a_stream_that_becomes_ten_times_dearer_is_thinned_as_much() -> None:
         assert course.share(begin, begin + 100) <= BUDGET + TOLERANCE
 
 
-def test_a_dear_first_capture_costs_no_later_one() -> None:
+def test_an_expensive_first_capture_costs_no_later_one() -> None:
     streams = {"norms": Wants(Priority.GRADIENTS, lambda step: 0.0001 if step else 5.0)}
     assert simulate([0.01] * 100, streams).rate("norms") == 1.0
 
@@ -327,7 +327,7 @@ def test_gradients_that_are_due_now_and_then_are_not_pushed_out_by_what_is_due_a
     every=st.lists(st.sampled_from([1, 2, 3, 7, 16, 50]), min_size=5, max_size=5),
 )
 @settings(max_examples=25, deadline=None)
-def test_nobody_starves_among_equals(costs: list[float], every: list[int]) -> None:
+def test_no_one_starves_among_equals(costs: list[float], every: list[int]) -> None:
     """Each gets an equal part of the pay, or all that it wants."""
     streams = {
         f"stream {n}": Wants(Priority.ACTIVATIONS, always(cost), every[n])
@@ -343,7 +343,7 @@ def test_nobody_starves_among_equals(costs: list[float], every: list[int]) -> No
     assert not starved
 
 
-def test_what_a_cheap_stream_leaves_goes_to_a_dear_one() -> None:
+def test_what_a_cheap_stream_leaves_goes_to_a_expensive_one() -> None:
     streams = {
         "norms": Wants(Priority.WEIGHTS, always(0.0001)),
         "histograms": Wants(Priority.WEIGHTS, always(0.020)),
@@ -353,7 +353,7 @@ def test_what_a_cheap_stream_leaves_goes_to_a_dear_one() -> None:
     assert len(course.made["histograms"]) >= 90  # 1.9 of 2 ms a step
 
 
-def test_a_cheap_stream_starves_no_dear_one() -> None:
+def test_a_cheap_stream_starves_no_expensive_one() -> None:
     streams = {
         "means": Wants(Priority.WEIGHTS, always(0.003)),
         "histograms": Wants(Priority.WEIGHTS, always(0.020)),

@@ -64,7 +64,7 @@ class Late:
         return self._rows
 
 
-def test_rows_of_a_device_are_waited_for_when_somebody_asks() -> None:
+def test_rows_of_a_device_are_waited_for_when_someone_asks() -> None:
     looks, late = GradientLooks(), Late(SOUND, {**SOUND, "nan": 1.0})
     looks.add(rows(SOUND))
     looks.add(late)

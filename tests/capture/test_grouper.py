@@ -115,7 +115,7 @@ def test_it_says_whether_a_step_runs_and_whether_a_loss_is_known() -> None:
     assert not grouper.knows_no_loss
 
 
-def test_backwards_that_nobody_steps_on_do_not_pile_up() -> None:
+def test_backwards_that_no_one_steps_on_do_not_pile_up() -> None:
     grouper = Grouper()
     count = Grouper.MAX_PENDING + 10
     (closed,) = fed([*joined(*(backward("loss", k) for k in range(count))), *step("Adam"), Ended()])

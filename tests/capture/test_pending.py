@@ -159,7 +159,7 @@ def test_rows_are_asked_for_once_they_were_sent(job: Job) -> None:
     assert order == ["flight", "rows"]
 
 
-def test_at_the_end_nobody_waits_any_more(job: Job, device: SlowDevice) -> None:
+def test_at_the_end_no_one_waits_any_more(job: Job, device: SlowDevice) -> None:
     job.recorder.reduce("gradient", [job.gradient()], [[3.0]])
     record = job.close(0)
     job.recorder.hand_on_facts()

@@ -131,11 +131,11 @@ def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
     number = job.gradient()
     copy = job.arithmetic.copy_bytes
 
-    def dear(tensor: list[float], out_N: np.ndarray) -> None:
+    def expensive(tensor: list[float], out_N: np.ndarray) -> None:
         job.clock.now_s += 0.2
         copy(tensor, out_N)
 
-    job.arithmetic.copy_bytes = dear  # type: ignore[method-assign]
+    job.arithmetic.copy_bytes = expensive  # type: ignore[method-assign]
     records = train(job, [number], range(200))
     copies = sum(len(kept(record)) for record in records)
     assert sum(len(record.tensor_T) for record in records) == 200

@@ -116,7 +116,7 @@ def test_what_does_not_fit_in_one_piece_comes_in_several() -> None:
     assert all(np.array_equal(a, big) for a in arrays(blocks))
 
 
-def test_memory_is_used_again_once_nobody_holds_it() -> None:
+def test_memory_is_used_again_once_no_one_holds_it() -> None:
     arenas = Arenas(2 * MIN_BYTES)
     copies = RawCopies(arithmetic, arenas)
     seen = set()

@@ -92,7 +92,7 @@ def test_norms_are_reduced_the_cheap_way(job: Job) -> None:
     assert job.arithmetic.calls == ["norms", "summarize"]
 
 
-def test_what_nobody_needs_is_not_reduced(job: Job) -> None:
+def test_what_no_one_needs_is_not_reduced(job: Job) -> None:
     bias = job.recorder.define(TensorInfo(kind="bias", name="bias"))
     assert job.recorder.is_due("gradient")
     assert not job.recorder.is_due("activation")

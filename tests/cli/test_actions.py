@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.actions.servers import free_port, web_server
 from tests.cli.stored_run import store_run
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 

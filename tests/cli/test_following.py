@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.stored_run import store_run
 from tests.harness.running import ITSELF, TIMEOUT_S, environment, finish, observed, start
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.reader.run import open_run
@@ -101,12 +101,12 @@ def test_a_run_that_has_ended_is_shown_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store_run(tmp_path / "runs" / "sick", findings=(exploding(),))
-    done = CliRunner().invoke(main, ["show", "sick", "--follow"])
+    store_run(tmp_path / "runs" / "faulty", findings=(exploding(),))
+    done = CliRunner().invoke(main, ["show", "faulty", "--follow"])
     assert done.exit_code == 0, done.output
     assert done.stdout.count("Exploding gradient") == 1
     assert done.stdout.count("overhead") == 1
-    failing = CliRunner().invoke(main, ["show", "sick", "--follow", "--fail-on", "error"])
+    failing = CliRunner().invoke(main, ["show", "faulty", "--follow", "--fail-on", "error"])
     assert failing.exit_code == 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.cli.stored_run import store_run
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.invariants import Present, Range, read
@@ -46,10 +46,10 @@ def test_the_same_run_twice_is_one() -> None:
 
 
 def test_warns_of_a_run_that_is_not_healthy(folder: Path) -> None:
-    store_run(folder / "runs" / "sick", findings=(exploding(),), steps=40)
-    done = learn("a", "sick", "-o", "x.toml")
+    store_run(folder / "runs" / "faulty", findings=(exploding(),), steps=40)
+    done = learn("a", "faulty", "-o", "x.toml")
     assert done.exit_code == 0
-    assert "warning: sick is not healthy (findings of severity error: 1)" in done.stderr
+    assert "warning: faulty is not healthy (findings of severity error: 1)" in done.stderr
 
 
 @pytest.mark.parametrize(

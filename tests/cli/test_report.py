@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.cli.stored_run import store_run
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 
@@ -17,7 +17,7 @@ from mothtrap.cli import main
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    store_run(tmp_path / "runs" / "sick", findings=(exploding(),))
+    store_run(tmp_path / "runs" / "faulty", findings=(exploding(),))
 
 
 def report(*args: str) -> Result:
@@ -27,12 +27,12 @@ def report(*args: str) -> Result:
 def test_the_name_of_the_file_says_the_format(tmp_path: Path) -> None:
     for name, begins in (
         ("r.html", "<!doctype html>"),
-        ("r.md", "## mothtrap: sick"),
+        ("r.md", "## mothtrap: faulty"),
         ("r.xml", "<?xml"),
         ("r.json", "{"),
         ("r.sarif", "{"),
     ):
-        done = report("sick", "-o", name)
+        done = report("faulty", "-o", name)
         assert done.exit_code == 0, done.output
         assert (tmp_path / name).read_text().startswith(begins)
     assert json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"]
@@ -73,9 +73,9 @@ def test_what_cannot_be_written_is_said() -> None:
 def test_on_a_terminal_a_report_can_be_read_and_says_how_to_get_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert report("sick").output.startswith("<!doctype html>")
+    assert report("faulty").output.startswith("<!doctype html>")
     monkeypatch.setattr("mothtrap.cli.report._is_read", lambda: True)
-    shown = report("sick")
-    assert shown.stdout.startswith("## mothtrap: sick")
-    assert "mothtrap report sick -o report.html" in shown.output
-    assert report("sick", "--format", "html").output.startswith("<!doctype html>")
+    shown = report("faulty")
+    assert shown.stdout.startswith("## mothtrap: faulty")
+    assert "mothtrap report faulty -o report.html" in shown.output
+    assert report("faulty", "--format", "html").output.startswith("<!doctype html>")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.cli.stored_run import store_run
 from tests.reader.sampled_run import batch, store
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.facts.samples import SampleBatch

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.cli.stored_run import store_run
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.facts.captures import ToolError
@@ -27,10 +27,10 @@ from mothtrap.store import layout
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a clean run and a later, sick one; it is the working directory's."""
+    """A folder with a clean run and a later, faulty one; it is the working directory's."""
     monkeypatch.chdir(tmp_path)
     store_run(tmp_path / "runs" / "clean", created_s=1.0)
-    store_run(tmp_path / "runs" / "sick", findings=(exploding(),), created_s=2.0)
+    store_run(tmp_path / "runs" / "faulty", findings=(exploding(),), created_s=2.0)
     return tmp_path / "runs"
 
 
@@ -42,8 +42,8 @@ def test_show_takes_the_latest_run_a_name_or_a_path(runs: Path) -> None:
     latest = mothtrap("show")
     assert latest.exit_code == 0
     assert "GRD101 exploding_gradient" in latest.output
-    assert mothtrap("show", "sick").output == latest.output
-    assert mothtrap("show", str(runs / "sick")).output == latest.output
+    assert mothtrap("show", "faulty").output == latest.output
+    assert mothtrap("show", str(runs / "faulty")).output == latest.output
     assert mothtrap("show", "clean").output.startswith("Nothing wrong was found in 12 steps")
 
 
@@ -111,7 +111,7 @@ def test_without_any_run_it_is_said_how_to_make_one(
 
 def test_ls_lists_the_latest_last_with_counts_and_verdict(runs: Path) -> None:
     lines = mothtrap("ls").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["clean", "sick"]
+    assert [line.split()[0] for line in lines] == ["clean", "faulty"]
     assert "12 steps  0 errors, 0 warnings" in lines[0]
     assert "12 steps  1 error, 0 warnings" in lines[1]
     assert "Nothing wrong was found" in lines[0]
@@ -120,10 +120,10 @@ def test_ls_lists_the_latest_last_with_counts_and_verdict(runs: Path) -> None:
 
 def test_ls_says_when_and_how_a_run_ended(runs: Path) -> None:
     end = RunEnd(exit_code=7, ended_s=3.0)
-    layout.write_end(runs / "sick" / "1", end)
+    layout.write_end(runs / "faulty" / "1", end)
     lines = mothtrap("ls").stdout.splitlines()
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(1.0))
-    assert lines[0].split("  ")[:3] == ["clean", when, "finished"]
+    assert lines[0].startswith(f"clean   {when}  finished  ")
     assert "  exit code 7  " in lines[1]
 
 
@@ -155,7 +155,7 @@ def on_terminal(command: list[str], columns: int) -> list[str]:
 
 def test_ls_json_is_for_programs(runs: Path) -> None:
     rows = json.loads(mothtrap("ls", "--format", "json").output)
-    assert [row["run"]["id"] for row in rows] == ["clean", "sick"]
+    assert [row["run"]["id"] for row in rows] == ["clean", "faulty"]
 
 
 def test_ls_passes_over_what_is_no_run(runs: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.stored_run import store_run
 from tests.harness.running import environment
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.report.screen import spark
@@ -26,20 +26,20 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     hostile = exploding(
         code="ZZZ001", name="own", step=90, message="x\x1b]0;title\x07[red]y", fingerprint="f3"
     )
-    store_run(tmp_path / "runs" / "sick", findings=(exploding(), second, hostile))
+    store_run(tmp_path / "runs" / "faulty", findings=(exploding(), second, hostile))
     store_run(tmp_path / "runs" / "well", created_s=1.0)
-    log = MachineLog(tmp_path / "runs" / "sick" / "1")
+    log = MachineLog(tmp_path / "runs" / "faulty" / "1")
     log.append([Reading(1.0, "cpu_percent", "", 37.0)])
     log.close()
     return tmp_path
 
 
 def test_one_screen_says_what_is_wrong(runs: Path) -> None:
-    shown = CliRunner().invoke(main, ["top", "sick"])
+    shown = CliRunner().invoke(main, ["top", "faulty"])
     assert shown.exit_code == 0, shown.output
     for text in (
         *(
-            "sick  finished  step 12",
+            "faulty  finished  step 12",
             "GRD101 exploding gradient",
             "step 71",
             "NUM001 nonfinite loss",
@@ -62,7 +62,7 @@ def test_a_run_that_is_well_has_a_screen_too(runs: Path) -> None:
 def test_keys_go_through_the_findings_and_leave_the_terminal_as_it_was(runs: Path) -> None:
     child = pexpect.spawn(
         sys.executable,
-        ["-m", "mothtrap", "top", "sick"],
+        ["-m", "mothtrap", "top", "faulty"],
         cwd=str(runs),
         env=environment(TERM="xterm"),
         dimensions=(40, 100),

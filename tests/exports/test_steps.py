@@ -25,7 +25,7 @@ from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout
 
 
-def test_steps_that_were_done_again_come_from_the_later_attempt(run: Run) -> None:
+def test_steps_that_were_replayed_come_from_the_later_attempt(run: Run) -> None:
     found = [
         (r.attempt, r.record.key.step) for r in records(run, 0, Choice(), {}) if r.record.scalars
     ]

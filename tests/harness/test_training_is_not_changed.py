@@ -125,7 +125,7 @@ def test_training_is_not_changed(
         return  # nothing is captured, so there is nothing to show
     record = show(tmp_path / "seen", cwd=tmp_path)
     errors = [f["message"] for f in record["findings"] if f["severity"] == "error"]
-    assert errors == [], "a healthy program was called sick"
+    assert errors == [], "a healthy program was called faulty"
     assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
     assert record["run"]["state"] == "finished"
     # A digest that is equal because nothing looked would prove nothing.

@@ -19,7 +19,7 @@ from mothtrap.reader.run import Run, open_run
 
 HERE = Path(__file__).parent
 UNREACHED = {"LOS402": {"runaway_ratio": 1e9, "lasting_ratio": 1e9}}
-SICK = HERE.parent / "sick"
+FAULTY = HERE.parent / "faulty"
 
 
 def watched(tmp_path: Path, *words: str | Path) -> Run:
@@ -34,11 +34,11 @@ def plain(finding: Finding) -> dict:
     return {name: getattr(finding, name) for name in finding.__struct_fields__}
 
 
-@pytest.mark.parametrize("illness", ["learning_rate_zero", "nonfinite_activation", "dead_units"])
-def test_live_and_stored_findings_are_the_same(illness: str, tmp_path: Path) -> None:
-    opened = watched(tmp_path, SICK / f"{illness}.py", "--seed", "0")
+@pytest.mark.parametrize("fault", ["learning_rate_zero", "nonfinite_activation", "dead_units"])
+def test_live_and_stored_findings_are_the_same(fault: str, tmp_path: Path) -> None:
+    opened = watched(tmp_path, FAULTY / f"{fault}.py", "--seed", "0")
     again = judge_again(opened, load_rules(Config()))
-    assert illness in {finding.name for finding in opened.findings}
+    assert fault in {finding.name for finding in opened.findings}
     for live, stored in zip(opened.findings, again.findings, strict=True):
         told, expected = plain(stored), plain(live)
         np.testing.assert_equal(told, expected)  # NaN in evidence is equal here
@@ -48,7 +48,7 @@ def test_live_and_stored_findings_are_the_same(illness: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def diverging(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return watched(tmp_path_factory.mktemp("runs"), SICK / "loss_diverging.py", "--seed", "0")
+    return watched(tmp_path_factory.mktemp("runs"), FAULTY / "loss_diverging.py", "--seed", "0")
 
 
 def judged(opened: Run, **settings: object) -> Judged:

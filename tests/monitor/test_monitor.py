@@ -145,14 +145,14 @@ def test_a_look_while_no_record_comes_does_not_bring_the_next_judgement_forward(
 
 
 @pytest.mark.parametrize(
-    "sick",
+    "faulty",
     [
         {"loss": math.nan},
         {"nan": 3},
         {"observations": (NonfiniteModule(step=0, module="m", module_type="M", nan=1, inf=0),)},
     ],
 )
-def test_judges_at_once_what_is_not_finite_but_not_forever(sick: dict[str, object]) -> None:
+def test_judges_at_once_what_is_not_finite_but_not_forever(faulty: dict[str, object]) -> None:
     rule = Watching()
     monitor = Monitor([rule], clock=Clock(per_call_s=1.0))
     for step in range(DENSE_STEPS):
@@ -162,7 +162,7 @@ def test_judges_at_once_what_is_not_finite_but_not_forever(sick: dict[str, objec
     assert rule.seen[-1] == DENSE_STEPS - 1
     for step in range(DENSE_STEPS + 1, DENSE_STEPS + 100):
         monitor._due_s = math.inf
-        monitor.feed(record(step, **sick))
+        monitor.feed(record(step, **faulty))
     assert len(rule.seen) == DENSE_STEPS + URGENT_RECORDS
 
 

@@ -77,7 +77,7 @@ def test_all_workers_are_captured_or_the_first(
         assert min(run.scalars("step_s", worker=rank)[0].values_S) >= 0
 
 
-def test_processes_that_nobody_announced_are_workers_of_their_own(tmp_path: Path) -> None:
+def test_processes_that_no_one_announced_are_workers_of_their_own(tmp_path: Path) -> None:
     run = observed(tmp_path, "apart")
     assert run.workers == (0, 1)
     for worker in run.workers:

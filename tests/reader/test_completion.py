@@ -238,7 +238,7 @@ def _unhurried(following: Iterator[object]) -> Iterator[object]:
     yield from following
 
 
-def test_steps_of_a_process_that_nobody_announced_are_not_told_again(tmp_path: Path) -> None:
+def test_steps_of_a_process_that_no_one_announced_are_not_told_again(tmp_path: Path) -> None:
     run = a_run(tmp_path, steps(0, 1, 2))
     following = run.follow()
     got = [next(following) for _ in range(3)]

@@ -68,7 +68,7 @@ def at(step: int, name: str, value: float) -> Change:
     return change
 
 
-def test_equal_runs_have_no_departure(tmp_path: Path) -> None:
+def test_equal_runs_have_no_divergence(tmp_path: Path) -> None:
     found, _ = compared(tmp_path, lambda *_: None)
     assert (found.first, found.steps, found.exact) == (None, STEPS, True)
     assert {c.phase for c in found.compared} == {
@@ -108,7 +108,7 @@ def test_the_first_thing_in_the_order_of_execution_is_told(
 @pytest.mark.parametrize("step", [0, 5])
 def test_a_draw_between_two_micro_batches_is_told_so(tmp_path: Path, step: int) -> None:
     run = stored(tmp_path, "first")
-    parted = FirstDivergence(
+    diverged = FirstDivergence(
         step=step,
         phase="random numbers",
         what="rng.torch",
@@ -117,7 +117,7 @@ def test_a_draw_between_two_micro_batches_is_told_so(tmp_path: Path, step: int) 
         method="digest",
         micro_batch=2,
     )
-    sentence = likely_cause(run, run, parted, ()).sentence
+    sentence = likely_cause(run, run, diverged, ()).sentence
     assert sentence.endswith(f"between the forwards of micro-batches 1 and 2 of step {step}")
 
 
@@ -176,7 +176,7 @@ def test_rows_that_change_places_inside_a_batch_are_another_order(tmp_path: Path
     assert "in another order" in cause.evidence[0]
 
 
-def test_a_generator_that_nobody_draws_from_is_no_departure(tmp_path: Path) -> None:
+def test_a_generator_that_no_one_draws_from_is_no_divergence(tmp_path: Path) -> None:
     def change(_: int, numbers: dict[str, float]) -> None:
         numbers["digest:rng.python"] = 6
 
@@ -244,9 +244,9 @@ def test_two_workers_and_one_are_compared_as_one_each(tmp_path: Path) -> None:
     found = compare(two, one)
     assert (found.first, found.exact, found.steps) == (None, False, STEPS)
     assert "2 and 1 workers" in found.notes[0]
-    departed = compare(two, stored(tmp_path, "other", other)).first
-    assert departed is not None
-    assert (departed.step, departed.what) == (6, "rows of the batch")
+    diverged = compare(two, stored(tmp_path, "other", other)).first
+    assert diverged is not None
+    assert (diverged.step, diverged.what) == (6, "rows of the batch")
 
 
 def test_runs_without_anything_in_common_compare_nothing(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def where(divergence: FirstDivergence | None) -> tuple[int, str] | None:
     return (divergence.step, divergence.what) if divergence is not None else None
 
 
-def test_equal_tables_have_no_departure_and_nan_is_equal_to_nan() -> None:
+def test_equal_tables_have_no_divergence_and_nan_is_equal_to_nan() -> None:
     assert told(table([[1, nan], [inf, 4]]), table([[1, nan], [inf, 4]])) is None
 
 
@@ -52,7 +52,7 @@ def test_the_first_moment_and_in_it_the_first_column_is_told() -> None:
     assert found.relative == pytest.approx(0.5 / 3.5)
 
 
-def test_what_was_not_compared_in_each_step_parted_since_the_last_time_it_was() -> None:
+def test_what_was_not_compared_in_each_step_diverged_since_the_last_time_it_was() -> None:
     steps = [0, 1, 40, 41, 60]
     found = told(table([[1, 2]] * 5, steps=steps), table([[1, 2]] * 4 + [[1, 9]], steps=steps))
     assert found is not None
@@ -92,7 +92,7 @@ def test_moments_that_one_run_has_alone_are_left_out() -> None:
     assert told(table([[1, None]]), table([[1, 5]])) is None
 
 
-def test_of_complete_tables_what_one_run_lacks_is_a_departure() -> None:
+def test_of_complete_tables_what_one_run_lacks_is_a_divergence() -> None:
     first = table([[7, 8]], method="digests", complete=True)
     second = table([[7]], names=("a",), method="digests", complete=True)
     found = told(first, second)
@@ -102,7 +102,7 @@ def test_of_complete_tables_what_one_run_lacks_is_a_departure() -> None:
     assert where(told(second, first)) == (0, "b")
 
 
-def test_another_number_of_micro_batches_is_a_departure() -> None:
+def test_another_number_of_micro_batches_is_a_divergence() -> None:
     first = table([[7], [8]], names=("a",), method="digests", complete=True)
     second = table([[7]], names=("a",), method="digests", complete=True)
     both = np.array([0, 1], np.int64)  # of one step

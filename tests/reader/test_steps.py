@@ -178,7 +178,7 @@ def test_a_worker_that_skipped_a_step_is_missing_from_it(tmp_path: Path) -> None
     assert not status.complete
 
 
-def test_nobody_waits_for_the_dead(tmp_path: Path) -> None:
+def test_no_one_waits_for_the_dead(tmp_path: Path) -> None:
     run = a_run(tmp_path, [member(0), *steps(1, 2)], [member(1, pid=DEAD_PID)])
     status = run.status(2)
     assert (status.state, status.missing) == (AVAILABLE, (1,))

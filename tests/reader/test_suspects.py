@@ -66,7 +66,7 @@ def test_after_one_pass_nothing_can_be_told() -> None:
     assert not any(each.stands_out for each in found.ranked)
 
 
-def test_bad_steps_at_random_accuse_nobody() -> None:
+def test_bad_steps_at_random_accuse_no_one() -> None:
     generator = np.random.default_rng(2)
     accused = 0
     for _ in range(20):

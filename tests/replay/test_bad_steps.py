@@ -46,7 +46,7 @@ def marked_line(bad: BadStep) -> str:
     return f"{bad.name}.py:{line}"
 
 
-def done_again(bad: BadStep, folder: Path) -> dict:
+def replayed(bad: BadStep, folder: Path) -> dict:
     """Return the report of `mothtrap replay` about the run, in a new process."""
     script = [*PYTHON, FOLDER / f"{bad.name}.py"]
     words = [*MOTHTRAP, "replay", folder / "seen", "--format", "json", "--", *script]
@@ -67,9 +67,9 @@ def test_every_program_is_expected_to_be_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("bad", CASES[:: 1 if FULL else 2])
-def test_the_step_is_done_again_and_narrowed_down(bad: BadStep, tmp_path: Path) -> None:
+def test_the_step_is_replayed_and_narrowed_down(bad: BadStep, tmp_path: Path) -> None:
     trained(bad, tmp_path, returncode=1 if bad.exception else 0)
-    again = done_again(bad, tmp_path)
+    again = replayed(bad, tmp_path)
     told = json.dumps(again, indent=1)
     assert (again["step"], again["match"]) == (bad.step, True), told
     assert (again["operation"], again["module"]) == (bad.operation, bad.module), told

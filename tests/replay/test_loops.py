@@ -42,13 +42,13 @@ def kept(target: list[Any], folder: Path, *, step: int | None = 7, **env: str) -
     return folder / "seen"
 
 
-def done_again(path: Path, *options: str) -> Outcome:
+def replayed(path: Path, *options: str) -> Outcome:
     """Return the outcome of `mothtrap replay`, started from a folder of its own."""
     return run([*MOTHTRAP, "replay", path, *options], cwd=path)
 
 
 def told(path: Path, *options: str) -> dict[str, Any]:
-    outcome = done_again(path, "--format", "json", *options)
+    outcome = replayed(path, "--format", "json", *options)
     assert outcome.returncode == 0, outcome.stderr
     found: dict[str, Any] = json.loads(outcome.stdout)
     return found
@@ -81,13 +81,13 @@ def test_a_module_that_makes_a_loader_in_each_epoch(tmp_path: Path) -> None:
 def test_nothing_is_written_to_the_run_and_nothing_behind_the_step_runs(tmp_path: Path) -> None:
     path = kept([*PYTHON, "sliced_by_hand.py"], tmp_path)
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
-    assert done_again(path).returncode == 0
+    assert replayed(path).returncode == 0
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
 
 
 def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path: Path) -> None:
     path = kept([*PYTHON, "rnn_carried.py"], tmp_path)
-    outcome = done_again(path, "--", *PYTHON, str(LOOPS / "random_indices.py"))
+    outcome = replayed(path, "--", *PYTHON, str(LOOPS / "random_indices.py"))
     assert outcome.returncode == 2
     assert "never came to step 7" in outcome.stderr
     assert "expected at rnn_carried.py:24" in outcome.stderr
@@ -98,7 +98,7 @@ def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path
 def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     path = kept([*PYTHON, "rnn_carried.py"], tmp_path)
     endless = "import time; time.sleep(100)"
-    outcome = done_again(path, "--timeout", "1", "--", *MOTHTRAP[:1], "-c", endless)
+    outcome = replayed(path, "--timeout", "1", "--", *MOTHTRAP[:1], "-c", endless)
     assert outcome.returncode == 2
     assert "ended after 1 s; --timeout gives it longer" in outcome.stderr
 
@@ -107,7 +107,7 @@ def test_a_model_that_a_function_makes_does_the_step_without_the_script(tmp_path
     path = kept([*PYTHON, "random_indices.py"], tmp_path)
     again = told(path, "--build", "built:classifier")
     assert again["match"] is True, again
-    outcome = done_again(path, "--build", "built:absent")
+    outcome = replayed(path, "--build", "built:absent")
     assert outcome.returncode == 2
     assert "no attribute 'absent'" in outcome.stderr
 
@@ -148,7 +148,7 @@ def test_steps_are_played_one_after_the_other_from_an_earlier_state(
 
 def test_a_step_of_a_later_phase_is_reached_where_training_is_allowed(tmp_path: Path) -> None:
     path = kept([*PYTHON, "phases.py"], tmp_path, step=8)
-    outcome = done_again(path)
+    outcome = replayed(path)
     assert outcome.returncode == 2
     assert "a step of SGD" in outcome.stderr
     again = told(path, "--through")

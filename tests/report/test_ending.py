@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.report.sick_run import HandMadeRun
+from tests.report.faulty_run import HandMadeRun
 
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.runs import RunEnd

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.sick_run import HandMadeRun
+from tests.report.faulty_run import HandMadeRun
 
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.snapshots import SnapshotKept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.report.kept import KeptSnapshot, kept_lines
 from mothtrap.report.style import Style

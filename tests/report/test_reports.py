@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from tests.report.sick_run import HandMadeRun, exploding
+from tests.report.faulty_run import HandMadeRun, exploding
 
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.findings import Finding, RuleState, Severity

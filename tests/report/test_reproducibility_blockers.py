@@ -36,7 +36,7 @@ def judge(known: Ledger | None = None, source: Source | None = CLEAN) -> list[tu
     return [(each.state, each.what) for each in blockers(known or ledger(), source, (), ())]
 
 
-def test_a_seeded_run_of_a_clean_commit_has_no_hindrance() -> None:
+def test_a_seeded_run_of_a_clean_commit_has_no_obstacle() -> None:
     assert judge() == []
     assert verdict([]).startswith("nothing that is known keeps it")
 
@@ -57,7 +57,7 @@ def test_seeds_are_judged(generator: str, start: str, state: str) -> None:
     assert generator in what.lower()
 
 
-def test_a_generator_that_nobody_used_is_no_matter() -> None:
+def test_a_generator_that_no_one_used_is_no_matter() -> None:
     assert judge(ledger(random={**SEEDED, "start.numpy": Start.UNUSED})) == []
 
 

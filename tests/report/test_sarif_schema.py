@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 from tests.report.test_reports import HOSTILE, document
 
 from mothtrap.core.findings import Finding, Severity

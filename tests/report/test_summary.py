@@ -8,7 +8,7 @@ import signal
 
 import msgspec
 import pytest
-from tests.report.sick_run import HandMadeRun, exploding, rule
+from tests.report.faulty_run import HandMadeRun, exploding, rule
 
 from mothtrap.core import jsonable
 from mothtrap.core.facts.captures import Blind, Dropped, ToolError
@@ -46,7 +46,7 @@ def test_a_clean_run_says_how_much_was_judged() -> None:
     assert verdict == "Nothing wrong was found in 120 steps (1 rule ok, 1 needs more data)."
 
 
-def test_a_note_is_no_illness() -> None:
+def test_a_note_is_no_fault() -> None:
     note = exploding(severity=Severity.INFO)
     assert summary_of(HandMadeRun(findings=(note,), rules=JUDGED)).verdict == (
         "No error or warning in 120 steps, 1 note (GRD101 exploding gradient)."

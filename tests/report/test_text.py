@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from tests.report.sick_run import HandMadeRun, exploding, rule
+from tests.report.faulty_run import HandMadeRun, exploding, rule
 
 from mothtrap.core.facts.captures import Blind, Dropped
 from mothtrap.core.findings import RuleState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.report.sick_run import HandMadeRun
+from tests.report.faulty_run import HandMadeRun
 from tests.store.test_layout import info
 
 from mothtrap.core.facts.failures import ScriptFailed

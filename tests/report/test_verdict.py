@@ -6,7 +6,7 @@ import re
 
 import msgspec
 import pytest
-from tests.report.sick_run import HandMadeRun, exploding, rule
+from tests.report.faulty_run import HandMadeRun, exploding, rule
 
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import RuleState, Severity
@@ -51,7 +51,7 @@ def summary_of(**fields: object) -> RunSummary:
     return summarize(HandMadeRun(**fields), EXPLAINS)  # type: ignore[arg-type]
 
 
-def test_a_sick_run_is_told_in_the_order_in_which_it_is_acted_on() -> None:
+def test_a_faulty_run_is_told_in_the_order_in_which_it_is_acted_on() -> None:
     summary = summary_of(findings=(exploding(), NAN), rules=JUDGED)
     summary = msgspec.structs.replace(summary, sources={"model.py:88": "x = self.attn(x)"})
     assert verdict(summary, GLYPHS, shown="x").split("\n") == [

@@ -34,7 +34,7 @@ def test_stays_quiet_on_large_scores_that_stay_and_on_small_ones_that_grow() -> 
     assert check([2, 2, 3, 5, 10, 60, 90, 80]) == []
 
 
-def test_one_huge_look_is_no_illness() -> None:
+def test_one_huge_look_is_no_fault() -> None:
     assert check([2, 2, 900, 5, 6, 6, 6, 6]) == []
 
 

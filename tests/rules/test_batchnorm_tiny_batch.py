@@ -52,7 +52,7 @@ def test_one_sample_in_a_gan_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
-def test_a_small_last_batch_is_no_illness() -> None:
+def test_a_small_last_batch_is_no_fault() -> None:
     assert check(batches(single=4, few=4)) == []
 
 

@@ -43,9 +43,9 @@ def test_labels_that_are_the_inputs_are_a_warning_while_the_loss_is_high() -> No
 
 
 def test_and_an_error_once_the_loss_shows_that_they_are_copied() -> None:
-    sick = calls((0,), "causal")
-    assert check(sick, 0.29 * math.log(4))[0].severity is Severity.ERROR
-    assert check(sick, 0.31 * math.log(4))[0].severity is Severity.WARNING
+    faulty = calls((0,), "causal")
+    assert check(faulty, 0.29 * math.log(4))[0].severity is Severity.ERROR
+    assert check(faulty, 0.31 * math.log(4))[0].severity is Severity.WARNING
 
 
 def test_what_may_be_an_autoencoder_is_no_error() -> None:

@@ -27,7 +27,7 @@ def test_a_class_that_is_taken_for_another_is_a_warning() -> None:
     assert "class 2 are taken for class 1" in finding.message
 
 
-def test_a_class_that_nobody_predicts_is_a_warning() -> None:
+def test_a_class_that_no_one_predicts_is_a_warning() -> None:
     [finding] = check(classified([[40, 0, 0, 0], [0, 40, 0, 0], [0, 0, 40, 0], [8, 6, 6, 0]]))
     assert finding.evidence == {"value": 0.0, "limit": 0.05, "class": 3}
 

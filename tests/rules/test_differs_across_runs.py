@@ -19,13 +19,13 @@ def check(mine: Window, reference: Window, **thresholds: float | str) -> list[Fi
     return DiffersAcrossRuns(**thresholds).check(dataclasses.replace(mine, reference=reference))
 
 
-def departed(values: np.ndarray, step: int, by: float = 0.1) -> np.ndarray:
+def diverged(values: np.ndarray, step: int, by: float = 0.1) -> np.ndarray:
     return np.where(np.arange(len(values)) < step, values, values * (1 + by))
 
 
 def test_names_the_first_step_and_tensor_that_differ() -> None:
-    norms = NORMS | {"b.weight": departed(NORMS["b.weight"], 20)}
-    mine = window(loss(departed(LOSSES, 21)), gradients("l2", norms))
+    norms = NORMS | {"b.weight": diverged(NORMS["b.weight"], 20)}
+    mine = window(loss(diverged(LOSSES, 21)), gradients("l2", norms))
     [finding] = check(mine, window(loss(LOSSES), gradients("l2", NORMS)))
     assert (finding.severity, finding.step, finding.layers) == (Severity.WARNING, 20, ("b.weight",))
     assert (finding.last_step, finding.count) == (59, 40)
@@ -33,12 +33,12 @@ def test_names_the_first_step_and_tensor_that_differ() -> None:
 
 
 def test_names_the_loss_where_that_differs_first() -> None:
-    [finding] = check(window(loss(departed(LOSSES, 5))), window(loss(LOSSES)))
+    [finding] = check(window(loss(diverged(LOSSES, 5))), window(loss(LOSSES)))
     assert (finding.step, finding.layers, finding.location) == (5, (), "train.py:10")
 
 
 def test_the_line_of_the_only_loss_may_have_moved() -> None:
-    moved = window(loss(departed(LOSSES, 5), of="train.py:12"))
+    moved = window(loss(diverged(LOSSES, 5), of="train.py:12"))
     assert [f.step for f in check(moved, window(loss(LOSSES)))] == [5]
 
 
@@ -60,7 +60,7 @@ def test_stays_quiet_where_it_is_the_same(same: np.ndarray) -> None:
 
 
 def test_tolerance_and_tensors_can_be_set() -> None:
-    norms = NORMS | {"b.weight": departed(NORMS["b.weight"], 20)}
+    norms = NORMS | {"b.weight": diverged(NORMS["b.weight"], 20)}
     two = window(gradients("l2", norms)), window(gradients("l2", NORMS))
     assert check(*two, tensors="a.*") == []
     assert check(*two, tolerance=0.2) == []

@@ -30,7 +30,7 @@ def test_codes_and_names_are_unique() -> None:
 
 
 @every_rule
-def test_has_a_code_and_the_name_of_an_illness(rule: type[Rule]) -> None:
+def test_has_a_code_and_the_name_of_a_fault(rule: type[Rule]) -> None:
     assert re.fullmatch(r"[A-Z]{3}\d{3}", rule.code)
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", rule.name())
     assert not CURES.match(rule.name())

@@ -45,7 +45,7 @@ def test_fires_when_nothing_has_moved() -> None:
         pytest.param(FALLING, ratios(1e-6), 1e-7, id="the loss falls"),
         pytest.param(FLAT, ratios(1e-3), 1e-3, id="weights move"),
         pytest.param(FLAT, ratios(1e-9, head=1e-3), 1e-3, id="the head alone is trained"),
-        pytest.param(FLAT, ratios(0.0), 1e-3, id="no gradient at all: another illness"),
+        pytest.param(FLAT, ratios(0.0), 1e-3, id="no gradient at all: another fault"),
         pytest.param(FLAT, WARMING, np.linspace(0, 1e-3, 300), id="warm-up"),
         pytest.param(FLAT, ratios(1e-6), np.geomspace(0.1, 1e-6, 300), id="a rate that decayed"),
         pytest.param(FLAT, ratios(1e-6), 0.0, id="a rate of 0"),

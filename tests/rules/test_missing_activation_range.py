@@ -86,7 +86,7 @@ def test_predictions_that_a_binary_loss_refused_are_an_error() -> None:
     assert "`binary_cross_entropy_with_logits`" in finding.fixes[0]
 
 
-def test_nan_that_a_binary_loss_refused_is_another_illness() -> None:
+def test_nan_that_a_binary_loss_refused_is_another_fault() -> None:
     assert check(refused(math.nan, math.nan), call(0.0, "relu")) == []
     assert check(refused(0.0, 1.0), call(0.0, "relu")) == []
 

@@ -80,7 +80,7 @@ def test_what_the_script_made_of_finite_data_is_not_blamed_on_the_data() -> None
     assert "samples" not in fix
 
 
-def test_where_nobody_knows_the_data_come_first_and_the_script_last() -> None:
+def test_where_no_one_knows_the_data_come_first_and_the_script_last() -> None:
     [finding] = check(LOADER, seen(from_loader=False), loss(BROKEN_AT_3))
     assert "the script has computed it" not in finding.message
     assert "samples named" in finding.fixes[0]
@@ -93,6 +93,6 @@ def test_quiet_when_data_were_looked_at_and_nothing_was_found() -> None:
     assert check(scale) == []
 
 
-def test_does_not_judge_what_nobody_looked_at() -> None:
+def test_does_not_judge_what_no_one_looked_at() -> None:
     with pytest.raises(NotEnoughData, match="no floating-point data"):
         check(loss(BROKEN_AT_3))

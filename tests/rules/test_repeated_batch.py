@@ -21,7 +21,7 @@ def check(*parts: BatchesLoaded) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    "sick",
+    "faulty",
     [
         passed(3),
         passed(10, "sequential"),
@@ -29,10 +29,10 @@ def check(*parts: BatchesLoaded) -> list[Finding]:
         passed(4, batches=9, ended=False),
     ],
 )
-def test_fires_where_every_sample_should_come_once(sick: BatchesLoaded) -> None:
-    [finding] = check(sick)
+def test_fires_where_every_sample_should_come_once(faulty: BatchesLoaded) -> None:
+    [finding] = check(faulty)
     assert (finding.severity, finding.location) == (Severity.ERROR, "train.py:7")
-    assert f"{sick.repeated} of {sick.batches} batches" in finding.message
+    assert f"{faulty.repeated} of {faulty.batches} batches" in finding.message
 
 
 def test_says_what_the_workers_do() -> None:

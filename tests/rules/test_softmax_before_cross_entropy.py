@@ -26,7 +26,7 @@ def check(*calls: LossCall):
 
 
 @pytest.mark.parametrize(
-    "sick",
+    "faulty",
     [
         call("cross_entropy", "softmax", "linear"),
         call("cross_entropy", "view", "cast", "softmax", "linear"),
@@ -34,8 +34,8 @@ def check(*calls: LossCall):
         call("nll", "log_softmax", "softmax", "linear"),
     ],
 )
-def test_fires_on_softmax_under_the_loss(sick: LossCall) -> None:
-    [finding] = check(sick)
+def test_fires_on_softmax_under_the_loss(faulty: LossCall) -> None:
+    [finding] = check(faulty)
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert finding.location == "train.py:20"
 
@@ -63,9 +63,9 @@ def test_log_softmax_twice_is_a_note() -> None:
 
 
 def test_two_batches_of_probabilities_prove_it_where_there_is_no_graph() -> None:
-    sick = [call(step=s, rows_are_probabilities=True, mode=Mode.EVAL) for s in (3, 5)]
-    assert check(sick[0]) == []
-    [finding] = check(*sick)
+    faulty = [call(step=s, rows_are_probabilities=True, mode=Mode.EVAL) for s in (3, 5)]
+    assert check(faulty[0]) == []
+    [finding] = check(*faulty)
     assert (finding.severity, finding.step, finding.mode) == (Severity.ERROR, 3, "eval")
     assert "in evaluation" in finding.message
     assert finding.fixes[0].startswith("Give the loss of the evaluation the logits")

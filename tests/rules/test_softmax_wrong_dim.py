@@ -32,7 +32,7 @@ def check(*calls: LossCall) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    "sick",
+    "faulty",
     [
         pytest.param(call("cross_entropy", (32, 10), 32, classes=10), id="nll of log-softmax"),
         pytest.param(call("nll", (32, 10), 32, classes=10), id="nll of the log of a softmax"),
@@ -40,22 +40,22 @@ def check(*calls: LossCall) -> list[Finding]:
         pytest.param(call("cross_entropy", (32, 10), 10, 32, classes=10), id="below the loss's"),
     ],
 )
-def test_another_axis_under_a_loss_of_labels_is_an_error(sick: LossCall) -> None:
-    [finding] = check(sick)
+def test_another_axis_under_a_loss_of_labels_is_an_error(faulty: LossCall) -> None:
+    [finding] = check(faulty)
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert finding.location == "train.py:9"
 
 
 @pytest.mark.parametrize(
-    "sick",
+    "faulty",
     [
         pytest.param(call("elementwise", (32, 10), 32), id="squared error of one-hot labels"),
         pytest.param(call("binary_cross_entropy", (32, 10), 32, classes=2), id="binary"),
         pytest.param(call("cross_entropy", (32, 10), 32, classes=32, reduction=None), id="by hand"),
     ],
 )
-def test_elsewhere_it_is_a_warning(sick: LossCall) -> None:
-    assert check(sick)[0].severity is Severity.WARNING
+def test_elsewhere_it_is_a_warning(faulty: LossCall) -> None:
+    assert check(faulty)[0].severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(

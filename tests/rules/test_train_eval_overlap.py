@@ -100,12 +100,12 @@ def test_waits_for_an_evaluation() -> None:
 
 
 def test_thresholds() -> None:
-    sick = window(rows(20))
-    assert TrainEvalOverlap(rows=21).check(sick) == []
-    assert TrainEvalOverlap(low_share=0.2).check(sick) == []
+    faulty = window(rows(20))
+    assert TrainEvalOverlap(rows=21).check(faulty) == []
+    assert TrainEvalOverlap(low_share=0.2).check(faulty) == []
     assert TrainEvalOverlap(chance_ratio=20).check(window(rows(20, expected_share=0.008))) == []
     assert TrainEvalOverlap(samples=51).check(window(indices(50))) == []
-    [finding] = TrainEvalOverlap(high_share=0.1).check(sick)
+    [finding] = TrainEvalOverlap(high_share=0.1).check(faulty)
     assert finding.severity is Severity.WARNING
 
 

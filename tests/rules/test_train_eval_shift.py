@@ -92,12 +92,12 @@ def test_waits_for_inputs() -> None:
 
 
 def test_thresholds() -> None:
-    sick = window(train(), evaluated(0, 6))
-    [finding] = TrainEvalShift(error_ratio=7).check(sick)
+    faulty = window(train(), evaluated(0, 6))
+    [finding] = TrainEvalShift(error_ratio=7).check(faulty)
     assert finding.severity is Severity.WARNING
-    assert TrainEvalShift(error_ratio=7, warning_ratio=7).check(sick) == []
+    assert TrainEvalShift(error_ratio=7, warning_ratio=7).check(faulty) == []
     moved = window(train(), evaluated(5.5, 1))
     assert TrainEvalShift(error_shift=6, warning_shift=6).check(moved) == []
     assert TrainEvalShift(share=0.6).check(window(train(), evaluated(0, 1), evaluated(0, 6))) == []
     with pytest.raises(NotEnoughData):
-        TrainEvalShift(rows=33).check(sick)
+        TrainEvalShift(rows=33).check(faulty)

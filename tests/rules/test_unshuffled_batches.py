@@ -124,13 +124,13 @@ def test_does_not_apply_to_targets_that_do_not_vary_or_are_no_numbers(value: flo
 
 
 def test_every_threshold_moves_the_verdict() -> None:
-    sick = of_labels(np.sort(LABELS), 32)
-    assert UnshuffledBatches(between_share=1.01).check(window(sick)) == []
+    faulty = of_labels(np.sort(LABELS), 32)
+    assert UnshuffledBatches(between_share=1.01).check(window(faulty)) == []
     assert UnshuffledBatches(chance=1e-300).check(window(of_labels(LABELS, 32))) == []
     with pytest.raises(NotEnoughData):
-        UnshuffledBatches(blocks=51).check(window(sick))
+        UnshuffledBatches(blocks=51).check(window(faulty))
     with pytest.raises(NotEnoughData):
-        UnshuffledBatches(block_targets=400).check(window(sick))
+        UnshuffledBatches(block_targets=400).check(window(faulty))
     rising = of_values(np.sort(RANDOM.normal(size=1024)), 16)
     assert UnshuffledBatches(monotone_share=1.01).check(window(rising)) == []
 

@@ -50,7 +50,7 @@ def test_the_limit_grows_with_the_classes() -> None:
         pytest.param(np.full(12, math.log(10)), id="guessing"),
         pytest.param(np.full(12, 0.4), id="pretrained"),
         pytest.param(np.full(12, HIGH - 0.2), id="a little above"),
-        pytest.param([2.3, 9, 9, 9, 9, 9], id="the first step broke it: another illness"),
+        pytest.param([2.3, 9, 9, 9, 9, 9], id="the first step broke it: another fault"),
         pytest.param([9, 2.3, 2.3, 2.3, 2.3, 2.2], id="one bad batch"),
     ],
 )

@@ -75,7 +75,7 @@ def test_every_worker_is_waited_for(
     assert clock.now_s == pytest.approx(3 * control_client.ANSWER_POLL_S)
 
 
-def test_a_worker_that_stands_still_holds_nobody_up_for_long(
+def test_a_worker_that_stands_still_holds_no_one_up_for_long(
     workers: list[Callable[..., Callable[[], None]]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

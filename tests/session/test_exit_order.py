@@ -32,7 +32,7 @@ def started(rank: int, pid: int, host: str = "") -> WorkerStarted:
     )
 
 
-def test_the_order_is_seen_while_nobody_looks() -> None:
+def test_the_order_is_seen_while_no_one_looks() -> None:
     exits = ExitOrder()
     with reading_children(3) as children:
         for rank, child in enumerate(children):
@@ -112,7 +112,7 @@ def test_workers_of_other_hosts_and_those_gone_are_not_watched() -> None:
     exits.close()
 
 
-def test_where_the_system_refuses_nobody_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_system_refuses_no_one_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object, **__: object) -> None:
         raise OSError(28, "no space left")
 

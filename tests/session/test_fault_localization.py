@@ -48,7 +48,7 @@ def test_the_job_is_started_again_and_its_rows_are_verified() -> None:
     assert len(play.plans) <= 1 + MAX_STARTS
 
 
-def test_a_step_in_order_is_not_done_again() -> None:
+def test_a_step_in_order_is_not_replayed() -> None:
     play = Played()
     results = (uncopied(0), uncopied(1))
     assert narrowed(PLAN, results, play) == results

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_departure_is_dated(folder: Path) -> None:
+def test_a_divergence_is_dated(folder: Path) -> None:
     record = show(folder / "other", cwd=folder)
     [finding] = [f for f in record["findings"] if f["code"] == "RUN902"]
     assert (finding["severity"], finding["step"]) == ("warning", 25)

@@ -305,7 +305,7 @@ def test_launchers_of_two_machines_write_one_run(
     assert found.damage == ()
 
 
-def test_a_run_that_nobody_makes_cannot_be_joined(s3_url: str, tmp_path: Path) -> None:
+def test_a_run_that_no_one_makes_cannot_be_joined(s3_url: str, tmp_path: Path) -> None:
     for runs_dir in (s3_url, str(tmp_path)):
         with pytest.raises(RunNotFoundError, match="start it on one machine without --join"):
             joining.join_run(runs_dir, "seen", wait_s=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.report.sick_run import HandMadeRun, exploding
+from tests.report.faulty_run import HandMadeRun, exploding
 
 from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavailableError
 from mothtrap.core.facts.workers import WorkerEnded

@@ -206,7 +206,7 @@ def test_one_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.Monkey
         side_writer.start(folder, queue_bytes=MIB, durability="crash")
 
 
-def test_a_mark_of_another_host_or_of_nobody_is_not_waited_for(folder: Path) -> None:
+def test_a_mark_of_another_host_or_of_no_one_is_not_waited_for(folder: Path) -> None:
     with marked(folder):
         assert at_work(folder.parent) == [0]
         assert not wait_for_writers(folder.parent, 0.0)

@@ -303,7 +303,7 @@ def test_a_full_disk_is_said_once_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("reason", ["unsound step: x", "finding NUM001", "exception", "base"])
-def test_a_snapshot_that_nobody_asked_for_is_not_missed_aloud(
+def test_a_snapshot_that_no_one_asked_for_is_not_missed_aloud(
     reason: str, writing: Callable[..., Writing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "sync_file", Mock(side_effect=OSError(errno.ENOSPC, "No space")))
@@ -321,7 +321,7 @@ def test_a_folder_that_cannot_be_written_is_no_end(writing: Callable[..., Writin
     assert (own.run / "snapshots").read_text() == "a file in the way"
 
 
-class Taking:
+class BusyTaker:
     active = True
 
     def __init__(self, full: bool = False) -> None:
@@ -346,7 +346,7 @@ def test_the_first_finding_of_an_error_is_worth_one() -> None:
     told: list[SnapshotKept] = []
     own = Snapshots(Config(), told.append, print, print)
     own.found(finding("LOS101", Severity.ERROR))  # none is taken yet
-    own.taking = taking = Taking()
+    own.taking = taking = BusyTaker()
     for code, severity in (
         ("GRD101", Severity.ERROR),
         ("GRD101", Severity.ERROR),
@@ -378,7 +378,7 @@ def test_a_request_that_cannot_be_done_is_answered() -> None:
     told: list[SnapshotKept] = []
     others: list[CaptureRequest] = []
     own = Snapshots(Config(), told.append, print, print)
-    own.taking = Taking(full=True)
+    own.taking = BusyTaker(full=True)
     own.ask(SnapshotRequest(id="x", attempt=1), others.append)
     own.ask(CaptureRequest(id="y", attempt=1), others.append)
     assert [(answer.request, bool(answer.error)) for answer in told] == [("x", True)]

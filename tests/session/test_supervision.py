@@ -122,7 +122,7 @@ def test_the_latest_attempt_is_that_of_the_last_restart(attempt: Path) -> None:
     assert supervised.lost == (1,)
 
 
-def test_what_fails_in_it_is_said_once_and_harms_nobody(
+def test_what_fails_in_it_is_said_once_and_harms_no_one(
     attempt: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.stored_run import store_run
 from tests.harness.running import MOTHTRAP, PYTHON, observed, run
 from tests.replay.test_bad_steps import FOLDER
-from tests.report.sick_run import exploding
+from tests.report.faulty_run import exploding
 
 from mothtrap.core.config import Config
 from mothtrap.reader.run import open_run

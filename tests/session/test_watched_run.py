@@ -97,7 +97,7 @@ def test_a_process_that_hears_nothing_of_the_first_one_makes_its_own_run(
     assert not alone.is_shared
 
 
-def test_where_the_first_process_has_no_run_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_where_the_first_process_has_no_run_no_one_waits_for_it(tmp_path: Path) -> None:
     (tmp_path / "taken" / "another's").mkdir(parents=True)
     board = Board()
     with pytest.raises(RunExistsError):

@@ -153,7 +153,7 @@ def test_a_deep_copy_is_not_watched(watched: tuple[Setup, Watch]) -> None:
     assert scalar(watch, "micro_batches") == [1.0] * 3
 
 
-def test_a_saved_model_loads_where_nobody_watches(
+def test_a_saved_model_loads_where_no_one_watches(
     watched: tuple[Setup, Watch], tmp_path: Path
 ) -> None:
     (model, _), _ = watched
@@ -234,7 +234,7 @@ def test_without_an_optimizer_the_calls_count_the_steps(
 
 
 @pytest.mark.parametrize("target", [object(), "model", nn.Linear(2, 2).weight])
-def test_what_nobody_knows_is_refused(target: object) -> None:
+def test_what_no_one_knows_is_refused(target: object) -> None:
     with pytest.raises(TypeError, match=r"cannot watch a .*mothtrap knows models of: .*torch"):
         mothtrap.watch(target)
 

@@ -19,11 +19,11 @@ def test_a_process_is_told_from_a_later_one() -> None:
     assert start_ticks(later.pid) == 0
 
 
-def test_nobody_has_no_start() -> None:
+def test_no_one_has_no_start() -> None:
     assert start_ticks(DEAD_PID) == 0
 
 
-def test_a_dead_process_that_nobody_waits_for_is_not_alive() -> None:
+def test_a_dead_process_that_no_one_waits_for_is_not_alive() -> None:
     ended = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE)
     assert is_alive(os.getpid())
     assert ended.stdout is not None

@@ -43,7 +43,7 @@ def test_a_short_reading_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
-def test_where_nobody_looks_not_even_the_size_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_one_looks_not_even_the_size_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in (io.StringIO(), None):
         monkeypatch.setattr("sys.stderr", stream)
         with progress("reading", lambda: pytest.fail("the size was asked")) as told:
@@ -70,7 +70,7 @@ def test_the_size_is_that_of_the_segments_of_a_kind(tmp_path: Path) -> None:
     assert size_of(tmp_path, "stats") == 300
 
 
-def test_a_work_is_counted_where_it_is_long_and_somebody_looks(
+def test_a_work_is_counted_where_it_is_long_and_someone_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = look(monkeypatch)

@@ -99,7 +99,7 @@ def test_another_process_goes_on_where_the_first_has_stopped(tmp_path: Path, url
     assert UploadQueue(run, url).send(final=False) == 3
 
 
-def test_a_segment_of_somebody_else_is_not_taken_for_ours(tmp_path: Path, url: str) -> None:
+def test_a_segment_of_another_is_not_taken_for_ours(tmp_path: Path, url: str) -> None:
     run, worker = begin(tmp_path)
     WorkerLog(worker, roll_s=AT_ONCE_S).append([record(0)])
     theirs = tmp_path / "store/x/1/w0/events-00000000.arrow"
@@ -110,7 +110,7 @@ def test_a_segment_of_somebody_else_is_not_taken_for_ours(tmp_path: Path, url: s
     assert theirs.read_bytes() == b"theirs"
 
 
-def test_an_answer_that_was_lost_is_not_taken_for_somebody_else(
+def test_an_answer_that_was_lost_is_not_taken_for_another(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, worker = begin(tmp_path)

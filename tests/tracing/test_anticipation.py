@@ -71,7 +71,7 @@ def test_a_variable_is_set_before_the_statement_reads_it(script: Path) -> None:
 
 
 @pytest.mark.usefixtures("untraced")
-def test_nothing_is_followed_where_no_call_is_expected_or_somebody_else_follows(
+def test_nothing_is_followed_where_no_call_is_expected_or_another_follows(
     script: Path,
 ) -> None:
     space: dict[str, Any] = {}

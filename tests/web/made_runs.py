@@ -229,7 +229,7 @@ def make_all(runs: Path) -> None:
     healthy.find()
     healthy.print_lines("".join(f"epoch {n}: loss {2 / (1 + n):.3f}\n" for n in range(300)))
     healthy.end()
-    make_sick(runs / "nan", created_s=2.0)
+    make_faulty(runs / "nan", created_s=2.0)
     crashed = MadeRun(runs / "crashed", pid=dead_pid(), created_s=3.0)
     crashed.train(falling[:30])
     crashed.close()
@@ -249,7 +249,7 @@ def make_all(runs: Path) -> None:
     hostile.end()
 
 
-def make_sick(path: Path, created_s: float | None = None) -> None:
+def make_faulty(path: Path, created_s: float | None = None) -> None:
     """Write a run whose gradients explode from step 40 on, and whose loss is NaN from 45 on."""
     run = MadeRun(path, created_s=created_s)
     run.write_ledger("train.py")

@@ -12,14 +12,14 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pytest
 from tests.web.conftest import Site
-from tests.web.made_runs import HOSTILE, SCRIPT, MadeRun, make_sick
+from tests.web.made_runs import HOSTILE, SCRIPT, MadeRun, make_faulty
 
 LOSS = "train/loss:train.py:4 SGD"
 
 
-def series(site: Site, run: str, *names: str, **wish: object) -> tuple[dict[str, Any], list[Any]]:
+def series(site: Site, run: str, *names: str, **asked: object) -> tuple[dict[str, Any], list[Any]]:
     """Ask for curves, and take their bytes apart as the page does."""
-    query = urlencode([("run", run), *(("name", name) for name in names), *wish.items()])
+    query = urlencode([("run", run), *(("name", name) for name in names), *asked.items()])
     status, _, body = site.ask(f"/api/series?{query}")
     assert status == 200, body
     return unpacked(body)
@@ -100,7 +100,7 @@ def test_a_finding_has_its_line_where_the_file_is_as_it_was(tmp_path: Path) -> N
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     os.utime(script, (1.0, 1.0))  # before the run
-    make_sick(tmp_path / "noted")
+    make_faulty(tmp_path / "noted")
     served = Site(tmp_path)
     served.start()
     try:
@@ -193,7 +193,7 @@ def test_the_source_is_shown_where_it_is_as_it_was(site: Site, tmp_path: Path) -
 
 def test_a_source_that_was_changed_or_not_noted_is_not_shown(tmp_path: Path, made: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    make_sick(tmp_path / "run")
+    make_faulty(tmp_path / "run")
     MadeRun(tmp_path / "other")
     (tmp_path / "train.py").write_text("changed\n")
     served = Site(tmp_path)
@@ -278,7 +278,7 @@ def test_a_job_that_has_ended_can_be_asked_for_nothing(site: Site) -> None:
 
 
 def test_a_finding_is_acknowledged_and_muted(tmp_path: Path) -> None:
-    make_sick(tmp_path / "x")
+    make_faulty(tmp_path / "x")
     served = Site(tmp_path)
     served.start()
     try:

@@ -212,7 +212,7 @@ RUNS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", list(RUNS))
-def test_a_crafted_run_harms_nobody(served: Site, folder: Path, tmp_path: Path, kind: str) -> None:
+def test_a_crafted_run_harms_no_one(served: Site, folder: Path, tmp_path: Path, kind: str) -> None:
     RUNS[kind](folder / "evil")
     began_s = time.monotonic()
     names = {entry.name for entry in folder.iterdir()} - {"well", "linked.py"}

@@ -22,8 +22,8 @@ NORM = "train/gradient.l2/blocks.1.weight"
 
 def tried(site: Site, run: str, name: str, side: str, limit: object, for_steps: int = 1) -> Any:
     """Return the answer that the page receives."""
-    wish = {"run": run, "name": name, "side": side, "limit": limit, "for_steps": for_steps}
-    return site.json(f"/api/trial?{urlencode(wish)}")
+    asked = {"run": run, "name": name, "side": side, "limit": limit, "for_steps": for_steps}
+    return site.json(f"/api/trial?{urlencode(asked)}")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_command_that_is_shown_writes_the_rule(
 
 
 @pytest.mark.parametrize(
-    ("wish", "status", "words"),
+    ("asked", "status", "words"),
     [
         ({"name": "train/nothing"}, 404, "there is no curve"),
         ({"side": "beside"}, 400, "above or below"),
@@ -83,9 +83,9 @@ def test_the_command_that_is_shown_writes_the_rule(
     ],
 )
 def test_what_can_be_no_rule_has_a_sentence(
-    site: Site, wish: dict[str, str], status: int, words: str
+    site: Site, asked: dict[str, str], status: int, words: str
 ) -> None:
-    query = {"run": "nan", "name": LOSS, "side": "above", "limit": "1", "for_steps": "1"} | wish
+    query = {"run": "nan", "name": LOSS, "side": "above", "limit": "1", "for_steps": "1"} | asked
     answered, _, body = site.ask(f"/api/trial?{urlencode(query)}")
     assert answered == status
     assert words in json.loads(body)["error"]

@@ -2,7 +2,7 @@
 
 To look at a step from all sides takes a few milliseconds, whatever the model. So
 
-- the first steps are watched in full, since most illnesses show there;
+- the first steps are watched in full, since most faults show there;
 - then pairs of steps are: n and n + 1, where n is a multiple of a round number. It is the smallest
   with which the pairs take no more than a part of the budget, but never more than a tenth of the
   step number: what shows only in full steps is seen after a tenth more steps;

@@ -43,7 +43,7 @@ EVERYTHING = "everything"
 FEW_STEPS = 8
 """Steps of a need that names them which are never thinned; chosen by hand."""
 DENSE_STEPS = 8
-"""Steps at the start at which rules see everything: most illnesses show there."""
+"""Steps at the start at which rules see everything: most faults show there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

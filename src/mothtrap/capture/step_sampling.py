@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 FIRST_STEPS = 2000
 """Steps at the start that are watched, whatever they cost: a few seconds in such a job. Chosen
-by hand: an illness that needs more steps to show is found with fewer of them as well."""
+by hand: a fault that needs more steps to show is found with fewer of them as well."""
 TOGETHER = 2
 """Steps watched one after the other: what a step did shows in the next."""
 EXCESS = 5

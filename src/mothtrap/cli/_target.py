@@ -1,4 +1,4 @@
-"""The command line of `mothtrap run`, parted: our options, then what is to be started."""
+"""The command line of `mothtrap run`, split: our options, then what is to be started."""
 
 from __future__ import annotations
 

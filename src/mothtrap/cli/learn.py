@@ -52,7 +52,7 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
         if errors:
             click.echo(
                 f"warning: {run.path.name} is not healthy (findings of severity error: {errors}); "
-                "what is learned from it may hold in sick runs too",
+                "what is learned from it may hold in faulty runs too",
                 err=True,
             )
         trainings += found

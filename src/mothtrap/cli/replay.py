@@ -102,20 +102,20 @@ def command(
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
     path = find_run(run, config.runs_dir)
-    wish = ReplayOptions(
+    options = ReplayOptions(
         narrow=not no_narrow,
         timeout_s=timeout,
         command=ctx.meta.get("mothtrap.command", ()),
         **asked,
     )
-    replayed = replay(path, wish, starting=lambda start: _agreed(start, anyway=wish.anyway))
+    replayed = replay(path, options, starting=lambda start: _agreed(start, anyway=options.anyway))
     if show_output and replayed.output:
         click.echo(replayed.output, err=True, nl=False)
     snapshot, results = replayed.snapshot, replayed.results
     if form == "json":
         click.echo(jsonable.encode(as_json(snapshot, results, replayed.warnings)))
     else:
-        converted = " on ".join(filter(None, (wish.dtype, wish.device)))
+        converted = " on ".join(filter(None, (options.dtype, options.device)))
         text = as_text(
             snapshot,
             results,
@@ -125,7 +125,7 @@ def command(
             style=Style.of(sys.stdout),
         )
         click.echo(text)
-    if wish.test_file and not Path(wish.test_file).exists():
+    if options.test_file and not Path(options.test_file).exists():
         raise Refusal(f"no test was written: {why_untested(results)}")
 
 

@@ -185,6 +185,6 @@ def sentence_of(finding: Finding) -> str:
 def fault_name(finding: Finding) -> str:
     """Return the name of a finding's rule as words."""
     name = finding.name.replace("nonfinite", "non-finite").replace("_", " ")
-    # Elsewhere the mode is part of the illness: overfit, train mode in evaluation.
+    # Elsewhere the mode is part of the fault: overfit, train mode in evaluation.
     apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"
     return f"{name} of evaluation" if apart else name

@@ -38,7 +38,7 @@ EvidenceValue = float | int | str | bool | list[float | int | str] | None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An illness, where it began, and what to do about it.
+    """A fault, where it began, and what to do about it.
 
     `step` is the onset: the first captured step at which the evidence holds;
     `detected_step` is when it was said. `count` is the number of captured steps, up to

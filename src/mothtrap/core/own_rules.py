@@ -52,7 +52,7 @@ def rule(
     """Make a rule of a function or a class.
 
     A function takes the window, and its thresholds as keyword-only arguments with
-    defaults; it returns, or yields, a `Found` for each illness, or raises `NotEnoughData`
+    defaults; it returns, or yields, a `Found` for each fault, or raises `NotEnoughData`
     or `NotApplicable` with the reason. A class derives from `Rule` and has a `check`; it
     becomes a frozen dataclass. The name of the rule is that of the function, or that of
     the class in small letters with underscores; the docstring is its page::

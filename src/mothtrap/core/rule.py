@@ -50,7 +50,7 @@ class Rule(abc.ABC):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the illness: the rule's file name, or what the rule is `called`."""
+        """The name of the fault: the rule's file name, or what the rule is `called`."""
         return cls.called or cls.__module__.rpartition(".")[2]
 
     @classmethod

@@ -130,7 +130,7 @@ def _message(old: Finding, text: Finding) -> str:
 
 
 def _count(old: Finding, new: Finding, window: Window) -> int:
-    """Return at how many captured steps the illness held, without counting any twice."""
+    """Return at how many captured steps the fault held, without counting any twice."""
     if len(window.steps_S) and window.steps_S[0] <= old.step:
         return max(old.count, new.count)
     if new.last_step <= old.last_step:

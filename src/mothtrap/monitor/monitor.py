@@ -68,7 +68,7 @@ class Monitor:
     A window is a function of the records, so the same records give the same findings
     whoever runs the rules. What may differ with the speed of the machine: after the
     dense first steps only some windows are judged, so `detected_step`, `count` and the
-    evidence of a trend depend on which; an illness that shows in no judged window,
+    evidence of a trend depend on which; a fault that shows in no judged window,
     because it came and went between two, is missed.
 
     A rule that raises is switched off and told in `failures`; the others go on.

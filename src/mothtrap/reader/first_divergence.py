@@ -30,7 +30,7 @@ class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
     of its sort: a gradient that is 0 but for rounding can differ by all of itself.
     `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`: the latest
     earlier step of which the same sort of values was compared, where steps lie between: they
-    parted at one of them, or at `step`.
+    diverged at one of them, or at `step`.
     """
 
     step: int
@@ -88,7 +88,7 @@ Order = tuple[int, int, int, int, int]
 
 
 def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
-    """Return the first departure of a pair, and its place in the order of execution."""
+    """Return the first divergence of a pair, and its place in the order of execution."""
     joined = _join(pair)
     differs_KT = pair.tolerance.differs(joined.first_KT, joined.second_KT) | joined.gone_KT
     rows = np.flatnonzero(differs_KT.any(axis=1))

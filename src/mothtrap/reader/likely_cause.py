@@ -53,7 +53,7 @@ class _Case:
 def likely_cause(
     first: Run, second: Run, divergence: FirstDivergence, conditions: Sequence[ConditionDiffers]
 ) -> Cause:
-    """Say what class of cause explains the first departure.
+    """Say what class of cause explains the first divergence.
 
     Args:
         first: a run.
@@ -301,7 +301,7 @@ def _apart(case: _Case) -> float | None:
 
 
 def _compares_weights(case: _Case) -> bool:
-    """Return whether both runs have digests of weights at the step of the departure."""
+    """Return whether both runs have digests of weights at the step of the divergence."""
     step = case.divergence.step
     found = (
         run.range(step, step + 1).scalars("digest*:weight:*") for run in (case.first, case.second)

@@ -182,7 +182,7 @@ class RunFacts:
     def overhead(self) -> Overhead:
         """The cost of mothtrap, summed over workers; of one that did not close, by its steps."""
         own_s = capture_s = asked_s = wall_s = 0.0
-        rests, all_ended = self.observations(Unwatched), True
+        gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
             ends = [view.ended for view in views if view.ended is not None]
@@ -196,7 +196,7 @@ class RunFacts:
                 own_s += self._sum(rank, "own_s")
                 wall_s += self._sum(rank, "step_s")
         if not all_ended:
-            wall_s += sum(rest.seconds for rest in rests)
+            wall_s += sum(gap.seconds for gap in gaps)
         limit = self.info.config.get("overhead") if self.info else None
         return Overhead(
             ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
@@ -206,7 +206,7 @@ class RunFacts:
             asked_seconds=asked_s,
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
-            unwatched=sum(rest.count for rest in rests),
+            unwatched=sum(gap.count for gap in gaps),
         )
 
     @property

@@ -131,7 +131,7 @@ def changed_sources(
 
 
 def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
-    """All hindrances, the certain ones first, and a sentence at the end."""
+    """All blockers, the certain ones first, and a sentence at the end."""
     lines = []
     for state in STATES:
         for blocker in (each for each in found if each.state == state):

@@ -34,7 +34,7 @@ def rule_markdown(rule: type[Rule], program: str = "") -> str:
 
     Args:
         rule: what it is about.
-        program: source of a program that has the illness; its `--healthy` is the repair.
+        program: source of a program that has the fault; its `--healthy` is the repair.
     """
     doc = rule.doc()
     parts = [f"# {rule.code} `{rule.name()}`", doc.summary]
@@ -50,10 +50,10 @@ def rule_markdown(rule: type[Rule], program: str = "") -> str:
     if rule.explains:
         parts += ["## Explains", ", ".join(f"`{name}`" for name in sorted(rule.explains))]
     if program:
-        file = f"tests/sick/{rule.name()}.py"
+        file = f"tests/faulty/{rule.name()}.py"
         parts += [
             "## A program that has it",
-            f"`mothtrap run {file}` names the illness; with `--healthy` the program is the "
+            f"`mothtrap run {file}` names the fault; with `--healthy` the program is the "
             "repaired one, and nothing is found.",
             f"```python\n{program.strip()}\n```",
         ]

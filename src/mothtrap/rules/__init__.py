@@ -1,1 +1,1 @@
-"""One illness per file: windows in, findings out; no I/O, clock, log or framework."""
+"""One fault per file: windows in, findings out; no I/O, clock, log or framework."""

@@ -112,8 +112,8 @@ class ActivationGrowth(Rule):
         correlation = float(np.corrcoef(log_L, depth_L)[0, 1])
         factor = float(np.exp(correlation * spread / depth_L.std()))
         total = float(factor ** (len(size_L) - 1))
-        straight = abs(correlation) >= self.line_correlation
-        if not straight or 1 / self.depth_ratio < total < self.depth_ratio:
+        on_a_line = abs(correlation) >= self.line_correlation
+        if not on_a_line or 1 / self.depth_ratio < total < self.depth_ratio:
             return None
         word = "grows" if total > 1 else "fades"
         return self._finding(

@@ -29,7 +29,7 @@ class BrokenInvariant(Rule):
         `mothtrap run --invariants FILE` names.
 
     Why it matters:
-        Much that is wrong with a training is no illness in general: a layer may be frozen, a
+        Much that is wrong with a training is not a fault in general: a layer may be frozen, a
         learning rate constant. It is one where healthy runs of the same program do otherwise.
 
     Fires:

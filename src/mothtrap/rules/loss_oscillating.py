@@ -118,8 +118,8 @@ def _turned(loss_S: Floats) -> Bools:
 
 def _lasting(turned_S: Bools) -> int:
     """Return the start of the latest stretch without two consecutive steps in one direction."""
-    straight_S = ~turned_S
-    calm = np.flatnonzero(straight_S[1:] & straight_S[:-1])
+    steady_S = ~turned_S
+    calm = np.flatnonzero(steady_S[1:] & steady_S[:-1])
     runs = stretches(turned_S)
     after = int(calm[-1]) + 2 if len(calm) else 0
     return next((start for start, _ in runs if start >= after), len(turned_S) - 1)

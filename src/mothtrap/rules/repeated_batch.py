@@ -83,12 +83,12 @@ class RepeatedBatch(Rule):
         judged = [found for found in passes if _draws_once(found)]
         if not judged:
             raise NotApplicable("every loader may draw a sample twice")
-        sick = [
+        repeated = [
             found
             for found in judged
             if found.repeated >= self.batches and found.repeated >= self._least(found)
         ]
-        return [self._finding(window, sick)] if sick else []
+        return [self._finding(window, repeated)] if repeated else []
 
     def _least(self, found: BatchesLoaded) -> float:
         """Return how many batches of a pass must be repeated for the loader to be the cause."""
@@ -97,9 +97,9 @@ class RepeatedBatch(Rule):
         # Each of W workers that read the whole stream gives all of it once.
         return self.stream_part * (1 - 1 / found.workers) * found.batches
 
-    def _finding(self, window: Window, sick: list[BatchesLoaded]) -> Finding:
-        first = min(sick, key=lambda found: found.step)
-        worst = max((f for f in sick if f.loader == first.loader), key=lambda f: f.batches)
+    def _finding(self, window: Window, repeated: list[BatchesLoaded]) -> Finding:
+        first = min(repeated, key=lambda found: found.step)
+        worst = max((f for f in repeated if f.loader == first.loader), key=lambda f: f.batches)
         reason = f"though its sampler draws every sample once ({worst.sampler})"
         if worst.sampler == "iterable":
             reason = f"because its {worst.workers} workers read the same stream"
@@ -107,8 +107,8 @@ class RepeatedBatch(Rule):
             window,
             severity=Severity.ERROR,
             step=first.step,
-            last_step=max(found.step for found in sick),
-            count=len(sick),
+            last_step=max(found.step for found in repeated),
+            count=len(repeated),
             message=(
                 f"{worst.repeated} of {worst.batches} batches of one pass of {worst.loader} "
                 f"were given before in the same pass, {reason}"

@@ -97,7 +97,7 @@ class ExitOrder:
         if self._poll is None:
             poll = select.epoll()
             wake, waker = os.pipe()
-            name = "mothtrap deaths"
+            name = "mothtrap exit order"
             thread = threading.Thread(target=self._watch, args=(poll, wake), name=name, daemon=True)
             try:
                 poll.register(wake, select.EPOLLIN)

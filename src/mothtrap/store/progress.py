@@ -28,7 +28,7 @@ def progress(
     Yields:
         A function that is to be told how many bytes, or parts, are done.
     """
-    size = size_bytes() if _somebody_looks() else 0
+    size = size_bytes() if _has_reader() else 0
     with _shown(what, size if parts is None else parts, is_long=size >= LONG_BYTES) as told:
         yield told
 
@@ -45,12 +45,12 @@ def counting(what: str, parts: int, *, long_parts: int) -> Iterator[Callable[[in
     Yields:
         A function that is to be told how many parts are done.
     """
-    is_long = parts >= long_parts and _somebody_looks()
+    is_long = parts >= long_parts and _has_reader()
     with _shown(what, parts, is_long=is_long) as told:
         yield told
 
 
-def _somebody_looks() -> bool:
+def _has_reader() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 

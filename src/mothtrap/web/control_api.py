@@ -63,26 +63,26 @@ class MarkCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def capture(path: Path, body: bytes) -> Done:
     """Have a running job capture more."""
-    wish = _read(body, CaptureCommand)
-    collection = Collection(tensors=(wish.tensors,), every=wish.every)
-    if found := complaint(wish.tensors, collection):
+    command = _read(body, CaptureCommand)
+    collection = Collection(tensors=(command.tensors,), every=command.every)
+    if found := complaint(command.tensors, collection):
         raise ConfigError(found)
     job = check_running(path)
     request = CaptureRequest(
         id=new_id(),
         attempt=attempts(path)[-1],
-        add={wish.tensors: collection},
-        for_steps=wish.for_steps,
+        add={command.tensors: collection},
+        for_steps=command.for_steps,
         from_step=common_step(job),
     )
     answers = ask(path, request, ANSWER_S)
-    return Done(message=f"{wish.tensors}: {when(request, answers, in_force(path))}")
+    return Done(message=f"{command.tensors}: {when(request, answers, in_force(path))}")
 
 
 def stop(path: Path, body: bytes) -> Done:
     """Have a running job stop at a step that all its workers agree on."""
-    wish = _read(body, StopCommand)
-    request = StopRequest(id=new_id(), attempt=attempts(path)[-1], reason=wish.reason[:MAX_NOTE])
+    command = _read(body, StopCommand)
+    request = StopRequest(id=new_id(), attempt=attempts(path)[-1], reason=command.reason[:MAX_NOTE])
     answers = [answer for answer in ask_to_stop(path, request, ANSWER_S) if not answer.error]
     steps = ", ".join(str(step) for step in sorted({answer.step for answer in answers}))
     return Done(message=f"{path.name} stops before step {steps}")
@@ -135,18 +135,18 @@ def carry_out(name: str, path: Path, body: bytes) -> Done:
 
 
 def _mark(path: Path, body: bytes, kind: Literal["acknowledged", "muted", "unmuted"]) -> Done:
-    wish = _read(body, MarkCommand)
-    finding = next((f for f in open_run(path).findings if f.fingerprint == wish.finding), None)
+    command = _read(body, MarkCommand)
+    finding = next((f for f in open_run(path).findings if f.fingerprint == command.finding), None)
     if finding is None:
-        raise UnknownNameError(f"{path.name} has no finding {wish.finding!r}")
+        raise UnknownNameError(f"{path.name} has no finding {command.finding!r}")
     now_s = time.time()
     mark = Mark(
         fingerprint=finding.fingerprint,
         kind=kind,
         at_s=now_s,
         by=user_name(),
-        note=wish.note[:MAX_NOTE],
-        until_s=now_s + 3600 * wish.hours if wish.hours is not None else None,
+        note=command.note[:MAX_NOTE],
+        until_s=now_s + 3600 * command.hours if command.hours is not None else None,
     )
     put_mark(path, mark)
     return Done(message=f"{finding.code} {finding.name} {kind}")

@@ -65,24 +65,24 @@ class TestTorch(AdapterTests):
         return np.concatenate(weights).tobytes() + state
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        programs = [functools.partial(run_sick, name) for name in SICK]
+        programs = [functools.partial(run_faulty, name) for name in FAULTY]
         odd = train_in_odd_order, train_and_evaluate_the_same, keep_losses
         odd += train_by_hand, train_on_own_output, keep_evaluations
         odd += (evaluate_by_the_last_batch,)
         return [self.train, *programs, *odd]
 
 
-SICK = (
+FAULTY = (
     *("nonfinite_input", "epsilon_underflow", "train_mode_in_evaluation", "nonfinite_loss"),
     *("optimizer_without_model", "clipping_every_step", "disconnected_parameter"),
     *("frozen_parameters", "attention_logit_growth", "unused_module", "train_eval_overlap"),
     *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
 )
-"""Sick programs, among whose facts, tensors and scalars is each that one process can have."""
+"""Faulty programs, among whose facts, tensors and scalars is each that one process can have."""
 
 
-def run_sick(name: str) -> None:
-    folder = Path(__file__).parents[2] / "sick"
+def run_faulty(name: str) -> None:
+    folder = Path(__file__).parents[2] / "faulty"
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
         patch.setattr(sys, "argv", [name])
         patch.syspath_prepend(folder)

@@ -118,7 +118,7 @@ def test_where_the_state_before_a_bad_step_is_to_be_kept_it_is_known_before(
     assert [o.step for o in seen.observed(NonfiniteModule)] == [2]
 
 
-def test_without_snapshots_nobody_waits_and_the_rows_tell(copy_stream: SlowCopyStream) -> None:
+def test_without_snapshots_no_one_waits_and_the_rows_tell(copy_stream: SlowCopyStream) -> None:
     with watched(config=NOTHING_KEPT) as seen:
         put_on_device(seen, copy_stream)
         train(spoil=2)

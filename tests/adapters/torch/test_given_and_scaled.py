@@ -76,7 +76,7 @@ def test_without_an_optimizer_the_call_counts_the_step() -> None:
     assert [record.key.step for record in seen.steps()] == [0, 1, 2]
 
 
-def test_readings_of_losses_on_which_nobody_steps_do_not_pile_up() -> None:
+def test_readings_of_losses_on_which_no_one_steps_do_not_pile_up() -> None:
     with watched() as seen:
         model = nn.Linear(4, 2)
         for _ in range(3000):

@@ -112,7 +112,7 @@ def test_all_of_a_step_is_one_load(device: Device) -> None:
     assert device.copy_stream.sent == 1
 
 
-def test_nothing_waits_until_somebody_wants_the_rows(device: Device) -> None:
+def test_nothing_waits_until_someone_wants_the_rows(device: Device) -> None:
     pending = device.accelerator.reduce([torch.ones(2)], ("max",))
     flight = device.accelerator.send()
     assert not pending.has_arrived()

@@ -106,7 +106,7 @@ def test_a_store_that_stays_busy_is_an_error_that_may_pass(
     assert not isinstance(caught.value, StoreRefusedError)
 
 
-def test_parts_that_never_became_an_object_are_seen_by_nobody(s3_url: str) -> None:
+def test_parts_that_never_became_an_object_are_seen_by_no_one(s3_url: str) -> None:
     store = open_store(s3_url)
     writer = client_of(store)
 
@@ -165,7 +165,7 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
         s3.open_store("s3://bucket/runs")
 
 
-def test_a_run_with_a_key_that_nobody_can_ask_for_is_left_out_of_the_list(
+def test_a_run_with_a_key_that_no_one_can_ask_for_is_left_out_of_the_list(
     s3_url: str, s3_server: S3Server, tmp_path: Path
 ) -> None:
     """It ended the list of all runs, with words of the client's library."""

@@ -216,7 +216,7 @@ class Looks(threading.local):
             return found[1]
         if not names.is_function_graph(graph):
             return None
-        look = Look(why=_hindrance(graph))
+        look = Look(why=_obstacle(graph))
         if not look.why:
             look.counter = Cell(tf.int64)
             with tf.init_scope():
@@ -244,7 +244,7 @@ class Looks(threading.local):
         return [look for _, look in self._programs.values() if look.why]
 
 
-def _hindrance(graph: Any) -> str:
+def _obstacle(graph: Any) -> str:
     """Why nothing inside of a program can be seen; '' where it can."""
     if names.is_in_xla(graph):
         return "compiled by XLA (jit_compile=True), where a look could change the results"

@@ -115,7 +115,7 @@ def test_a_target_of_a_batch_that_was_loaded_ahead_is_not(monkeypatch: pytest.Mo
     assert not any(fact.computed for fact in found)
 
 
-def test_a_batch_that_was_only_looked_at_is_no_hindrance() -> None:
+def test_a_batch_that_was_only_looked_at_is_no_obstacle() -> None:
     data = loader(*prices())
     next(iter(data))
     assert train(data, target=lambda _, y: torch.sqrt(y))[0].computed

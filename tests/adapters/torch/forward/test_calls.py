@@ -138,7 +138,7 @@ def test_inputs_are_taken_before_a_module_changes_them() -> None:
     assert same(seen.raw("input:1.0"), before)
 
 
-def test_nothing_is_looked_at_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_looked_at_that_no_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     for name in ("entered", "left", "returned"):
         monkeypatch.setattr(

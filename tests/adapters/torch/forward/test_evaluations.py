@@ -248,7 +248,7 @@ def test_the_loss_of_an_evaluation_is_what_the_model_returns_as_its_loss() -> No
     assert [one.value for one in told(seen)] == pytest.approx([own])
 
 
-def test_models_that_nobody_trains_are_not_evaluated() -> None:
+def test_models_that_no_one_trains_are_not_evaluated() -> None:
     model, teacher = classifier(), classifier()
     with watched() as seen:
         train(model, sgd(model), steps=1)

@@ -1,4 +1,4 @@
-"""A passage: what passes is as it was, and is noted."""
+"""Fast path: outputs that take it are unchanged, and noted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYER, ROOT = nn.Identity(), nn.Identity()
 
 
 class Way:
-    """A passage to a method, and what was told of it."""
+    """A fast path to a method, and its reports."""
 
     def __init__(self) -> None:
         self.told: list[tuple[nn.Module, Any]] = []
@@ -169,7 +169,7 @@ def test_the_questions_to_torch_that_it_asks_are_answered() -> None:
 
 
 def looked_at(values: list[Tensor], look: Any, *, of: nn.Module = LAYER) -> tuple[Any, Any]:
-    """A passage that looks at what a module returns, and what it has noted."""
+    """A fast path that looks at what a module returns, and what it has noted."""
     torch_questions = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
     made = fast_path.compiled.Passage(
         lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look

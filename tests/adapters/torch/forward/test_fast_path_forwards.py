@@ -1,4 +1,4 @@
-"""The straight way of calls: what is known afterwards is what observing them would have told."""
+"""Fast path of calls: it shows the same as observing them."""
 
 from __future__ import annotations
 
@@ -156,14 +156,14 @@ def test_what_is_held_is_the_same_as_if_every_call_were_observed(
     model: type[nn.Module], room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retained_outputs, "RETAINED_BYTES", room)
-    straight = forward_of(model)
+    fast = forward_of(model)
     monkeypatch.setattr(fast_path, "compiled", None)
     observed = forward_of(model)
-    assert straight == observed
-    assert len(straight) > 3
+    assert fast == observed
+    assert len(fast) > 3
 
 
-def test_calls_do_go_the_straight_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_do_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[int] = []
     extend = retained_outputs.RetainedOutputs.extend
     monkeypatch.setattr(
@@ -268,4 +268,4 @@ def test_an_exception_closes_the_way() -> None:
             model(torch.ones(3, 6))
         names = [type(module).__name__ for module, _ in seen.tracer.forwards.retained if module]
         assert names == ["Linear"]
-        assert not seen.tracer.forwards._straight.fast_path.passes(model.good)
+        assert not seen.tracer.forwards._fast_outputs.fast_path.passes(model.good)

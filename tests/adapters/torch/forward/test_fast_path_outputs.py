@@ -199,7 +199,7 @@ def test_a_value_that_was_written_to_is_left_out_and_told(monkeypatch: pytest.Mo
     ]
 
 
-def test_everything_goes_the_straight_way_and_sees_sleeping_units() -> None:
+def test_everything_takes_the_fast_path_and_sees_sleeping_units() -> None:
     class Sleeps(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -36,7 +36,7 @@ def test_the_first_module_that_broke_is_named() -> None:
     assert origin.location is not None
 
 
-def test_a_healthy_step_names_nobody() -> None:
+def test_a_healthy_step_names_no_one() -> None:
     assert found(nn.Sequential(nn.Linear(6, 4), nn.ReLU()), batch()[0]) == []
 
 

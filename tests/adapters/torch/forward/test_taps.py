@@ -151,7 +151,7 @@ def test_generated_kernels_compute_the_same_bits() -> None:
         (Config(collections={"early": Collection(tensors=("gradients",))}), DEFAULT),
     ],
 )
-def test_no_tap_is_put_where_nobody_asks_for_it(config: Config, capture: Any) -> None:
+def test_no_tap_is_put_where_no_one_asks_for_it(config: Config, capture: Any) -> None:
     with watched(config=config, capture=capture):
         model = Net()
         torch.compile(model, backend="eager")

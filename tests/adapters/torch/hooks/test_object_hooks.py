@@ -70,7 +70,7 @@ def test_a_watched_loop_is_seen() -> None:
     assert list(seen.rows("gradient:2.bias", "l2")) == [0, 1, 2]
 
 
-def test_gradients_that_nobody_clears_are_seen_to_be_stale() -> None:
+def test_gradients_that_no_one_clears_are_seen_to_be_stale() -> None:
     model = classifier()
     optimizer = sgd(model)
     with watched(model, optimizer) as seen:

@@ -77,7 +77,7 @@ def test_where_nothing_is_captured_the_beginning_alone_is_watched() -> None:
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
-def test_what_is_watched_between_rests_is_as_ever(set_to_none: bool) -> None:
+def test_what_is_watched_between_rests_is_as_usual(set_to_none: bool) -> None:
     model = classifier()
     with watched() as seen:
         train(model, sgd(model), steps=80, set_to_none=set_to_none)
@@ -226,7 +226,7 @@ def test_a_rest_is_over_when_steps_become_longer(monkeypatch: pytest.MonkeyPatch
     assert steps_of(seen)[FULL:] == [FULL, FULL + 1 + MOST_LONG + 1]
 
 
-def test_steps_that_somebody_named_are_watched() -> None:
+def test_steps_that_someone_named_are_watched() -> None:
     model = classifier()
     capture = whole("weight", schedule=Schedule(steps=(47, 200)), modes=(Mode.TRAIN,))
     with watched(capture=capture) as seen:

@@ -139,7 +139,7 @@ def test_labels_that_a_graph_does_not_hold_are_told_to_be_unseen() -> None:
     assert "test_loss_tensors.py" in told
 
 
-def test_saved_tensors_that_somebody_packed_stay_packed() -> None:
+def test_saved_tensors_that_someone_packed_stay_packed() -> None:
     unpacked: list[int] = []
 
     def unpack(value: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ def test_gradients_assigned_by_hand_are_fresh() -> None:
     assert seen.scalars("stale_gradient") == [0.0] * 3
 
 
-def test_marks_survive_when_nobody_in_python_holds_the_gradients() -> None:
+def test_marks_survive_when_no_one_in_python_holds_the_gradients() -> None:
     model = classifier()
     with watched() as seen:
         optimizer = sgd(model)

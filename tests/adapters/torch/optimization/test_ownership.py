@@ -137,7 +137,7 @@ def test_a_head_replaced_during_training_is_told_later() -> None:
     assert found["head.weight"].twin == "SGD.parameters[2]"
 
 
-def test_values_that_somebody_changes_are_told_to_change() -> None:
+def test_values_that_someone_changes_are_told_to_change() -> None:
     def act() -> None:
         model = Net()
         optimizer = sgd(model.body)

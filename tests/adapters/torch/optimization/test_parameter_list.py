@@ -15,7 +15,7 @@ def optimizer(*sizes: int) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=0.1)
 
 
-def test_a_roster_is_of_an_optimizer_while_it_holds_the_same_parameters() -> None:
+def test_a_parameter_list_is_of_an_optimizer_while_it_holds_the_same_parameters() -> None:
     one = optimizer(1, 2)
     parameter_list = OptimizerParameters(list(parameters(one)))
     assert parameter_list.is_of(one)

@@ -133,7 +133,7 @@ def test_what_is_reached_later_is_taken_back() -> None:
     assert told["extra"].own_steps == STEPS
 
 
-def test_values_that_somebody_else_changes_are_said_to_change() -> None:
+def test_values_that_another_changes_are_said_to_change() -> None:
     def act() -> None:
         model = Net("no_grad")
         optimizer = sgd(model)

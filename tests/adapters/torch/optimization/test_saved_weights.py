@@ -41,7 +41,7 @@ def test_a_watched_model_tells_too_and_its_parts_do_not() -> None:
     assert [step for step, _ in saved(seen)] == [1]
 
 
-def test_models_that_nobody_trains_are_left_alone() -> None:
+def test_models_that_no_one_trains_are_left_alone() -> None:
     model, other = classifier(), classifier()
     optimizer = sgd(model)
     with watched() as seen:

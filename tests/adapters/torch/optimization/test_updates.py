@@ -121,7 +121,7 @@ def test_parameters_are_copied_on_due_steps_only() -> None:
     assert seen.observer(updates.UpdateObserver)._before == {}
 
 
-def test_nothing_is_looked_at_that_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_looked_at_that_no_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     monkeypatch.setattr(updates, "parameters", lambda _: looked.append("parameters") or ())
     model = classifier()

@@ -343,7 +343,7 @@ static void dealloc(Passage *self)
 
 static PyMethodDef methods[] = {
     {"passes", (PyCFunction)passes, METH_O,
-     "passes(module): whether a call of it, now and in this thread, goes straight."},
+     "passes(module): whether a call of it, now and in this thread, takes the fast path."},
     {"open", (PyCFunction)open_way, METH_VARARGS,
      "open(root, keeps, room, last[, at_once[, looked_at]]): let calls of this thread pass, but\n"
      "for those of root.\n\n"

@@ -21,11 +21,11 @@ except ImportError:
 
 
 def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
-    """Return a passage that is closed; None in an installation without the compiled part.
+    """Return a fast path that is closed; None in an installation without the compiled part.
 
     Args:
         tell: takes a module and its output, at once, where that cannot be noted: it is no
-            plain tensor, or the passage was closed before the module returned.
+            plain tensor, or the fast path was closed before the module returned.
     """
     # The two questions to torch are private; a test pins them. Values of a transformed function
     # are no values.

@@ -33,7 +33,7 @@ class FastPathOutputs:
         returned: takes a module and its output, where it cannot be noted.
 
     Attributes:
-        passage: what the calls pass through, None where there is none.
+        fast_path: what the calls pass through, None where there is none.
         last_output: of those that were told or noted, where it is still alive.
         before_it: the latest module with parameters that returned.
     """
@@ -55,7 +55,7 @@ class FastPathOutputs:
         self.before_it: weakref.ref[nn.Module] | None = None
 
     def build(self) -> Passage | None:
-        """Make the passage; None where there is none."""
+        """Make the fast path; None where there is none."""
         self.fast_path = fast_path(self._returned_late)
         return self.fast_path
 
@@ -102,7 +102,7 @@ class FastPathOutputs:
         return BATCH_BYTES if self._collects else self._retained.room
 
     def _returned_late(self, module: nn.Module, output: Any) -> None:
-        """A part whose call went straight has returned what cannot be noted, or after it closed."""
+        """A part whose call took the fast path returned late, or what cannot be noted."""
         if self.fast_path is None or torch.compiler.is_compiling():
             return
         if noted := self.fast_path.take():

@@ -94,7 +94,7 @@ class ForwardObserver:
         self.narrow = HalfPrecisionObserver(job, optimizers)
         self.looks = ForwardLooks(job)
         self.retained = RetainedOutputs()
-        self._straight = FastPathOutputs(job, self.calls, self.retained, self._returned)
+        self._fast_outputs = FastPathOutputs(job, self.calls, self.retained, self._returned)
         self.inputs = InputObserver(job, lambda: self._thread)
         self.recording = Recording(job, lambda: self._thread)
         self.attributes = Attributes(TrackedObjects(job.book, optimizers))
@@ -186,18 +186,18 @@ class ForwardObserver:
 
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
         """A part of a model returned one tensor, whose values are not requested."""
-        if self._trains and not self._straight.is_handed_on(module, output):
+        if self._trains and not self._fast_outputs.is_handed_on(module, output):
             self.retained.add(module, output)
-        self._straight.noticed(module, output)
+        self._fast_outputs.noticed(module, output)
 
     def fast_path(self) -> Passage | None:
         """Return the fast path of calls that are not looked into, None if there is none."""
-        return self._straight.build()
+        return self._fast_outputs.build()
 
     def observe_all(self) -> None:
-        """Let no call go the straight way any more, and take in what was noted on it."""
-        if self._straight.fast_path is not None and threading.get_ident() == self._thread:
-            self._straight.close()
+        """Let no call take the fast path any more, and take in what was noted on it."""
+        if self._fast_outputs.fast_path is not None and threading.get_ident() == self._thread:
+            self._fast_outputs.close()
 
     def _returned(self, module: nn.Module, output: Any) -> None:
         tensors = [output] if isinstance(output, torch.Tensor) else list(tensors_in(output))
@@ -208,17 +208,17 @@ class ForwardObserver:
             self._job.contain_part(
                 "reach of gradients", self.reach.returned, module, tensors, self._trains
             )
-        if single is None or not self._straight.is_handed_on(module, single):
+        if single is None or not self._fast_outputs.is_handed_on(module, single):
             if self._trains:
                 for tensor in tensors:
                     self.retained.add(module, tensor)
             if self._takes_outputs and self._in_root:
-                before = self._straight.before_it
+                before = self._fast_outputs.before_it
                 layer = before() if before is not None else None
                 self._job.contain_part("activations", self.calls.left, module, output, layer)
         if self.looks.active and self._in_root:
             self._look(self.looks.left, module, output)
-        self._straight.noticed(module, single)
+        self._fast_outputs.noticed(module, single)
         if not self._running:
             self._root_returned(module, tensors, output)
 
@@ -298,7 +298,7 @@ class ForwardObserver:
             looking = self._narrow_looks or self._reach_looks or self.looks.active
         self._is_quiet = not (looking or self._takes_outputs)
         looked_into = looking or self._takes_inputs
-        self._straight.root_called(module, trains=self._trains, looked_into=looked_into)
+        self._fast_outputs.root_called(module, trains=self._trains, looked_into=looked_into)
 
     def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
         if self._trains:
@@ -332,7 +332,7 @@ class ForwardObserver:
             if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
-        self._straight.root_returned()
+        self._fast_outputs.root_returned()
         self.retained.root_returned()
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)

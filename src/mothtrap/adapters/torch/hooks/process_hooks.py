@@ -77,7 +77,7 @@ class ProcessHooks(TorchHandle):
         `_call_impl` that it finds in place when it is loaded.
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
-        straight = self.tracer.forwards.fast_path()
+        fast_path = self.tracer.forwards.fast_path()
         sampling = self.tracer.sampling
 
         def observe(original: Function) -> Function:
@@ -88,8 +88,8 @@ class ProcessHooks(TorchHandle):
                 try:
                     if sampling.on and (id(self) != sampling.root or sampling.goes_on(self)):
                         output = original(self, *args, **kwargs)
-                    elif straight is not None and straight.passes(self):
-                        output = straight(original, self, *args, **kwargs)
+                    elif fast_path is not None and fast_path.passes(self):
+                        output = fast_path(original, self, *args, **kwargs)
                     else:
                         told = entered(self, args, kwargs)
                         output = original(self, *args, **kwargs)

@@ -50,7 +50,7 @@ class Job(abc.ABC):
         book: names of modules and parameters.
         grouper: turns events into steps.
         random_states: reads those of all generators.
-        resting: decides which steps are not watched.
+        sampling: decides which steps are not watched.
         hand_steps: recognizes updates that no optimizer makes.
         contain: runs a hook; see `core.adapters.Job`.
         contain_part: runs what can fail alone.

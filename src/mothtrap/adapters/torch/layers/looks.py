@@ -12,9 +12,14 @@ from torch import nn
 from mothtrap.adapters.torch.job.naming import Root
 from mothtrap.adapters.torch.job.nested import placed_tensors, tensors_in
 from mothtrap.adapters.torch.job.readable import is_plain
-from mothtrap.adapters.torch.layers import datalook, outputlook, routerlook, unitlook
+from mothtrap.adapters.torch.layers import (
+    input_features,
+    output_spread,
+    router_choices,
+    unit_histograms,
+)
 from mothtrap.adapters.torch.layers.activity import unit_axis
-from mothtrap.adapters.torch.layers.lookfacts import (
+from mothtrap.adapters.torch.layers.look_facts import (
     Facts,
     LookedAtData,
     LookedAtLayer,
@@ -77,7 +82,7 @@ class ForwardLooks:
         self._inputs = [tensor for tensor in tensors_in(list(inputs)) if is_plain(tensor)]
         self._entered.clear()
         self._units.clear()
-        self._routers = routerlook.routers(whole)
+        self._routers = router_choices.routers(whole)
         self._before = None
 
     def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -93,13 +98,13 @@ class ForwardLooks:
             for layer in facts.layers[-1:]:
                 layer.normalized = layer.normalized or layer.gave(given)
         elif is_weighted(module) and len(facts.layers) < MAX_LAYERS:
-            layer = self._entered[id(module)] = LookedAtLayer(module, outputlook.sizes(given))
+            layer = self._entered[id(module)] = LookedAtLayer(module, output_spread.sizes(given))
             if not given.requires_grad and len(facts.data) < MAX_DATA:
                 self._take_data(facts, layer, given)
-        function = unitlook.FUNCTIONS.get(type(module).__name__)
+        function = unit_histograms.FUNCTIONS.get(type(module).__name__)
         if function is not None and len(facts.units) < MAX_UNITS:
             before = self._before() if self._before is not None else None
-            counts = unitlook.histogram(given, unit_axis(given.ndim, before))
+            counts = unit_histograms.histogram(given, unit_axis(given.ndim, before))
             if counts is not None:
                 units = self._units[id(module)] = LookedAtUnits(module, function, counts)
                 facts.units.append(units)
@@ -116,7 +121,7 @@ class ForwardLooks:
             return
         layer = self._entered.pop(id(module), None)
         if layer is not None:
-            layer.output, layer.output_sizes = weakref.ref(given), outputlook.sizes(given)
+            layer.output, layer.output_sizes = weakref.ref(given), output_spread.sizes(given)
             layer.graph = given.requires_grad
             facts.layers.append(layer)
         units = self._units.pop(id(module), None)
@@ -124,7 +129,7 @@ class ForwardLooks:
             units.output = weakref.ref(given)
         experts = self._routers.get(id(module))
         if experts is not None:
-            facts.routers.append(LookedAtRouter(module, experts, *routerlook.choices(given)))
+            facts.routers.append(LookedAtRouter(module, experts, *router_choices.choices(given)))
 
     def root_returned(self, output: Any) -> None:
         """The forward is over: tell what was seen."""
@@ -133,10 +138,10 @@ class ForwardLooks:
             return
         placed = [pair for pair in placed_tensors(output) if is_plain(pair[1])]
         for place, tensor in placed[:MAX_OUTPUTS]:
-            numbers = outputlook.spread(tensor) if tensor.is_floating_point() else None
+            numbers = output_spread.spread(tensor) if tensor.is_floating_point() else None
             if numbers is not None and tensor.requires_grad:
                 facts.outputs.append(LookedAtOutput(place, tuple(tensor.shape), numbers))
-        differ = [outputlook.rows_differ(tensor) for tensor in self._inputs[:2]]
+        differ = [output_spread.rows_differ(tensor) for tensor in self._inputs[:2]]
         known = [each for each in differ if each is not None]
         facts.inputs_differ = any(known) if known else None
         facts.mark_last([tensor for _, tensor in placed])
@@ -145,7 +150,7 @@ class ForwardLooks:
             self._job.recorder.observe(observation)
 
     def _take_data(self, facts: Facts, layer: LookedAtLayer, given: torch.Tensor) -> None:
-        looked = datalook.look(layer.module, given)
+        looked = input_features.look(layer.module, given)
         if looked is None:
             return
         cut = None

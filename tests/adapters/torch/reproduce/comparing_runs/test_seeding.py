@@ -51,7 +51,7 @@ def seed(number: int) -> Callable[[], None]:
     return act
 
 
-def test_what_nobody_touches_is_unused() -> None:
+def test_what_no_one_touches_is_unused() -> None:
     found = told(lambda: None)
     assert found == {
         "start.torch": Start.UNSEEDED,

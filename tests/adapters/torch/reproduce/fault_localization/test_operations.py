@@ -13,14 +13,17 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized, Watch
+from mothtrap.adapters.torch.reproduce.fault_localization.operations import (
+    Localized,
+    OperationObserver,
+)
 
 HERE = os.path.relpath(__file__)
 
 
 def narrowed(loss: Callable[[], torch.Tensor], *weights: torch.Tensor, **options) -> Localized:
     """Return the result of a watched forward and backward; there must be one."""
-    with Watch(**options) as watch:
+    with OperationObserver(**options) as watch:
         loss().backward()
         found = watch.explain({str(n): weight.grad for n, weight in enumerate(weights)})
     assert found is not None, "nothing was found"
@@ -137,7 +140,7 @@ def test_masks_of_minus_infinity_are_in_order() -> None:
 
 def test_nothing_is_found_where_masks_do_no_harm() -> None:
     scores = weight(1.0, 2.0)
-    with Watch() as watch:
+    with OperationObserver() as watch:
         torch.softmax(scores.masked_fill(scores > 1, -math.inf), 0).square().sum().backward()
         assert watch.explain({"scores": scores.grad}) is None
 
@@ -157,7 +160,7 @@ def test_softmax_over_masked_values_alone_is_named(given: str) -> None:
 def test_bad_data_are_no_operations_fault() -> None:
     batch = {"x": torch.tensor([[1.0, 2.0], [3.0, math.nan]]), "y": torch.zeros(2, 1)}
     model = nn.Linear(2, 1)
-    with Watch() as watch:
+    with OperationObserver() as watch:
         watch.handed(batch)
         functional.mse_loss(model(batch["x"]), batch["y"]).backward()
         found = watch.explain({"weight": model.weight.grad})
@@ -215,7 +218,7 @@ def test_an_overflow_inside_of_autocast_is_a_conversion() -> None:
 
 def test_gradients_that_the_user_divides_are_seen() -> None:
     x = weight(1.0)
-    with Watch() as watch:
+    with OperationObserver() as watch:
         x.square().sum().backward()
         x.grad.div_(0)  # by hand
         found = watch.explain({"x": x.grad})
@@ -225,7 +228,7 @@ def test_gradients_that_the_user_divides_are_seen() -> None:
 
 def test_operations_on_lists_are_seen() -> None:
     x, y = weight(1.0, 2.0), weight(0.0)
-    with Watch() as watch:
+    with OperationObserver() as watch:
         (x.sum() * y.sum()).backward()
         torch._foreach_div_([x.grad, y.grad], [1.0, 0.0])
         found = watch.explain({"x": x.grad, "y": y.grad})
@@ -265,7 +268,7 @@ def test_values_beyond_a_limit_count_as_bad() -> None:
 
 def test_an_exception_is_traced_to_its_operation() -> None:
     embed = nn.Sequential(nn.Embedding(4, 2))
-    watch = Watch()
+    watch = OperationObserver()
     with pytest.raises(IndexError) as caught, watch:
         embed(torch.tensor([[1, 2], [4, 0]]))
     found = watch.raised(caught.value)
@@ -277,7 +280,7 @@ def test_an_exception_is_traced_to_its_operation() -> None:
 
 def refused(loss: Callable[[torch.Tensor], object], x: torch.Tensor) -> Localized | None:
     """Return the result of a watched call that raises."""
-    watch = Watch()
+    watch = OperationObserver()
     with pytest.raises(Exception) as caught, watch:  # noqa: PT011  # whichever it is
         loss(x)
     return watch.raised(caught.value)
@@ -325,7 +328,7 @@ def test_nan_is_not_blamed_for_a_shape_that_does_not_fit() -> None:
 
 def test_operands_of_an_exception_are_named_as_they_are_written() -> None:
     rows, parts = torch.ones(6, 1), [torch.ones(2, 1), torch.ones(2, 3)]
-    watch = Watch()
+    watch = OperationObserver()
     with pytest.raises(RuntimeError) as caught, watch:
         rows * 2 - torch.ones(32, 1)
     found = watch.raised(caught.value)
@@ -343,8 +346,8 @@ def test_operands_of_an_exception_are_named_as_they_are_written() -> None:
     assert [given.name for given in found.inputs] == ["parts[0]", "parts[1]"]
 
 
-def test_an_exception_of_the_users_own_is_nobody_elses() -> None:
-    watch = Watch()
+def test_an_exception_of_the_users_own_is_no_one_elses() -> None:
+    watch = OperationObserver()
     with pytest.raises(KeyError) as caught, watch:
         {}[torch.ones(2).sum()]
     assert watch.raised(caught.value) is None
@@ -361,7 +364,7 @@ def test_everything_is_as_before_afterwards() -> None:
 
 def test_a_layer_that_raises_by_itself_is_named_and_no_operation() -> None:
     rnn = nn.GRU(3, 4)
-    with pytest.raises(RuntimeError, match="hidden size") as caught, Watch() as watch:
+    with pytest.raises(RuntimeError, match="hidden size") as caught, OperationObserver() as watch:
         rnn(torch.zeros(5, 2, 3), torch.zeros(1, 8, 4))  # hidden
     assert watch.raised(caught.value) is None
     found = watch.raised_in_module(caught.value)

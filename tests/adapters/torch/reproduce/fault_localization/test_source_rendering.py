@@ -50,7 +50,7 @@ def test_what_numpy_has_no_type_for_is_kept_as_integers() -> None:
     assert torch.equal(torch.from_numpy(kept).view(torch.bfloat16), x)
 
 
-def test_a_module_is_retold_with_its_weights_and_parts() -> None:
+def test_a_module_is_rendered_with_its_weights_and_parts() -> None:
     renderer = SourceRenderer()
     source = renderer.of(nn.Sequential(nn.Linear(1, 2, bias=False), nn.ReLU()).eval())
     assert source.startswith(

@@ -10,7 +10,10 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized, Watch
+from mothtrap.adapters.torch.reproduce.fault_localization.operations import (
+    Localized,
+    OperationObserver,
+)
 
 ROWS = 5
 BAD_ROW = 3
@@ -105,7 +108,7 @@ LAYERS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
 
 
 def watched(model: nn.Module, loss: Callable[[], torch.Tensor], **options) -> Localized | None:
-    with Watch(**options) as watch:
+    with OperationObserver(**options) as watch:
         loss().backward()
         return watch.explain({name: p.grad for name, p in model.named_parameters()})
 

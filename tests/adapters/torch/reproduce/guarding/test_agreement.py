@@ -172,7 +172,7 @@ def test_when_the_others_do_not_answer_a_worker_decides_alone_and_says_so(
     assert recorder.blind.call_count == 1
 
 
-def test_a_job_of_one_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_one_asks_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "new_group", None)
     agreement = Agreement(Mock())
     assert [agreement.worst(False), agreement.worst(True)] == [False, True]

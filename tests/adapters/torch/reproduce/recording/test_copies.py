@@ -233,7 +233,7 @@ def test_memory_of_large_copies_is_used_again() -> None:
     assert len(places) <= 2
 
 
-def test_memory_that_somebody_looks_at_is_not_used_again() -> None:
+def test_memory_that_someone_looks_at_is_not_used_again() -> None:
     made = Copies(1 << 26)
     made.tree(torch.zeros(POOLED_BYTES), "x")
     view = next(iter(made.take()[0].values()))._value.numpy()  # type: ignore[union-attr]

@@ -82,7 +82,7 @@ def test_the_ring_is_as_large_as_was_set() -> None:
         assert limit / 2 < seen.tracer.recording.bytes_held <= limit
 
 
-def test_batches_that_nobody_trains_on_do_not_pile_up() -> None:
+def test_batches_that_no_one_trains_on_do_not_pile_up() -> None:
     """A look at the whole data before the training, say for mean and deviation."""
     data = TensorDataset(torch.randn(4096, 64))
     with watched(capture=(), config=Config(ring_mb=0.25)) as seen:

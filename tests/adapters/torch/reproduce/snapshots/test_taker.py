@@ -209,7 +209,7 @@ def test_what_follows_from_an_onset_is_not_kept_again() -> None:
     assert [taken.step for taken in sink.taken] == [4]
 
 
-def test_without_room_wishes_wait_and_what_is_due_is_refused() -> None:
+def test_without_room_orders_wait_and_what_is_due_is_refused() -> None:
     with taking(snapshot_at=(1,)) as (own, sink):
         sink.room = False
         loop = Loop()
@@ -278,7 +278,7 @@ def test_a_state_for_which_the_machine_has_no_memory_is_refused(
     )
 
 
-def test_wishes_that_come_too_late_are_answered() -> None:
+def test_orders_that_come_too_late_are_answered() -> None:
     with taking() as (own, sink):
         Loop().run(2)
         own.order(SnapshotOrder(reason="request", request="x"))

@@ -20,7 +20,10 @@ from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.reproduce.fault_localization import as_test
-from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized, Watch
+from mothtrap.adapters.torch.reproduce.fault_localization.operations import (
+    Localized,
+    OperationObserver,
+)
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import GoOn, Trials
 from mothtrap.core.replays import ReplayPlan, ReplayResult
@@ -61,7 +64,7 @@ class FaultLocalization:
         self._rows: Sequence[int] | None = None
         self._rows_of = plan.micro_batch or 0
         self._repeat = False
-        self._watch: Watch | None = None
+        self._watch: OperationObserver | None = None
 
     def came(self, event: RecordedEvent, value: Callable[[], Any]) -> None:
         """A recorded event of the step has come.
@@ -217,7 +220,7 @@ class FaultLocalization:
         return guilty(trial, count, watched.suspects)
 
     def _become_watched(self) -> None:
-        self._watch = Watch(self._book, keep=bool(self._plan.test_file))
+        self._watch = OperationObserver(self._book, keep=bool(self._plan.test_file))
         self._watch.__enter__()
         self._pause()
 

@@ -1,7 +1,7 @@
-"""Narrows a step that went wrong to the operation that made the first bad values.
+"""Localization of a step's fault to the operation that made the first bad values.
 
-`Watch` stands around forward and backward; it slows them down by a factor, and takes nothing
-for granted but the values: whoever wants the very bits of a step does the step without it.
+`OperationObserver` stands around forward and backward. It slows them down by a factor and
+relies on values only: a bit-identical step is replayed without it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Context:
     module: str | None
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches a step from its first forward to the step of its optimizer, as a context.
 
     Args:
@@ -116,7 +116,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Compiled code is one operation; without this it would be run uncompiled."""
         return True
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> OperationObserver:
         self._stand_around_modules()
         was = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         self._undo.callback(torch.autograd.set_detect_anomaly, *was)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.naming import NameBook, class_name
-from mothtrap.adapters.torch.layers.unitlook import EDGES
+from mothtrap.adapters.torch.layers.unit_histograms import EDGES
 from mothtrap.adapters.torch.layers.weighted import (
     fan_in,
     is_convolution,
@@ -33,7 +33,7 @@ from mothtrap.statistics.torch.plain import to_host
 
 @dataclass(slots=True, eq=False)
 class LookedAtLayer:
-    """A weighted layer; `input_sizes` and `output_sizes` as of `outputlook.sizes`.
+    """A weighted layer; `input_sizes` and `output_sizes` as of `output_spread.sizes`.
 
     `graph`: its output has a gradient function.
     """
@@ -64,7 +64,7 @@ class LookedAtData:
 
 @dataclass(slots=True, eq=False)
 class LookedAtUnits:
-    """A saturating module; `counts` as of `unitlook.histogram`."""
+    """A saturating module; `counts` as of `unit_histograms.histogram`."""
 
     module: nn.Module
     function: str
@@ -85,7 +85,7 @@ class LookedAtRouter:
 
 @dataclass(slots=True, eq=False)
 class LookedAtOutput:
-    """An output of the root; `numbers` as of `outputlook.spread`."""
+    """An output of the root; `numbers` as of `output_spread.spread`."""
 
     place: str
     shape: tuple[int, ...]

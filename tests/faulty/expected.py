@@ -1,4 +1,4 @@
-"""Fault of each sick program: its name, where it begins, and what it affects."""
+"""Fault of each faulty program: its name, where it begins, and what it affects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ CAPTURED_STEPS = 5
 
 
 @dataclass(frozen=True)
-class Illness:
-    """The root finding of a sick program.
+class Planted:
+    """The root finding of a faulty program.
 
     The program's name is the rule's. The finding must date the onset between
     `first_step` and `last_step`. `layer` is a module path, or a
-    tensor's name, that must be among the layers; "" where the illness has none. The
+    tensor's name, that must be among the layers; "" where the planted has none. The
     line to act on is the one marked `# <- here` in the program, any line of it where
     none is marked.
     """
@@ -27,17 +27,17 @@ class Illness:
     severity: str = "error"
 
 
-def exactly(name: str, code: str, step: int, **options: str) -> Illness:
+def exactly(name: str, code: str, step: int, **options: str) -> Planted:
     """A relation or a value that is not finite: the step is known."""
-    return Illness(name, code, step, step, **options)
+    return Planted(name, code, step, step, **options)
 
 
-def near(name: str, code: str, step: int, **options: str) -> Illness:
+def near(name: str, code: str, step: int, **options: str) -> Planted:
     """A judgement of history: dated at most five captured steps off."""
-    return Illness(name, code, max(0, step - CAPTURED_STEPS), step + CAPTURED_STEPS, **options)
+    return Planted(name, code, max(0, step - CAPTURED_STEPS), step + CAPTURED_STEPS, **options)
 
 
-ILLNESSES = (
+PLANTED = (
     exactly("nonfinite_loss", "NUM001", 17),
     exactly("nonfinite_gradient", "NUM002", 23, layer="0"),
     exactly("nonfinite_activation", "NUM004", 31, layer="compress"),
@@ -70,7 +70,7 @@ ILLNESSES = (
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),
     exactly("epsilon_underflow", "OPT609", 0),
     near("weight_collapse", "WGT305", 2),
-    Illness("weight_growth", "WGT306", 16, 64, layer="0", severity="warning"),
+    Planted("weight_growth", "WGT306", 16, 64, layer="0", severity="warning"),
     exactly("nonfinite_weight", "NUM003", 0, layer="0"),
     near("update_lost_to_rounding", "NUM008", 2, layer="0"),
     exactly("zero_all", "NUM010", 0, layer="context", severity="warning"),
@@ -81,7 +81,7 @@ ILLNESSES = (
     near("too_good_to_be_true", "LOS409", 0, severity="warning"),
     near("class_imbalance", "DAT503", 0, severity="warning"),
     # Shows once the other classes are learned, which takes some seeds longer.
-    Illness("confusion", "DAT504", 0, 150, severity="warning"),
+    Planted("confusion", "DAT504", 0, 150, severity="warning"),
     near("label_out_of_range", "DAT505", 0),
     near("token_ratio", "DAT508", 0, severity="warning"),
     exactly("softmax_wrong_dim", "STR709", 0),
@@ -98,19 +98,19 @@ ILLNESSES = (
     near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),
     near("correlated_features", "DAT513", 0, layer="0", severity="info"),
     near("saturated_activation", "ACT202", 0, layer="1", severity="warning"),
-    Illness("constant_output", "ACT203", 5, 300, layer="Sequential", severity="warning"),
+    Planted("constant_output", "ACT203", 5, 300, layer="Sequential", severity="warning"),
     near("activation_growth", "ACT204", 0, layer="16", severity="warning"),
     near("poor_initialization", "WGT301", 0, layer="2", severity="warning"),
     near("memory_growth", "RUN903", 0, severity="warning"),
     near("loss_spike", "LOS404", 120, severity="warning"),
-    Illness("loss_oscillating", "LOS403", 60, 125, severity="warning"),
-    Illness("overfit", "LOS405", 10, 60, severity="warning"),
-    Illness("overtraining", "LOS406", 5, 60, severity="warning"),
+    Planted("loss_oscillating", "LOS403", 60, 125, severity="warning"),
+    Planted("overfit", "LOS405", 10, 60, severity="warning"),
+    Planted("overtraining", "LOS406", 5, 60, severity="warning"),
     exactly("labels_unrelated", "DAT511", 0, severity="warning"),
     exactly("eval_mode_in_training", "STR703", 20, layer="Sequential"),
     exactly("train_mode_in_evaluation", "STR704", 15, layer="Sequential"),
     exactly("batchnorm_tiny_batch", "STR705", 0, layer="1"),
-    Illness("attention_collapse", "ACT205", 5, 200, severity="warning"),
+    Planted("attention_collapse", "ACT205", 5, 200, severity="warning"),
     near("attention_logit_growth", "ACT206", 0, severity="warning"),
     exactly("single_feature_dominates", "TRE901", 0, layer="f7"),
     exactly("stopped_too_late", "TRE902", 0, severity="warning"),
@@ -133,5 +133,5 @@ ILLNESSES = (
     exactly("too_few_passes", "EST951", 120, severity="warning"),
     exactly("constant_prediction", "EST952", 1, severity="warning"),
     exactly("label_among_features", "EST953", 1, layer="x10", severity="warning"),
-    Illness("router_collapse", "ACT207", 0, 200, layer="gate", severity="warning"),
+    Planted("router_collapse", "ACT207", 0, 200, layer="gate", severity="warning"),
 )

@@ -1,4 +1,4 @@
-"""Each illness in a real small training is named as the root, at its step, layer and line.
+"""Each planted in a real small training is named as the root, at its step, layer and line.
 
 What was stored of it is judged again, and gives the same.
 
@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.faulty.expected import PLANTED, Planted
 from tests.harness.running import PYTHON, environment, observed, run, show
-from tests.sick.expected import ILLNESSES, Illness
 
 from mothtrap.core.config import load_config
 from mothtrap.core.findings import Finding
@@ -26,15 +26,15 @@ FOLDER = Path(__file__).parent
 MARK = "# <- here"
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
-    pytest.param(illness, seed, id=f"{illness.name}-{seed}")
-    for illness in ILLNESSES
+    pytest.param(planted, seed, id=f"{planted.name}-{seed}")
+    for planted in PLANTED
     for seed in SEEDS
 ]
 
 
-def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
-    """Run a sick program, or its twin, and return what `show` says of it."""
-    script = FOLDER / f"{illness.name}.py"
+def record_of(planted: Planted, seed: int, folder: Path, *options: str) -> dict:
+    """Run a faulty program, or its twin, and return what `show` says of it."""
+    script = FOLDER / f"{planted.name}.py"
     settings = script.with_suffix(".toml")  # of rules that judge what users name
     if settings.exists():
         shutil.copy(settings, folder / "mothtrap.toml")
@@ -48,9 +48,9 @@ def record_of(illness: Illness, seed: int, folder: Path, *options: str) -> dict:
     return record
 
 
-def judged_again(illness: Illness, folder: Path) -> tuple[Finding, ...]:
+def judged_again(planted: Planted, folder: Path) -> tuple[Finding, ...]:
     """Return the rule's findings in the stored run, from exactly what the rule needs."""
-    config, _ = load_config(start=folder, environ={}, overrides={"select": (illness.code,)})
+    config, _ = load_config(start=folder, environ={}, overrides={"select": (planted.code,)})
     return judge_again(open_run(folder / "seen"), load_rules(config), Quiet.of(config)).findings
 
 
@@ -70,7 +70,7 @@ def told(record: dict) -> str:
     )
 
 
-def test_every_rule_has_a_sick_program() -> None:
+def test_every_rule_has_a_faulty_program() -> None:
     # Those that compare workers have theirs in tests/adapters/torch/test_distributed_jobs.py,
     # those that wait in tests/session/test_stalled.py, those of several runs in
     # test_reference.py and test_invariants.py there.
@@ -79,39 +79,39 @@ def test_every_rule_has_a_sick_program() -> None:
     # Frameworks in environments of their own: bench/faultbench/keras, tests/adapters/jax.
     alone -= {"eager_training", "loss_mismatch", "loss_scaling_forgotten", "retracing"}
     alone -= {"update_dropped", "key_reused", "callback_in_step"}
-    assert {illness.name for illness in ILLNESSES} == alone
+    assert {planted.name for planted in PLANTED} == alone
 
 
-@pytest.mark.parametrize(("illness", "seed"), CASES)
-def test_the_illness_is_the_root_of_the_diagnosis(
-    illness: Illness, seed: int, tmp_path: Path
+@pytest.mark.parametrize(("planted", "seed"), CASES)
+def test_the_fault_is_the_root_of_the_diagnosis(
+    planted: Planted, seed: int, tmp_path: Path
 ) -> None:
-    record = record_of(illness, seed, tmp_path)
+    record = record_of(planted, seed, tmp_path)
     roots = {story["root"] for story in record["diagnosis"][:1]}
     root = next((f for f in record["findings"] if f["fingerprint"] in roots), None)
     assert root is not None, record["verdict"]
-    assert (root["name"], root["code"]) == (illness.name, illness.code), told(record)
+    assert (root["name"], root["code"]) == (planted.name, planted.code), told(record)
     assert root["caused_by"] == []
-    assert root["severity"] == illness.severity, told(record)
-    assert illness.first_step <= root["step"] <= illness.last_step, told(record)
+    assert root["severity"] == planted.severity, told(record)
+    assert planted.first_step <= root["step"] <= planted.last_step, told(record)
     assert root["detected_step"] >= root["step"]
-    layers = [layer for layer in root["layers"] if f"{layer}.".startswith(f"{illness.layer}.")]
-    assert layers or not illness.layer, told(record)
-    [again] = [f for f in judged_again(illness, tmp_path) if f.mode == root["mode"]]
+    layers = [layer for layer in root["layers"] if f"{layer}.".startswith(f"{planted.layer}.")]
+    assert layers or not planted.layer, told(record)
+    [again] = [f for f in judged_again(planted, tmp_path) if f.mode == root["mode"]]
     assert again.severity == root["severity"]
     assert set(again.layers) & set(root["layers"]) or not root["layers"]
-    assert illness.first_step <= again.step <= illness.last_step
+    assert planted.first_step <= again.step <= planted.last_step
     location = root["location"] or ""
-    assert any(line in location for line in marked_lines(FOLDER / f"{illness.name}.py")), told(
+    assert any(line in location for line in marked_lines(FOLDER / f"{planted.name}.py")), told(
         record
     )
 
 
-@pytest.mark.parametrize(("illness", "seed"), CASES)
-def test_the_repaired_twin_has_no_error(illness: Illness, seed: int, tmp_path: Path) -> None:
-    record = record_of(illness, seed, tmp_path, "--healthy")
+@pytest.mark.parametrize(("planted", "seed"), CASES)
+def test_the_repaired_twin_has_no_error(planted: Planted, seed: int, tmp_path: Path) -> None:
+    record = record_of(planted, seed, tmp_path, "--healthy")
     errors = [f for f in record["findings"] if f["severity"] == "error"]
     assert errors == [], told(record)
-    assert illness.code not in {f["code"] for f in record["findings"]}, told(record)
-    state = {rule["code"]: rule["state"] for rule in record["rules"]}[illness.code]
+    assert planted.code not in {f["code"] for f in record["findings"]}, told(record)
+    state = {rule["code"]: rule["state"] for rule in record["rules"]}[planted.code]
     assert state in {"ok", "not_applicable", "not_enough_data"}

@@ -1,4 +1,4 @@
-"""Arguments and tables of the sick programs that boost trees."""
+"""Arguments and tables of the faulty programs that boost trees."""
 
 import argparse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.layers.routerlook import choices, routers
+from mothtrap.adapters.torch.layers.router_choices import choices, routers
 
 
 class Mixture(nn.Module):

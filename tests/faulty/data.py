@@ -1,4 +1,4 @@
-"""Arguments and small learnable data of the sick programs."""
+"""Arguments and small learnable data of the faulty programs."""
 
 import argparse
 
