@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -83,3 +84,34 @@ def test_the_check_of_options_sees_one_that_is_missing(tmp_path: Path) -> None:
         changed = text.replace("--snapshot-at STEP` | keep", "--snapshots STEP` | keep")
         (tmp_path / page.name).write_text(changed, encoding="utf-8")
     assert options_that_no_page_names(tmp_path) == ["run --snapshot-at"]
+
+
+def test_the_picture_of_the_terminal_shows_lines_of_the_demo() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    picture = readme.index("![A terminal")
+    assert picture < readme.index("\n## ")
+    assert "(docs/pictures/terminal.svg)" in readme
+    svg = (ROOT / "docs" / "pictures" / "terminal.svg").read_text(encoding="utf-8")
+    shown = html.unescape(re.sub(r"<[^>]*>", "\n", svg)).replace("\xa0", " ")
+    program = (ROOT / "src" / "mothtrap" / "examples" / "digits.py").read_text(encoding="utf-8")
+    [line] = set(re.findall(r"digits\.py:(\d+)", shown))
+    assert program.splitlines()[int(line) - 1].strip() in shown
+    for accuracy in re.findall(r"([\d.]+) % of the|it gets ([\d.]+) %", readme)[:2]:
+        assert f"{''.join(accuracy)}%" in shown
+    assert "url(" not in re.sub(r"url\(#", "", svg)
+
+
+def test_costs_in_the_readme_are_those_of_the_benchmarks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## What it costs")[2].partition("\n## ")[0]
+    rows = [
+        line.strip("| ").split(" | ")
+        for line in section.splitlines()
+        if "[" in line and line[0] == "|"
+    ]
+    measured = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    ours = [line for line in measured.splitlines() if "| default | mothtrap |" in line]
+    assert len(rows) == 3
+    for _, plain, watched, ratio, memory in rows:
+        cells = f"| {plain.split()[0]} | {watched.split()[0]} | {ratio} |"
+        assert any(cells in line and line.endswith(f"| {memory.split()[0]} |") for line in ours)
