@@ -33,7 +33,7 @@ def main(path: Path) -> int:
     with tempfile.TemporaryDirectory() as work:
         shutil.copy(str(files("mothtrap") / "examples" / "digits.py"), work)
         for command in COMMANDS:
-            shown.print(Text("$ ", style="bright_black") + Text(command, style="bold"))
+            shown.print(Text.assemble(("$ ", "bright_black"), (command, "bold white")))
             shown.print(Text.from_ansi(shortened(output_of(command, work))))
             shown.print()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
 from pathlib import Path
 
 import click
 import pytest
 
+import mothtrap
 from mothtrap.cli import main
 from mothtrap.core.config import Config
 
@@ -115,3 +117,22 @@ def test_costs_in_the_readme_are_those_of_the_benchmarks() -> None:
     for _, plain, watched, ratio, memory in rows:
         cells = f"| {plain.split()[0]} | {watched.split()[0]} | {ratio} |"
         assert any(cells in line and line.endswith(f"| {memory.split()[0]} |") for line in ours)
+
+
+def names_of_the_api(page: str) -> list[str]:
+    """Objects that a page of the API documents one by one."""
+    return re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)$", page, re.MULTILINE)
+
+
+def test_documented_names_are_imported_from_public_packages() -> None:
+    names = names_of_the_api((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    for path in names:
+        package, _, name = path.rpartition(".")
+        assert package in ("mothtrap", "mothtrap.exports", "mothtrap.testing"), path
+        assert name in importlib.import_module(package).__all__, path
+    errors = {
+        "MothtrapError",
+        "NotApplicable",
+        "NotEnoughData",
+    }  # `mothtrap.core.errors`, as a whole
+    assert set(mothtrap.__all__) - {path.rpartition(".")[2] for path in names} == errors

@@ -10,18 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mothtrap.core.collections import Collection as Collection
+    from mothtrap.core.errors import MothtrapError as MothtrapError
     from mothtrap.core.errors import NotApplicable as NotApplicable
     from mothtrap.core.errors import NotEnoughData as NotEnoughData
+    from mothtrap.core.findings import Finding as Finding
+    from mothtrap.core.findings import Severity as Severity
     from mothtrap.core.needs import Need as Need
     from mothtrap.core.own_rules import Found as Found
     from mothtrap.core.own_rules import rule as rule
     from mothtrap.core.rule import Rule as Rule
     from mothtrap.core.schedule import Schedule as Schedule
+    from mothtrap.core.steps import StepKey as StepKey
     from mothtrap.core.stopping import StopTraining as StopTraining
+    from mothtrap.core.tensors import TensorInfo as TensorInfo
     from mothtrap.core.thresholds import threshold as threshold
+    from mothtrap.core.window import Matrix as Matrix
+    from mothtrap.core.window import Series as Series
     from mothtrap.core.window import Window as Window
+    from mothtrap.exports import export_run as export_run
+    from mothtrap.reader.captured_tensors import Tensor as Tensor
+    from mothtrap.reader.exponent_counts import Exponents as Exponents
+    from mothtrap.reader.exponent_counts import Fit as Fit
     from mothtrap.reader.run import Run as Run
     from mothtrap.reader.run import open_run as open_run
+    from mothtrap.reader.steps import StepState as StepState
+    from mothtrap.reader.steps import StepStatus as StepStatus
+    from mothtrap.reader.steps import Timeline as Timeline
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
     from mothtrap.session.module_log import log_tensor as log_tensor
@@ -30,16 +44,30 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Collection": "mothtrap.core.collections",
+    "Exponents": "mothtrap.reader.exponent_counts",
+    "Finding": "mothtrap.core.findings",
+    "Fit": "mothtrap.reader.exponent_counts",
     "Found": "mothtrap.core.own_rules",
+    "Matrix": "mothtrap.core.window",
+    "MothtrapError": "mothtrap.core.errors",
     "Need": "mothtrap.core.needs",
     "NotApplicable": "mothtrap.core.errors",
     "NotEnoughData": "mothtrap.core.errors",
     "Rule": "mothtrap.core.rule",
     "Run": "mothtrap.reader.run",
     "Schedule": "mothtrap.core.schedule",
+    "Series": "mothtrap.core.window",
+    "Severity": "mothtrap.core.findings",
+    "StepKey": "mothtrap.core.steps",
+    "StepState": "mothtrap.reader.steps",
+    "StepStatus": "mothtrap.reader.steps",
     "StopTraining": "mothtrap.core.stopping",
+    "Tensor": "mothtrap.reader.captured_tensors",
+    "TensorInfo": "mothtrap.core.tensors",
+    "Timeline": "mothtrap.reader.steps",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
+    "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
     "log_tensor": "mothtrap.session.module_log",
     "on_stop": "mothtrap.session.job_stop",
@@ -51,16 +79,30 @@ _HOMES = {
 
 __all__ = [
     "Collection",
+    "Exponents",
+    "Finding",
+    "Fit",
     "Found",
+    "Matrix",
+    "MothtrapError",
     "Need",
     "NotApplicable",
     "NotEnoughData",
     "Rule",
     "Run",
     "Schedule",
+    "Series",
+    "Severity",
+    "StepKey",
+    "StepState",
+    "StepStatus",
     "StopTraining",
+    "Tensor",
+    "TensorInfo",
+    "Timeline",
     "Watch",
     "Window",
+    "export_run",
     "log",
     "log_tensor",
     "on_stop",
