@@ -1,4 +1,4 @@
-"""The test that `mothtrap replay --as-test` writes fails, and passes once the fault is mended."""
+"""The test that `mothtrap replay --as-test` writes fails, and passes once the fault is fixed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.harness.running import FULL, MOTHTRAP, PYTHON, Outcome, environment, observed, run
 
 FOLDER = Path(__file__).parent / "programs"
-# A program, what its test is of, and how it is mended: in the script, or in the test.
+# A program, what its test is of, and how it is fixed: in the script, or in the test.
 CASES = (
     ("zero_deviation_over_batch", "`standardised`", "correction=0)", "correction=0).clamp(1e-6)"),
     ("empty_sequence", "module `pool` (MaskedMean)", "mask.sum(1)", "mask.sum(1).clamp(1)"),

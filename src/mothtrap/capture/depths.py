@@ -10,7 +10,7 @@ To look at a step from all sides takes a few milliseconds, whatever the model. S
 
 All others are light: their losses, gradient norms and inputs are kept, and they are guarded and
 replayed like any other. In a group of processes the step number alone decides, so that all ranks
-look at the same steps. Where even light steps are too dear, `step_sampling.py` decides.
+look at the same steps. Where even light steps cost too much, `step_sampling.py` decides.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None
     """Look whether mothtrap can work here, or what keeps a run from being repeated.
 
     Exits with 1 when mothtrap cannot work here. With RUN, a path or the name of a run: say
-    what keeps that run from giving the same numbers again, and how to mend it; exit with 1
+    what keeps that run from giving the same numbers again, and how to fix it; exit with 1
     when it will not.
     """
     if run is not None:

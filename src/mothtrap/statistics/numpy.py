@@ -200,8 +200,8 @@ def _lies_in_order(array: Array) -> bool:
 def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> None:
     """Copy bytes; few of them without letting another thread in between.
 
-    A thread that is let in for 5 us is woken, and wakes the one that waits for it: that is
-    dearer than the copy.
+    A thread that is let in for 5 us is woken, and wakes the one that waits for it: that
+    costs more than the copy.
     """
     if data_N.nbytes <= _MOVED_AT_ONCE:
         out_N.data[:] = data_N.data

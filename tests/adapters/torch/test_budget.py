@@ -62,7 +62,7 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def trained() -> Callable[[float], Seen]:
-    """Train with so dear tables; the gradient of the last step is not finite in one place."""
+    """Train with so expensive tables; the gradient of the last step is not finite in one place."""
 
     @functools.cache
     def run(table_s: float) -> Seen:

@@ -65,4 +65,4 @@ def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert ".npz beside this file" in told
     assert "the test shows the operation alone" in told
     assert "It does not guard a repair of\ntrain.py:3;" in told
-    assert "passes once `operation` below is mended" in told
+    assert "passes once `operation` below is fixed" in told

@@ -233,7 +233,7 @@ def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
         until=(
             "What is around that layer in the script could\nnot be called with it: the test shows "
             f"the layer alone. It does not guard a repair\nof {line}; it passes once what it is "
-            "given here is mended in the same way."
+            "given here is fixed in the same way."
         ),
         unguarded=line,
     )
@@ -248,10 +248,10 @@ def _operation(call: UserCall, renderer: SourceRenderer) -> _Subject:
         until=(
             "No function or module of the script could be called\nwith it: the test shows the "
             f"operation alone. It does not guard a repair of\n{line}; it passes once `operation` "
-            "below is mended in the same way."
+            "below is fixed in the same way."
         ),
         unguarded=line,
-        define=f'def operation(*args, **kwargs):\n    """What went wrong, to be mended."""\n{body}',
+        define=f'def operation(*args, **kwargs):\n    """The faulty operation: fix it here."""\n{body}',
         call="operation",
         given=f"({renderer.of(tuple(call.args))}, {renderer.of(dict(call.kwargs))})",
     )
@@ -261,9 +261,9 @@ def _line(call: UserCall) -> str:
     return call.stack[0] if call.stack else "the script"
 
 
-def _until(mended: str) -> str:
+def _until(fixed: str) -> str:
     return (
-        f"The test fails as long as the step would go wrong, and passes once\n{mended} is mended."
+        f"The test fails as long as the step would go wrong, and passes once\n{fixed} is fixed."
     )
 
 
