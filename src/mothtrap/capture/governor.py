@@ -15,8 +15,8 @@ long a step takes: when steps become ten times shorter, the pay does with the ne
 Who goes short. The budgets of one priority are filled before those of the next get anything
 (`Priority`): where the pay does not suffice for all, copies are shed first, then activations,
 then weights, gradients last. Streams of equal priority get the same number of seconds, and what
-a full budget does not take goes to the others: a cheap stream starves no expensive one, and one that
-is due each 50 steps saves for its turn while others are due at every step.
+a full budget does not take goes to the others: a cheap stream starves no expensive one, and one
+that is due each 50 steps saves for its turn while others are due at every step.
 
 What bounds the law at its ends:
 

@@ -251,7 +251,7 @@ def _operation(call: UserCall, renderer: SourceRenderer) -> _Subject:
             "below is fixed in the same way."
         ),
         unguarded=line,
-        define=f'def operation(*args, **kwargs):\n    """The faulty operation: fix it here."""\n{body}',
+        define=f'def operation(*args, **kwargs):\n    """Faulty operation: fix it."""\n{body}',
         call="operation",
         given=f"({renderer.of(tuple(call.args))}, {renderer.of(dict(call.kwargs))})",
     )
@@ -262,9 +262,7 @@ def _line(call: UserCall) -> str:
 
 
 def _until(fixed: str) -> str:
-    return (
-        f"The test fails as long as the step would go wrong, and passes once\n{fixed} is fixed."
-    )
+    return f"The test fails as long as the step would go wrong, and passes once\n{fixed} is fixed."
 
 
 def _source(subject: _Subject, renderer: SourceRenderer, found: Localized, title: str) -> str:
