@@ -24,7 +24,7 @@ def test_a_class_that_is_taken_for_another_is_a_warning() -> None:
     [finding] = check(classified(PAIR))
     assert (finding.severity, finding.evidence["class"]) == (Severity.WARNING, 2)
     assert finding.evidence["value"] == pytest.approx(0.8)
-    assert "class 2 are taken for class 1" in finding.message
+    assert "class 2 are classified as class 1" in finding.message
 
 
 def test_a_class_that_no_one_predicts_is_a_warning() -> None:

@@ -30,7 +30,7 @@ def test_is_less_sure_when_the_inputs_were_gone() -> None:
 
 def test_a_module_that_makes_no_nan_is_told_to_have_been_given_it() -> None:
     [finding] = NonfiniteActivation().check(window(broken(5, "head", given=True)))
-    assert finding.message.startswith("head (Norm) was given NaN that no module put out")
+    assert finding.message.startswith("the input of head (Norm) contains NaN that no module")
     assert finding.confidence == "medium"
 
 

@@ -131,7 +131,7 @@ class Confusion(Rule):
         worst = int(held_K.argmin())
         if taken_KK[row, column] > self.max_off_diag:
             value, limit = float(taken_KK[row, column]), self.max_off_diag
-            message = f"{value:.0%} of the examples of class {row} are taken for class {column}"
+            message = f"{value:.0%} of the examples of class {row} are classified as class {column}"
             label = int(row)
         elif held_K[worst] < self.min_diag:
             value, limit, label = float(held_K[worst]), self.min_diag, worst

@@ -116,6 +116,9 @@ def _was_given(first: NonfiniteModule) -> bool:
 def _told(first: NonfiniteModule, what: str) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
     if _was_given(first):
-        return f"{name} was given NaN that no module put out: an operation before its call did"
+        return (
+            f"the input of {name} contains NaN that no module produced: "
+            "an operation between modules did"
+        )
     origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
     return f"{name} gave {what} values {origin}"
