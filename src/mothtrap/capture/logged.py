@@ -82,6 +82,8 @@ class Logged:
 
     def number(self, name: str, value: float, timestamp: float | None = None) -> None:
         """Add a number, and when it was measured where that is given, in Unix seconds."""
+        if self._is_deferred(name, value, lambda found: self.number(name, found)):
+            return
         if self._take(name, value, "number", self._add) and name in MEASURED:
             self._tell_once(name, f"{name!r} is kept as 'log.{name}': mothtrap measures it, too")
         if timestamp is not None:
@@ -103,7 +105,13 @@ class Logged:
 
     def tensor(self, name: str, value: Any) -> None:
         """Keep a tensor whole."""
+        if self._is_deferred(name, value, lambda found: self.tensor(name, found)):
+            return
         self._take(name, value, "tensor", self._tensors.add)
+
+    def _is_deferred(self, name: Any, value: Any, take: Callable[[Any], None]) -> bool:
+        """Return whether a framework hands on the values of a tensor that has none yet."""
+        return any(defers(name, value, take) for defers in self._recorder.deferring)
 
     def _take(self, name: Any, value: Any, wanted: str, act: Callable[[str, Any], None]) -> bool:
         if not isinstance(name, str):

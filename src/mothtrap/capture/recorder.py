@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import structs
 
@@ -73,6 +73,8 @@ class Recorder(Generic[ArrayT]):
         ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
+        deferring: called with name, value and taker of what users log; True: the value comes
+            later, when a program that it was given in has run.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Recorder(Generic[ArrayT]):
         self.clock = clock
         self._on_first_step = on_first_step
         self.tensors, self.looks = Tensors(), looks or Looks()
+        self.deferring: list[Callable[[str, Any, Callable[[Any], None]], bool]] = []
         self.gradients = GradientLooks()
         self._plan, self.sampler = Plan(streams, overhead), StepSampler(overhead)
         self.logs: Callable[[bool], int] = lambda _: self.step

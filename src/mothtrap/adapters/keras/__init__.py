@@ -64,7 +64,10 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
 
 
 def attach_replay(plan: ReplayPlan) -> None:
-    """Do nothing: no snapshots are taken of Keras that could be replayed."""
+    """Replay a recorded step in this process (`session.replay`)."""
+    from mothtrap.adapters.keras.replaying import begin  # imports TensorFlow
+
+    begin(plan)
 
 
 def environment() -> Environment:

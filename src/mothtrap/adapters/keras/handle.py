@@ -13,15 +13,20 @@ import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.models import Fit, Models, began
 from mothtrap.adapters.keras.steps import Before, Steps
+from mothtrap.adapters.keras.taker import KerasSnapshotTaker
 from mothtrap.adapters.keras.tracing import Tracing
+from mothtrap.adapters.tensorflow.batches import Batches
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED, Replacements, drop_own_frame
+from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.tracing import frames
+from mothtrap.tracing.adapter_job import traced
 
 Function = Callable[..., Any]
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
@@ -36,12 +41,16 @@ class KerasHandle:
         targets: models, and their optimizers, that are watched; none = all of the process.
 
     Attributes:
-        snapshots: None; no snapshots are taken of Keras.
+        snapshots: takes them, of steps under `fit` and `train_on_batch`.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._job, self._targets = job, tuple(targets)
-        self._steps, self._models, self._traces = Steps(job), Models(job), Traces(job)
+        self._batches = Batches()
+        self._taker = KerasSnapshotTaker(traced(job), self._batches)
+        self._guard = Guard(traced(job), self._taker)
+        self._steps, self._models = Steps(job, self._guard), Models(job)
+        self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
         self._steps.broke = self._models.broke
         self._here = _Thread()
@@ -57,8 +66,8 @@ class KerasHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """No snapshots are taken of this framework."""
-        return None
+        """Taker of snapshots, of steps under `fit` and `train_on_batch`."""
+        return self._taker
 
     def step(self, given: Given) -> None:
         """Attach numbers of the user's to the step in progress; never raises."""
@@ -94,7 +103,9 @@ class KerasHandle:
     def _install(self) -> None:
         trainer, replace = names.trainer_type(), self._replacements
         self._tracing.install(replace)
+        self._batches.install(replace)
         SHARED.join(self, self._job.contain)
+        GRAPH_LOG.join(traced(self._job).recorder)
         for kind in names.optimizer_types():
             replace.around(kind, "__init__", None, self._made)
             replace.replace(kind, "apply", self._around_apply)
@@ -145,16 +156,22 @@ class KerasHandle:
             return
         handle = self
 
-        def train_function(*args: Any, **kwargs: Any) -> Any:
-            before = handle._job.contain(handle._call_began, model_of())
+        def train_function(iterator: Any) -> Any:
+            before = handle._job.contain(handle._call_began, model_of(), original, iterator)
+            if not isinstance(iterator, names.iterators()):
+                iterator = handle._batches.passing(iterator)
             try:
-                found = original(*args, **kwargs)
+                found = original(iterator)
             except BaseException as err:
                 handle._here.depth = 0
+                handle._batches.end()
                 drop_own_frame(err)
                 raise
             if before is not None:
                 handle._job.contain(handle._call_ended, before)
+            ending, handle._guard.ending = handle._guard.ending, None
+            if ending is not None:
+                raise ending
             return found
 
         model_of = weakref.ref(model)
@@ -163,16 +180,18 @@ class KerasHandle:
         model.train_function = train_function
         self._wrapped[model] = original
 
-    def _call_began(self, model: Any) -> Before | None:
+    def _call_began(self, model: Any, original: Function, iterator: Any) -> Before | None:  # noqa: ARG002
         if model is None:
             return None
         self._here.depth += 1
+        self._batches.begin()
         fit = self._here.fit
         place = fit.location if fit is not None else frames.location(frames.user_frame())
         return self._steps.begin(model, place)
 
     def _call_ended(self, before: Before) -> None:
         self._here.depth = max(0, self._here.depth - 1)
+        self._batches.end()
         looks = LOOKS.take()
         scaled = self._tracing.is_scaled(before.model, looks)
         self._models.describe(before.model, scaled=scaled, location=before.location)

@@ -26,6 +26,18 @@ def trainer_type() -> Any:
     return getattr(module, found[backend])
 
 
+def iterators() -> tuple[Any, ...]:
+    """Return the classes of the iterators from which a train function takes batches itself."""
+    import tensorflow as tf
+
+    return (tf.data.Iterator, tf.distribute.DistributedIterator)
+
+
+def steps_per_call(model: Any) -> int:
+    """Return how many steps a call of the train function of a model makes."""
+    return int(getattr(model, "steps_per_execution", 1) or 1)
+
+
 def optimizer_types() -> tuple[Any, ...]:
     """Return the classes in which `apply` is defined, the outermost first."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer

@@ -14,8 +14,11 @@ import numpy as np
 
 from mothtrap.adapters.keras import names, optimizers
 from mothtrap.adapters.keras.forwards import Forwards
+from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
+from mothtrap.adapters.keras.state import Held, hold
+from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
@@ -32,9 +35,14 @@ UNSEEN: Final = Reports(
 
 @dataclass(slots=True)
 class Before:
-    """The state before a call that may make steps; `totals` as of `names.loss_totals`."""
+    """The state before a call that may make steps; `totals` as of `names.loss_totals`.
+
+    `held`: the variables; None where they are not held, for the reason `why_no_state`.
+    """
 
     model: Any = None
+    held: Held | None = None
+    why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
@@ -45,13 +53,14 @@ class Steps:
 
     Args:
         job: takes it.
+        guard: judges them.
 
     Attributes:
         broke: called with a step whose loss is not finite.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, guard: Guard) -> None:
+        self._job, self._guard = job, guard
         self._weights = Weights(job)
         self.forwards, self.calls = Forwards(job), LossCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -74,7 +83,11 @@ class Steps:
             self._weights.first(own, model.trainable_variables)
         self._weights.before()
         made = {id(one): iterations(one) for one in self._optimizers if one.built}
-        return Before(model=model, totals=totals, location=location, made=made)
+        before = Before(model=model, totals=totals, location=location, made=made)
+        if model is not None and self._guard.needs_state:
+            before.why_no_state = _hindrance(model)
+            before.held = hold(model) if not before.why_no_state else None
+        return before
 
     def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
         """Close the steps that a call has made; return whether it has made any."""
@@ -94,8 +107,16 @@ class Steps:
         name = getattr(acting, "name", "") or "keras"
         if count > 1:
             self._job.step(count=count - 1, optimizer=name)
-        losses = self._losses(before, looks)
+        losses = self.losses(before, looks)
         self._tell(before, looks, hidden, applied, losses)
+        made = Made(
+            site=before.location,
+            optimizer=name,
+            applied=applied,
+            losses=losses,
+            why_no_state=before.why_no_state,
+        )
+        skipped = self._guard.judge(made, before.held) or skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
 
@@ -107,7 +128,8 @@ class Steps:
         inner = optimizers.innermost(getattr(model, "optimizer", None))
         return bool(getattr(inner, "gradient_accumulation_steps", None))
 
-    def _losses(self, before: Before, looks: Sequence[Look]) -> list[Losses]:
+    def losses(self, before: Before, looks: Sequence[Look]) -> list[Losses]:
+        """Return what a call has shown of its losses."""
         found: dict[str, Losses] = {}
         for look in looks:
             for target in look.targets:
@@ -179,6 +201,15 @@ class Steps:
             squares = [float(np.square(array, dtype=np.float64).sum()) for array in arrays]
             job.scalar("gradient_norm", applied.optimizer.name, math.sqrt(sum(squares)))
             job.scalar("clip_limit", applied.optimizer.name, float(clip))
+
+
+def _hindrance(model: Any) -> str:
+    """Why the state before a step of `fit` is not known; '' where it is."""
+    if names.steps_per_call(model) > 1:
+        return "one call makes several steps (steps_per_execution)"
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        return "the step runs on several replicas"
+    return ""
 
 
 def iterations(optimizer: Any) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
+from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.reports import EVERY_STEP
 from mothtrap.adapters.tensorflow.retracing import Traces
@@ -37,6 +38,7 @@ class TensorFlowHandle:
         self._held: dict[int, Any] = {}
         traced(job).observer = self
         SHARED.join(self, job.contain)
+        GRAPH_LOG.join(traced(job).recorder)
 
     @property
     def snapshots(self) -> SnapshotTaker | None:

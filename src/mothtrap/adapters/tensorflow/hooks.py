@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
 from mothtrap.tracing import frames
 
@@ -151,6 +152,7 @@ class Shared:
             self._replacements.undo()
             self._replacements = None
             LOOKS.take()
+            GRAPH_LOG.leave()
 
     def _contained(self, act: Contain, *args: Any) -> Any:
         return self._listeners[0][1](act, *args) if self._listeners else None
@@ -187,6 +189,7 @@ class Shared:
         return int(function.experimental_get_tracing_count())
 
     def _ended(self, function: Any, traces_before: int) -> None:
+        GRAPH_LOG.deliver()
         traces = int(function.experimental_get_tracing_count()) - traces_before
         busy = any(listener.busy() for listener, _ in self._listeners)
         looks = [] if busy else LOOKS.take(programs_only=True)

@@ -85,6 +85,11 @@ class Slot:
             self._cell = Cell(tensor.dtype)
             self._cell.write(kept)
 
+    @property
+    def tensor(self) -> Any:
+        """Return the tensor itself, of an eager step; None of a program's."""
+        return self._held
+
     def read(self) -> Array:
         """Return the value of the latest step on the host."""
         if self._cell is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final
 
 import tensorflow as tf
@@ -22,6 +25,13 @@ def function_type() -> Any:
     return polymorphic_function.Function
 
 
+def iterator_type() -> Any:
+    """Return the class of the iterators over data sets that `fit` makes."""
+    from tensorflow.python.data.ops import iterator_ops
+
+    return iterator_ops.OwnedIterator
+
+
 def is_compiled_by_xla(function: Any) -> bool:
     """Return whether a `tf.function` is compiled by XLA."""
     return bool(getattr(function, "_jit_compile", False))
@@ -37,3 +47,37 @@ def is_in_xla(graph: Any) -> bool:
     from tensorflow.python.ops import control_flow_util
 
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+@contextmanager
+def each_operation(act: Callable[..., None]) -> Iterator[None]:
+    """Call `act(type, inputs, outputs)` after each eager operation."""
+    from tensorflow.python.framework import op_callbacks
+
+    def called(
+        kind: str,
+        inputs: Any,
+        attrs: Any,
+        outputs: Any,
+        op_name: str | None = None,
+        graph: Any = None,
+    ) -> None:
+        del attrs, op_name
+        if graph is None:
+            act(kind, inputs, outputs)
+
+    op_callbacks.add_op_callback(called)
+    try:
+        yield
+    finally:
+        op_callbacks.remove_op_callback(called)
+
+
+def differentiated(frame: FrameType | None) -> tuple[str, Sequence[Any]] | None:
+    """Return type and results of the operation whose gradient is computed; None in a forward."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_gradient_function" and code.co_filename.endswith("backprop.py"):
+            return str(frame.f_locals["op_name"]), tuple(frame.f_locals["outputs"] or ())
+        frame = frame.f_back
+    return None

@@ -26,7 +26,6 @@ from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
-from mothtrap.adapters.torch.reproduce.replaying.comparing import compared, raised_at
 from mothtrap.adapters.torch.reproduce.replaying.conversion import Conversion
 from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
 from mothtrap.core.errors import ReplayError
@@ -41,6 +40,7 @@ from mothtrap.core.snapshots import (
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.statistics.torch.raw import digest
+from mothtrap.tracing.comparison import compared, raised_at
 from mothtrap.tracing.outcome import Outcome
 
 Built = tuple[nn.Module, Callable[..., torch.Tensor]]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
-import re
-import traceback
 from collections.abc import Sequence
 
 import msgspec
@@ -15,14 +11,10 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
-from mothtrap.core.replays import Difference, ReplayResult
+from mothtrap.core.replays import ReplayResult
 from mothtrap.core.snapshots import ReferenceDigests
 from mothtrap.snapshot.code_locations import CodeLocations
-from mothtrap.tracing import frames
-
-MAX_GRADIENTS = 32
-"""Parameters named whose gradients are not finite."""
-_NUMBERED = re.compile(r"out of memory|can't allocate|\bpid\b", re.IGNORECASE)
+from mothtrap.tracing.comparison import compared, raised_at
 
 
 class Comparison:
@@ -83,71 +75,3 @@ class Comparison:
                 if not bool(torch.isfinite(values).all()):
                     names[name] = True
         return tuple(names)
-
-
-def compared(
-    found: ReferenceDigests,
-    expected: ReferenceDigests | None,
-    losses: tuple[float, ...],
-    bad: tuple[str, ...],
-) -> ReplayResult:
-    """The result of a step.
-
-    Args:
-        found: what it came to.
-        expected: in the run; None where that does not say.
-        losses: of its backwards, in order.
-        bad: parameters whose gradients are not finite.
-    """
-    expected = expected or ReferenceDigests()
-    count = len(expected.losses) + len(expected.gradients)
-    known = count > 0 or expected.exception is not None
-    difference = first_difference(found, expected) if known else None
-    return ReplayResult(
-        reached=True,
-        match=difference is None if known else None,
-        compared=count,
-        losses_compared=len(expected.losses),
-        difference=difference,
-        losses=losses,
-        nonfinite=bool(bad) or not all(map(math.isfinite, losses)),
-        nonfinite_gradients=bad[:MAX_GRADIENTS],
-        exception=found.exception,
-        notes=() if known else ("the run kept no digests to compare with",),
-    )
-
-
-def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Difference | None:
-    """The first loss, then gradient, then exception that is not what is expected."""
-    if _without_numbers(found.exception) != _without_numbers(expected.exception):
-        return Difference(
-            kind="exception",
-            name="exception",
-            found=found.exception,
-            expected=expected.exception,
-        )
-    for site, digest in expected.losses.items():
-        if found.losses.get(site) != digest:
-            return Difference(kind="loss", name=site, found=found.losses.get(site), expected=digest)
-    for name, digest in expected.gradients.items():
-        if found.gradients.get(name) != digest:
-            return Difference(
-                kind="gradient", name=name, found=found.gradients.get(name), expected=digest
-            )
-    return None
-
-
-def _without_numbers(exception: str | None) -> str | None:
-    """The text of an exception; of one that names what is free, or a process, without that."""
-    if exception is None or not _NUMBERED.search(exception):
-        return exception
-    return re.sub(r"[\d.]+ ?[KMGT]?i?B?", "N", exception)
-
-
-def raised_at(error: BaseException) -> str | None:
-    """The innermost line of the user's code that an exception passed."""
-    place = None
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if frames.is_users(frame):
-            place = frames.line_of(os.path.abspath(frame.f_code.co_filename), line)
-    return place

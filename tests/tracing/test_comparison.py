@@ -6,13 +6,9 @@ import math
 
 import pytest
 
-from mothtrap.adapters.torch.reproduce.replaying.comparing import (
-    compared,
-    first_difference,
-    raised_at,
-)
 from mothtrap.core.replays import Difference
 from mothtrap.core.snapshots import ReferenceDigests
+from mothtrap.tracing.comparison import compared, first_difference, raised_at
 
 EXPECTED = ReferenceDigests(losses={"t.py:1": "a", "t.py:1#2": "b"}, gradients={"w": "c", "v": "d"})
 

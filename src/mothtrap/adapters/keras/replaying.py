@@ -1,0 +1,250 @@
+"""Does a recorded step again in a process that runs its script anew.
+
+The script goes its own way to the first call of its train function. There the model gets the
+recorded state, the function the recorded batch, and what the step comes to is compared with the
+run. Then the step is done eagerly, and each operation is looked at. The process ends there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import msgspec
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras.eager_step import EagerStep
+from mothtrap.adapters.keras.guard import nonfinite_gradients
+from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.state import restore, variables_of
+from mothtrap.adapters.keras.steps import Before
+from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
+from mothtrap.adapters.tensorflow.hooks import LOOKS
+from mothtrap.adapters.tensorflow.origin import Bad, origin_of
+from mothtrap.capture.containment import Containment, say_on_stderr
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core import registry
+from mothtrap.core.config import Config
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.replays import ReplayPlan, ReplayResult
+from mothtrap.core.snapshots import BatchHanded
+from mothtrap.snapshot.format import load
+from mothtrap.snapshot.row_search import guilty
+from mothtrap.snapshot.tree import value_of
+from mothtrap.tracing import debugging
+from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.comparison import compared, raised_at
+from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.outcome import Outcome
+
+QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
+"""Nothing is captured: the handle only names what it sees."""
+MAX_TRIALS = 48
+
+
+def begin(plan: ReplayPlan) -> None:
+    """Play a snapshot to the script that is about to run."""
+    tf.get_logger().setLevel("INFO")
+    recorder: Recorder[Any] = Recorder(
+        registry.load("mothtrap.statistics", "numpy"),
+        (),
+        Containment(say_on_stderr),
+        overhead=0.0,
+        on_first_step=lambda: None,
+    )
+    job = AdapterJob(ProcessJob(recorder, QUIET), "keras")
+    handle = ReplayingHandle(job, plan)
+    atexit.register(handle.script_ended)
+
+
+class ReplayingHandle(KerasHandle):
+    """Plays the recorded step at the first call of a train function.
+
+    Args:
+        job: captures nothing.
+        plan: what is asked.
+    """
+
+    def __init__(self, job: AdapterJob, plan: ReplayPlan) -> None:
+        super().__init__(job)
+        number = min(plan.workers)
+        self._plan, self._outcome = plan, Outcome(plan, number)
+        self._loaded = load(Path(plan.workers[number]))
+        [event] = self._loaded.snapshot.steps[-1].events
+        assert isinstance(event, BatchHanded)
+        self._batch = value_of(event.value, self._loaded.steps, lambda _: None)
+        self._name = value_of(self._loaded.snapshot.state, self._loaded.state, lambda _: None)[
+            "model"
+        ]
+
+    def script_ended(self) -> None:
+        """Say why the step was not reached."""
+        error = getattr(sys, "last_value", None)
+        why = "the script ended before a train function of a model was called"
+        if error is not None:
+            why = f"the script failed: {in_one_line(error)}"
+        self._outcome.unreached(ReplayResult(notes=(why,)))
+
+    def _call_began(self, model: Any, original: Callable[..., Any], iterator: Any) -> Before | None:
+        if model is None:
+            return None
+        try:
+            self._play(model, original, iterator)
+        except Exception as err:
+            traceback.print_exc(file=sys.stderr)
+            self._outcome.finish(
+                ReplayResult(notes=(f"the replay itself failed: {in_one_line(err)}",))
+            )
+        return None
+
+    def _play(self, model: Any, original: Callable[..., Any], iterator: Any) -> None:
+        if str(model.name) != self._name and not self._is_like(model):
+            return  # another model is trained first
+        self._convert()
+        result = self._compiled(model, original, iterator)
+        bad_here = result.nonfinite or result.exception
+        if bad_here and (self._plan.narrow or self._plan.debug):
+            result = self._narrowed(model, result)
+        self._outcome.finish(result)
+
+    def _is_like(self, model: Any) -> bool:
+        content = dict(self._loaded.snapshot.state["dict"])  # type: ignore[index,arg-type]
+        recorded = {each["list"][0] for each in content["variables"]["list"]}
+        return {str(v.path) for v in model.trainable_variables} <= recorded
+
+    def _convert(self) -> None:
+        for name, given in (("device", self._plan.device), ("dtype", self._plan.dtype)):
+            if given and not (name == "device" and given == "cpu"):
+                self._outcome.note(f"--{name} is not possible for Keras: the step is as recorded")
+
+    def _restore(self, model: Any) -> None:
+        for path in restore(model, self._loaded.snapshot.state, self._loaded.state):
+            self._outcome.note(f"{path} was not there to be restored")
+
+    # The step as the run made it
+
+    def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
+        self._restore(model)
+        place = self._here.fit.location if self._here.fit is not None else None
+        before = self._steps.begin(model, self._loaded.snapshot.steps[-1].events[0].site or place)
+        self._here.depth += 1
+        error: BaseException | None = None
+        try:
+            original(self._feed(iterator))
+        except Exception as err:  # what the step itself raises
+            error = err
+        self._here.depth -= 1
+        looks = LOOKS.take()
+        made = Made(
+            site=before.location,
+            optimizer="",
+            applied=[each for look in looks for each in look.applied],
+            losses=self._steps.losses(before, looks),
+        )
+        found = truth(made)
+        if error is not None:
+            found = msgspec.structs.replace(found, exception=f"{type(error).__name__}: {error}")
+        result = compared(
+            found, self._loaded.snapshot.truth, found.values, nonfinite_gradients(made.applied)[0]
+        )
+        return msgspec.structs.replace(
+            result, raised_at=raised_at(error) if error is not None else None
+        )
+
+    def _feed(self, iterator: Any) -> Any:
+        if not isinstance(iterator, names.iterators()):
+            return iter([tensors_of(self._batch)])
+        data = tf.data.Dataset.from_generator(
+            lambda: iter([self._batch]), output_signature=iterator.element_spec
+        )
+        return iter(data)
+
+    # The step operation by operation
+
+    def _narrowed(self, model: Any, result: ReplayResult) -> ReplayResult:
+        self._here.depth += 1  # no step is to be made of what is done here
+        holder = self._holder(model)
+        if self._plan.debug and self._plan.stop_at:
+            debugging.stop_before(self._plan.stop_at)
+        step = EagerStep(model, tensors_of(self._batch), self._restore)
+        bad = step.first_bad()
+        if self._plan.debug:
+            return result
+        if bad is None and not holder:
+            alone = (
+                "done eagerly, operation by operation, the step is finite: only the compiled "
+                "program makes what is not"
+            )
+            return msgspec.structs.replace(result, told=(alone,))
+        found = _named(result, origin_of(bad) if bad is not None else None, holder)
+        count = rows_of(self._batch)
+        if count < 2 or holder.startswith("weight"):
+            return found
+        suspects = found.suspects
+        if bad is not None and not suspects:
+            suspects = _rows_on_the_way(bad, count)
+
+        def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
+            chosen = np.resize(rows, count).tolist() if repeat else list(rows)
+            try:
+                return EagerStep(model, tensors_of(self._batch, chosen), self._restore).is_bad()
+            except Exception:  # the model cannot do with such a batch
+                return None
+
+        verdict = guilty(trial, count, suspects, most=MAX_TRIALS)
+        told = (*found.told, verdict.sentence)
+        return msgspec.structs.replace(found, told=told, rows=verdict.rows, batch_rows=count)
+
+    def _holder(self, model: Any) -> str:
+        """What was not finite before any operation: a weight, or the batch."""
+        self._restore(model)
+        for variable in variables_of(model):
+            value = keras.ops.convert_to_numpy(variable.value)
+            trained = any(variable is one for one in model.weights)
+            if trained and value.dtype.kind == "f" and not np.isfinite(value).all():
+                return f"weight {variable.path}"
+        for place, leaf in enumerate(tf.nest.flatten(self._batch)):
+            value = np.asarray(leaf)
+            if leaf is not None and value.dtype.kind == "f" and not np.isfinite(value).all():
+                return "batch" if place == 0 else f"batch[{place}]"
+        return ""
+
+
+def _named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
+    told: list[str] = []
+    if holder:
+        told.append(f"{holder} held what is not finite when the step began")
+    if bad is None or (holder and bad.given):
+        return msgspec.structs.replace(result, told=tuple(told), holder=holder)
+    if bad.inputs:
+        told.append(f"it was given {'; '.join(bad.inputs)}")
+    return msgspec.structs.replace(
+        result,
+        module=bad.place.module or None,
+        operation=bad.told,
+        location=bad.place.location,
+        suspects=bad.rows,
+        told=tuple(told),
+        holder=holder,
+    )
+
+
+def _rows_on_the_way(bad: Bad, count: int) -> tuple[int, ...]:
+    """Rows of the nearest operation whose first axis is that of the batch."""
+    waiting, seen = [bad], set[int]()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.count == count and one.rows:
+            return one.rows
+        waiting += one.causes
+    return ()

@@ -1,0 +1,130 @@
+"""The variables of a training step: held before it, put back, described for a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.core.snapshot_orders import StateCopy
+from mothtrap.core.snapshots import Array, Tree
+from mothtrap.snapshot.tree import values_of
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """Variables with the values that they had.
+
+    A value is what a read returned: it shares the memory of the variable until that changes.
+    """
+
+    model: Any
+    variables: list[Any]
+    values: list[Any]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all values."""
+        return sum(int(value.shape.num_elements()) * value.dtype.size for value in self.values)
+
+    def put_back(self) -> None:
+        """Give the variables the values that they had; those made since, their first ones."""
+        for variable, value in zip(self.variables, self.values, strict=True):
+            variable.assign(value)
+        held = {id(variable) for variable in self.variables}
+        fresh = [v for v in variables_of(self.model) if id(v) not in held]
+        if fresh:
+            _begin_again(self.model.optimizer, fresh)
+
+    def copy(self) -> StateCopy:
+        """Return them for a snapshot; nothing is copied."""
+        arrays = {f"v{place}": array_of(value) for place, value in enumerate(self.values)}
+        paths = [str(variable.path) for variable in self.variables]
+        tree: Tree = {
+            "dict": [
+                ["model", str(self.model.name)],
+                [
+                    "variables",
+                    {"list": [{"list": [p, {"array": f"v{i}"}]} for i, p in enumerate(paths)]},
+                ],
+            ]
+        }
+        return StateCopy(make=lambda: (tree, ()), arrays=arrays)
+
+
+def hold(model: Any) -> Held:
+    """Read all variables that a training step of a model may change."""
+    variables = variables_of(model)
+    return Held(model, variables, [_read(variable) for variable in variables])
+
+
+def variables_of(model: Any) -> list[Any]:
+    """Return weights, statistics, seeds, metrics, and the optimizer's variables, each once."""
+    own = getattr(model, "optimizer", None)
+    every = [*model.variables, *model.metrics_variables, *(own.variables if own else ())]
+    return list({id(variable): variable for variable in every}.values())
+
+
+def array_of(value: Any) -> Array:
+    """Return a tensor or array of the host for a snapshot."""
+    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value, order="C")
+    return Array(dtype=array.dtype.name, shape=array.shape, data=array.reshape(-1).view(np.uint8))
+
+
+def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
+    """Give the variables of a model the values of a snapshot.
+
+    Returns:
+        Variables that are not in both, by path.
+    """
+    assert isinstance(tree, dict)
+    content = dict(tree["dict"])
+    recorded: list[tuple[str, Any]] = [
+        (path, values_of(arrays[leaf["array"]]))
+        for path, leaf in (each["list"] for each in content["variables"]["list"])
+    ]
+    if model.optimizer is not None and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    pairs, missing = _paired(variables_of(model), recorded)
+    for variable, value in pairs:
+        variable.assign(value)
+    return missing
+
+
+def _paired(
+    variables: Sequence[Any], recorded: Sequence[tuple[str, Any]]
+) -> tuple[list[tuple[Any, Any]], list[str]]:
+    """Pairs by path, in their order where several have the same one."""
+    waiting: dict[str, list[Any]] = {}
+    for variable in variables:
+        waiting.setdefault(str(variable.path), []).append(variable)
+    pairs, missing = [], []
+    for path, value in recorded:
+        found = waiting.get(path)
+        if found and tuple(found[0].shape) == tuple(value.shape):
+            pairs.append((found.pop(0), value))
+        else:
+            missing.append(path)
+    return pairs, missing
+
+
+def _read(variable: Any) -> Any:
+    inner = variable.value
+    handle = getattr(inner, "handle", None)
+    if handle is None:
+        return tf.convert_to_tensor(inner)
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=inner.dtype)
+
+
+def _begin_again(optimizer: Any, fresh: Sequence[Any]) -> None:
+    """Give variables that an optimizer has made in its first step the values it made them with."""
+    twin = type(optimizer).from_config(optimizer.get_config())
+    twin.build(optimizer._trainable_variables)
+    first = {str(v.path).partition("/")[2]: v for v in twin.variables}
+    for variable in fresh:
+        value = first.get(str(variable.path).partition("/")[2])
+        if value is not None:
+            variable.assign(value.value)

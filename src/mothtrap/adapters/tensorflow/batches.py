@@ -1,0 +1,118 @@
+"""Batches that a train function takes out of an iterator, seen where they enter its program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.hooks import Replacements
+from mothtrap.adapters.tensorflow.looks import Cell
+
+SEVERAL = "one call makes several steps (steps_per_execution)"
+REPLICAS = "the step runs on several replicas"
+FORM = "it holds more than plain tensors"
+
+
+class Batches:
+    """Keeps the latest batch of the train function that is running.
+
+    The program hands its batch to cells of ours where it takes it from the iterator, outside of
+    what XLA compiles: nobody draws from the pipeline a second time.
+
+    Attributes:
+        wanted: a train function is running, so what an iterator gives is its batch.
+        why: no batch was seen in the latest call, for this reason.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.why = ""
+        self._which: Cell | None = None
+        self._programs: list[tuple[Any, Any, list[Cell]]] = []
+        self._eager: Any = None
+
+    def install(self, replacements: Replacements) -> None:
+        """Replace what gives the next element of an iterator."""
+        replacements.around(names.iterator_type(), "get_next", None, self._took)
+
+    def begin(self) -> None:
+        """A train function is called."""
+        self.wanted, self.why, self._eager = True, "", None
+        if self._which is None:
+            self._which = Cell(tf.int64)
+        self._which.write(tf.constant(-1, tf.int64))
+
+    def end(self) -> None:
+        """It has returned."""
+        self.wanted = False
+
+    def passing(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Return what gives the same batches, and keeps the latest."""
+        for batch in batches:
+            self._eager = batch
+            yield batch
+
+    def _took(self, _: Any, batch: Any, *__: object) -> None:
+        if not self.wanted:
+            return
+        if tf.executing_eagerly():
+            self._eager = batch
+            return
+        graph = tf.compat.v1.get_default_graph()
+        leaves = tf.nest.flatten(batch)
+        if self._which is None or not names.is_function_graph(graph):
+            return
+        if not all(isinstance(leaf, tf.Tensor) for leaf in leaves):
+            return
+        cells = [Cell(leaf.dtype) for leaf in leaves]
+        for cell, leaf in zip(cells, leaves, strict=True):
+            cell.write(leaf)
+        self._which.write(tf.constant(len(self._programs), tf.int64))
+        self._programs.append((graph, batch, cells))
+
+    def latest(self) -> Any:
+        """Return the batch of the call that has returned, as arrays; None: see `why`."""
+        if self._eager is not None:
+            leaves = tf.nest.flatten(self._eager)
+            if all(leaf is None or _is_plain(leaf) for leaf in leaves):
+                arrays = [None if leaf is None else tf.convert_to_tensor(leaf) for leaf in leaves]
+                found = [None if leaf is None else leaf.numpy() for leaf in arrays]
+                return tf.nest.pack_sequence_as(self._eager, found)
+            self.why = FORM
+            return None
+        number = int(self._which.read()) if self._which is not None else -1
+        if number < 0:
+            several = tf.distribute.get_strategy().num_replicas_in_sync > 1
+            self.why = REPLICAS if several else FORM
+            return None
+        _, structure, cells = self._programs[number]
+        return tf.nest.pack_sequence_as(structure, [cell.read() for cell in cells])
+
+    def program(self) -> Any:
+        """Return the program that took the latest batch; None where it ran eagerly."""
+        number = int(self._which.read()) if self._which is not None else -1
+        return self._programs[number][0] if number >= 0 else None
+
+
+def _is_plain(leaf: Any) -> bool:
+    return tf.is_tensor(leaf) or hasattr(leaf, "__array__")
+
+
+def stateful_randomness(graph: Any) -> tuple[str, ...]:
+    """Return the operations of a program whose random state cannot be read, by type."""
+    definition = graph.as_graph_def(add_shapes=False)
+    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+    return tuple(sorted({node.op for node in nodes} & STATEFUL))
+
+
+STATEFUL = frozenset(
+    {
+        *("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt"),
+        *("RandomGamma", "RandomPoissonV2", "RandomShuffle", "Multinomial"),
+        *("ParameterizedTruncatedNormal", "StatefulUniform", "StatefulStandardNormalV2"),
+    }
+)
+"""Random operations whose state lies in the operation or the device."""

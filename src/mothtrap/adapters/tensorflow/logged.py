@@ -1,0 +1,85 @@
+"""Values that a script logs inside of a program: read when a call of the program has returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.looks import Cell
+from mothtrap.capture.recorder import Recorder
+
+IN_XLA: Final = (
+    "mothtrap: log: {!r} is taken inside a program that XLA compiles, which can change the last "
+    "bits of the training"
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    value: Cell
+    runs: Cell
+    take: Callable[[Any], None]
+    ran: int = 0
+
+
+class GraphLog:
+    """Values that programs were traced with; each program's, each replica's and each call's apart.
+
+    They stand for as long as the process, as the programs do that write them.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._recorder: Recorder[Any] | None = None
+        self._told: set[str] = set()
+
+    def join(self, recorder: Recorder[Any]) -> None:
+        """Take what is logged in programs."""
+        if self.defers not in recorder.deferring:
+            recorder.deferring.append(self.defers)
+        self._recorder = recorder
+
+    def leave(self) -> None:
+        """Take it no more."""
+        if self._recorder is not None and self.defers in self._recorder.deferring:
+            self._recorder.deferring.remove(self.defers)
+        self._entries.clear()
+
+    def defers(self, name: str, value: Any, take: Callable[[Any], None]) -> bool:
+        """Take a tensor of a program; False for everything else.
+
+        Args:
+            name: under which it is logged.
+            value: what the script gave.
+            take: gets each of its values, as an array.
+        """
+        if not tf.is_tensor(value) or tf.executing_eagerly():
+            return False
+        graph = tf.compat.v1.get_default_graph()
+        if self._recorder is not None and names.is_in_xla(graph) and name not in self._told:
+            self._told.add(name)
+            self._recorder.containment.say(IN_XLA.format(name))
+        entry = _Entry(Cell(value.dtype), Cell(tf.int64), take)
+        with tf.init_scope():
+            entry.runs.write(tf.constant(0, tf.int64))
+        entry.value.write(value)
+        entry.runs.count()
+        self._entries.append(entry)
+        return True
+
+    def deliver(self) -> None:
+        """Hand on the latest values of all that ran since this was last asked."""
+        for entry in self._entries:
+            runs = int(entry.runs.read())
+            if runs != entry.ran:
+                entry.ran = runs
+                entry.take(np.asarray(entry.value.read()))
+
+
+GRAPH_LOG: Final = GraphLog()
+"""Of this process; adapters on TensorFlow share it."""

@@ -1,0 +1,106 @@
+"""Steps that are not finite are taken back, and training goes on, or ends, as was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow", exc_type=ImportError)
+keras = pytest.importorskip("keras")
+
+from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
+from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+X = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+BAD = np.where(np.arange(40)[:, None] == 13, np.nan, X)
+"""Row 13 lies in the second batch of eight."""
+
+
+def guarded(policy: str) -> Process:
+    process = Process(adapter.ARRAYS)
+    job = process.job
+    job.config = msgspec.structs.replace(job.config, on_nonfinite=policy)
+    process.recorder.containment.say = process.said.append
+    return process
+
+
+def model_of(**given: Any) -> keras.Model:
+    keras.utils.set_random_seed(1)
+    layers = [keras.layers.Dense(8, "tanh"), keras.layers.BatchNormalization()]
+    model = keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", "mse", **given)
+    return model
+
+
+def batches(rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(rows[at : at + 8], Y[at : at + 8]) for at in range(0, 40, 8)]
+
+
+def weights(model: keras.Model) -> bytes:
+    own = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
+    return b"".join(np.asarray(value).tobytes() for value in own)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_skipped_step_leaves_everything_as_it_was(jit_compile: bool) -> None:
+    without = model_of(jit_compile=jit_compile)
+    for place, (x, y) in enumerate(batches(X)):
+        if place != 1:
+            without.train_on_batch(x, y)
+    process = guarded("skip")
+    model = model_of(jit_compile=jit_compile)
+    with process.watched(adapter):
+        for x, y in batches(BAD):
+            model.train_on_batch(x, y)
+    assert weights(model) == weights(without)
+    [fact] = [fact for fact in process.facts() if isinstance(fact, StepGuarded)]
+    assert (fact.step, fact.action, fact.fault) == (1, "skipped", "loss")
+
+
+def test_a_bad_first_step_is_taken_back_with_the_optimizer_that_it_made() -> None:
+    first = BAD[8:16]
+    process, model = guarded("skip"), model_of()
+    without = model_of()
+    with process.watched(adapter):
+        model.train_on_batch(first, Y[8:16])
+        model.train_on_batch(X[:8], Y[:8])
+    without.train_on_batch(X[:8], Y[:8])
+    assert weights(model) == weights(without)
+
+
+def test_a_step_raises_and_was_not_applied() -> None:
+    process, model = guarded("raise"), model_of()
+    before: list[bytes] = []
+    each = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda *_, **__: before.append(
+            b"".join(map(bytes, model.get_weights()))
+        )
+    )
+    with process.watched(adapter), pytest.raises(NonFiniteStepError, match="step 1") as raised:
+        model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0, callbacks=[each])
+    assert raised.value.step == 1
+    assert before[-1] == b"".join(map(bytes, model.get_weights()))
+
+
+def test_stop_ends_the_job_before_the_step() -> None:
+    process, model = guarded("stop"), model_of()
+    with process.watched(adapter), pytest.raises(SystemExit):
+        model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
+    assert any("stopped at step 1" in line for line in process.said)
+    assert np.isfinite(np.concatenate([w.ravel() for w in model.get_weights()])).all()
+
+
+def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
+    process, model = guarded("skip"), model_of(steps_per_execution=5)
+    with process.watched(adapter):
+        model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
+    assert any("steps_per_execution" in line for line in process.said)
+    assert not [fact for fact in process.facts() if isinstance(fact, StepGuarded)]
