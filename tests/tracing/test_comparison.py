@@ -81,4 +81,4 @@ def test_the_innermost_line_of_the_users_code_is_where_it_was_raised() -> None:
     except ValueError as err:
         place = raised_at(err)
     assert place is not None
-    assert place.rpartition(":")[0].endswith("test_comparing.py")
+    assert place.rpartition(":")[0].endswith("test_comparison.py")

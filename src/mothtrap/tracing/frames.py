@@ -7,7 +7,7 @@ import functools
 import linecache
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
 from typing import TypeGuard
 
@@ -26,6 +26,10 @@ _OTHER_ARM = {"body": "orelse", "orelse": "body"}
 Branches = tuple[tuple[int, str], ...]
 """The statements, outermost first, that decide whether a node runs, and in which part of each."""
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
+
+
+generated: list[Callable[[FrameType], tuple[str, int] | None]] = []
+"""Each returns the line that a user wrote for one that runs in code made of it; None: not so."""
 
 
 @functools.cache
@@ -92,7 +96,13 @@ def is_users_file(filename: str) -> bool:
 
 def location(frame: FrameType | None) -> str | None:
     """`file:line` of a frame, the file relative to the working directory when below it."""
-    return None if frame is None else _place(frame.f_code.co_filename, frame.f_lineno)
+    if frame is None:
+        return None
+    for line_in_source in generated:
+        found = line_in_source(frame)
+        if found is not None:
+            return _place(*found)
+    return _place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def line_of(filename: str, line: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -11,8 +11,9 @@ import tensorflow as tf
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
 from mothtrap.adapters.tensorflow.hooks import LOOKS, Replacements
-from mothtrap.adapters.tensorflow.looks import Look
-from mothtrap.adapters.tensorflow.origin import Bad, Search
+from mothtrap.adapters.tensorflow.looks import Look, Slot
+from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
+from mothtrap.tracing import frames
 
 
 class EagerStep:
@@ -26,11 +27,12 @@ class EagerStep:
 
     def __init__(self, model: Any, batch: Any, restore: Callable[[Any], None]) -> None:
         self._model, self._batch, self._restore = model, batch, restore
-        self._path: list[str] = []
+        self._layers: list[Any] = []
+        self._called = frames.location(frames.user_frame())
 
     def first_bad(self) -> Bad | None:
         """Do the step and return what made its loss, else its gradients, not finite."""
-        search = Search(lambda: self._path[-1] if self._path else "")
+        search = Search(self._place)
         replacements = Replacements(lambda act, *args: act(*args))
         replacements.around(keras.layers.Layer, "__call__", self._entered, self._left)
         try:
@@ -38,19 +40,12 @@ class EagerStep:
                 look = self._look()
         finally:
             replacements.undo()
-        tensors = [target.value.tensor for target in look.targets]
-        for each in look.applied:
-            tensors += [slot.tensor for slot in each.gradients or () if slot is not None]
-        found = (search.of(tensor) for tensor in tensors)
+        found = (search.of(slot.tensor) for slot in _judged(look))
         return next((bad for bad in found if bad is not None), None)
 
     def is_bad(self) -> bool:
         """Do the step; return whether its loss or a gradient is not finite."""
-        look = self._look()
-        values = [target.value.read() for target in look.targets]
-        for each in look.applied:
-            values += [slot.read() for slot in each.gradients or () if slot is not None]
-        return not all(map(is_finite, values))
+        return not all(is_finite(slot.read()) for slot in _judged(self._look()))
 
     def _look(self) -> Look:
         self._restore(self._model)
@@ -64,9 +59,27 @@ class EagerStep:
         looks = LOOKS.take()
         return looks[-1] if looks else Look()
 
+    def _place(self) -> Place:
+        """The user's line that runs; within a layer of the library that which made the layer."""
+        line = frames.location(frames.user_frame())
+        if not self._layers:
+            return Place(line, "")
+        layer = self._layers[-1]
+        made = layers.LOCATIONS.get(layer) if line == self._called else None
+        return Place(made or line, layers.name_of(layer))
+
     def _entered(self, layer: Any, *_: object) -> None:
-        self._path.append(layers.name_of(layer))
+        self._layers.append(layer)
 
     def _left(self, *_: object) -> None:
-        if self._path:
-            self._path.pop()
+        if self._layers:
+            self._layers.pop()
+
+
+def _judged(look: Look) -> Iterator[Slot]:
+    """Losses, then gradients, but for those under a loss scale, which may overflow."""
+    for target in look.targets:
+        yield target.value
+    for each in look.applied:
+        if not each.scaled:
+            yield from (slot for slot in each.gradients or () if slot is not None)

@@ -18,13 +18,15 @@ from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.models import Fit, Models, began
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker
-from mothtrap.adapters.keras.tracing import Tracing
+from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.tensorflow.batches import Batches
+from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED, Replacements, drop_own_frame
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import traced
 
@@ -89,7 +91,11 @@ class KerasHandle:
         return True
 
     def detach(self) -> None:
-        """Restore everything that was replaced."""
+        """Explain what has ended the script, restore everything that was replaced."""
+        self._job.contain_part("explanation of the exception", self._explain)
+        self._put_back()
+
+    def _put_back(self) -> None:
         for model, original in list(self._wrapped.items()):
             if getattr(model.train_function, "__wrapped__", None) is original:
                 model.train_function = original
@@ -98,7 +104,15 @@ class KerasHandle:
 
     def abandon(self) -> None:
         """See nothing from here on: the job is not live in a forked child."""
-        self.detach()
+        self._put_back()
+
+    def _explain(self) -> None:
+        recorder, step = traced(self._job).recorder, self._job.now.step
+        error = recorder.containment.ended_by
+        found = explain(error, step, shapes_of_latest()) if error is not None else None
+        if found is not None:
+            recorder.evaluation(StepKey(step=step, mode=Mode.PREDICT), (), (found,))
+            recorder.unstepped.append(found)
 
     def _install(self) -> None:
         trainer, replace = names.trainer_type(), self._replacements

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import layers, names
 from mothtrap.adapters.keras.eager_step import EagerStep
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
@@ -47,6 +47,10 @@ from mothtrap.tracing.outcome import Outcome
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured: the handle only names what it sees."""
 MAX_TRIALS = 48
+ONLY_COMPILED = (
+    "done eagerly, operation by operation, the step is finite: only the compiled program makes "
+    "what is not"
+)
 
 
 def begin(plan: ReplayPlan) -> None:
@@ -173,16 +177,13 @@ class ReplayingHandle(KerasHandle):
         holder = self._holder(model)
         if self._plan.debug and self._plan.stop_at:
             debugging.stop_before(self._plan.stop_at)
-        step = EagerStep(model, tensors_of(self._batch), self._restore)
-        bad = step.first_bad()
+        bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
+        if bad is None and not holder and self._leave_out_dropouts(model):
+            bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
         if self._plan.debug:
             return result
         if bad is None and not holder:
-            alone = (
-                "done eagerly, operation by operation, the step is finite: only the compiled "
-                "program makes what is not"
-            )
-            return msgspec.structs.replace(result, told=(alone,))
+            return msgspec.structs.replace(result, told=(ONLY_COMPILED,))
         found = _named(result, origin_of(bad) if bad is not None else None, holder)
         count = rows_of(self._batch)
         if count < 2 or holder.startswith("weight"):
@@ -201,6 +202,14 @@ class ReplayingHandle(KerasHandle):
         verdict = guilty(trial, count, suspects, most=MAX_TRIALS)
         told = (*found.told, verdict.sentence)
         return msgspec.structs.replace(found, told=told, rows=verdict.rows, batch_rows=count)
+
+    def _leave_out_dropouts(self, model: Any) -> bool:
+        """Switch dropouts off, for a program of XLA's, which draws other numbers; if there are."""
+        dropouts = [layer for layer in names.leaves(model) if layers.is_dropout(layer)]
+        for layer in dropouts if model.jit_compile else ():
+            layer.rate = 0.0
+            self._outcome.note("dropouts are left out eagerly: XLA draws other numbers for them")
+        return bool(dropouts) and bool(model.jit_compile)
 
     def _holder(self, model: Any) -> str:
         """What was not finite before any operation: a weight, or the batch."""

@@ -43,6 +43,8 @@ class Held:
         """Return them for a snapshot; nothing is copied."""
         arrays = {f"v{place}": array_of(value) for place, value in enumerate(self.values)}
         paths = [str(variable.path) for variable in self.variables]
+        metrics = {id(variable) for variable in self.model.metrics_variables}
+        shown = [p for v, p in zip(self.variables, paths, strict=True) if id(v) in metrics]
         tree: Tree = {
             "dict": [
                 ["model", str(self.model.name)],
@@ -50,6 +52,7 @@ class Held:
                     "variables",
                     {"list": [{"list": [p, {"array": f"v{i}"}]} for i, p in enumerate(paths)]},
                 ],
+                ["metrics", {"list": list(shown)}],
             ]
         }
         return StateCopy(make=lambda: (tree, ()), arrays=arrays)
@@ -78,7 +81,7 @@ def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
     """Give the variables of a model the values of a snapshot.
 
     Returns:
-        Variables that are not in both, by path.
+        Paths of those that the model lacks, but for metrics, which Keras makes late.
     """
     assert isinstance(tree, dict)
     content = dict(tree["dict"])
@@ -91,7 +94,7 @@ def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
     pairs, missing = _paired(variables_of(model), recorded)
     for variable, value in pairs:
         variable.assign(value)
-    return missing
+    return [path for path in missing if path not in content["metrics"]["list"]]
 
 
 def _paired(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -209,3 +209,12 @@ def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
             break
         place = made.source
     return tuple(name for name in found if name != "view")
+
+
+def shapes_of_latest() -> Iterator[tuple[str, tuple[int | None, ...]]]:
+    """Return weights, and what layers gave in the program traced last, with their shapes."""
+    for call in LOOKS.latest().layers:
+        for variable in call.layer.weights:
+            yield str(variable.path), tuple(variable.shape)
+        if call.gave is not None:
+            yield f"output of {layers.name_of(call.layer)}", call.gave.shape

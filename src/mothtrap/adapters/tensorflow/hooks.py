@@ -138,6 +138,7 @@ class Shared:
         self._listeners.insert(0, (listener, contain))
         if self._replacements is None:
             LOOKS.begin()
+            frames.generated.append(names.line_before_autograph)
             self._replacements = Replacements(self._contained)
             tape = tf.GradientTape
             self._replacements.around(tape, "__enter__", self._tape_began, None)
@@ -153,6 +154,7 @@ class Shared:
             self._replacements = None
             LOOKS.take()
             GRAPH_LOG.leave()
+            frames.generated.remove(names.line_before_autograph)
 
     def _contained(self, act: Contain, *args: Any) -> Any:
         return self._listeners[0][1](act, *args) if self._listeners else None

@@ -244,6 +244,10 @@ class Looks(threading.local):
             found.append(eager)
         return found
 
+    def latest(self) -> Look:
+        """Return the look of the program that was traced last, else that of the eager step."""
+        return next((look for _, look in reversed(self._programs.values())), self.eager)
+
     def hidden(self) -> list[Look]:
         """Return programs whose inside is hidden."""
         return [look for _, look in self._programs.values() if look.why]

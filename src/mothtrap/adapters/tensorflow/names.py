@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from mothtrap.tracing import frames
+
 TRIED: Final = ("2.21",)
 """Versions with which everything here was tried."""
 
@@ -23,6 +25,18 @@ def function_type() -> Any:
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
     return polymorphic_function.Function
+
+
+def line_before_autograph(frame: FrameType) -> tuple[str, int] | None:
+    """Return file and line that a user wrote for code that AutoGraph made of it."""
+    if "__autograph_generated_file" not in frame.f_code.co_filename:
+        return None
+    from tensorflow.python.util import tf_stack
+
+    for entry in reversed(tf_stack.extract_stack()):
+        if "__autograph" not in entry.filename and frames.is_users_file(entry.filename):
+            return str(entry.filename), int(entry.lineno)
+    return None
 
 
 def iterator_type() -> Any:

@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.tracing import frames
 
 MAX_ROWS: Final = 64
 MOVES: Final = frozenset(
@@ -63,11 +62,11 @@ class Search:
     """Hears of the operations of an eager step.
 
     Args:
-        module: returns the path of the layer that is being called.
+        where: returns the place of the operation that runs.
     """
 
-    def __init__(self, module: Callable[[], str]) -> None:
-        self._module = module
+    def __init__(self, where: Callable[[], Place]) -> None:
+        self._where = where
         self._bad: dict[int, Bad] = {}
         self._places: dict[int, Place] = {}
         self._kept: list[Any] = []
@@ -88,7 +87,7 @@ class Search:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> None:
-        place, backward = self._place()
+        place, backward = self._here()
         self._kept += outputs  # their identities stay theirs
         for output in outputs:
             self._places[id(output)] = place
@@ -109,14 +108,14 @@ class Search:
                 given=len(causes) < len(bad),
             )
 
-    def _place(self) -> tuple[Place, str]:
+    def _here(self) -> tuple[Place, str]:
         found = names.differentiated(sys._getframe(1))
         if found is not None:
             operation, outputs = found
             known = (self._places.get(id(one)) for one in outputs)
             place = next((one for one in known if one is not None), None)
             return place or Place(None, ""), operation
-        return Place(frames.location(frames.user_frame()), self._module()), ""
+        return self._where(), ""
 
 
 def origin_of(bad: Bad) -> Bad:
