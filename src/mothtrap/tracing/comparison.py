@@ -1,4 +1,4 @@
-"""A step that was done again, compared with what it came to in the run."""
+"""A replayed step, compared with what it came to in the run."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Y = X.sum(axis=1, keepdims=True)
 
 
 class Notes:
-    """What a layer calls; does nothing where nothing is watched, as `mothtrap.log` does."""
+    """Stands for `mothtrap.log`: does nothing where nothing is watched."""
 
     to: Logged | None = None
 

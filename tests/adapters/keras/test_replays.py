@@ -1,4 +1,4 @@
-"""A step that is not finite is kept, done again to the same bits, and its operation is named."""
+"""A step that is not finite is kept, replayed to the same bits, and its operation is named."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "label": (
         lambda: fit([Dense(3, "softmax")], np.full(40, 3), "sparse_categorical_crossentropy"),
         "label",
-        "a label is 3, but the model puts out 3 classes",
+        "a label is 3, but the model has outputs for 3 classes",
     ),
     "gather": (
         lambda: fit([keras.layers.Embedding(10, 4), Dense(1)], ZEROS, x=np.full((40, 6), 10)),

@@ -212,7 +212,7 @@ class ReplayingHandle(KerasHandle):
         return bool(dropouts) and bool(model.jit_compile)
 
     def _holder(self, model: Any) -> str:
-        """What was not finite before any operation: a weight, or the batch."""
+        """Return the weight, or the batch, that was not finite before any operation."""
         self._restore(model)
         for variable in variables_of(model):
             value = keras.ops.convert_to_numpy(variable.value)

@@ -95,7 +95,7 @@ class KerasSnapshotTaker:
             self._take(SnapshotOrder(reason=f"unsound step: {reason}"), made, held)
 
     def made(self, made: Made, held: Held | None) -> None:
-        """Take a sound step, if that is due or somebody wishes for one."""
+        """Take a sound step, if that is due or was asked for."""
         if not self.active:
             return
         step = self._job.grouper.step

@@ -20,7 +20,7 @@ class Batches:
     """Keeps the latest batch of the train function that is running.
 
     The program hands its batch to cells of ours where it takes it from the iterator, outside of
-    what XLA compiles: nobody draws from the pipeline a second time.
+    what XLA compiles: no batch is drawn from the pipeline a second time.
 
     Attributes:
         wanted: a train function is running, so what an iterator gives is its batch.

@@ -35,7 +35,7 @@ MESSAGES: Final = (
     _of(
         "label",
         r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)",
-        "a label is {0}, but the model puts out {1} classes, which are numbered from 0",
+        "a label is {0}, but the model has outputs for {1} classes, which are numbered from 0",
         "Give the last layer one unit for each class, or number the classes from 0 without gaps.",
     ),
     _of(
@@ -178,7 +178,7 @@ _ENTRY = re.compile(r"^[\d,? ]+$")
 
 
 def explain(error: BaseException, step: int, tensors: Iterable[Named]) -> ScriptFailed | None:
-    """Explain an exception that nobody caught.
+    """Explain an uncaught exception.
 
     Args:
         error: the exception.

@@ -136,7 +136,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Whether an infinity was moved about only, since the program wrote it down."""
+    """Return whether an infinity was moved about only, since the program wrote it down."""
     if bad.nan or bad.operation not in MOVES:
         return False
     return not bad.causes or all(map(_is_constant, bad.causes))
