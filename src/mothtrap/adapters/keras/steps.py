@@ -85,7 +85,7 @@ class Steps:
         made = {id(one): iterations(one) for one in self._optimizers if one.built}
         before = Before(model=model, totals=totals, location=location, made=made)
         if model is not None and self._guard.needs_state:
-            before.why_no_state = _hindrance(model)
+            before.why_no_state = _obstacle(model)
             before.held = hold(model) if not before.why_no_state else None
         return before
 
@@ -203,7 +203,7 @@ class Steps:
             job.scalar("clip_limit", applied.optimizer.name, float(clip))
 
 
-def _hindrance(model: Any) -> str:
+def _obstacle(model: Any) -> str:
     """Why the state before a step of `fit` is not known; '' where it is."""
     if names.steps_per_call(model) > 1:
         return "one call makes several steps (steps_per_execution)"

@@ -118,7 +118,7 @@ class KerasSnapshotTaker:
         step = self._job.grouper.step
         if self._taken == step and is_onset(self._taken_for):
             return
-        why = self._hindrance(held, made)
+        why = self._obstacle(held, made)
         batch = self._batches.latest() if not why else None
         if not why and batch is None:
             why = f"batch not seen: {self._batches.why}"
@@ -149,7 +149,7 @@ class KerasSnapshotTaker:
         else:
             self._waiting.append(draft)
 
-    def _hindrance(self, held: Held | None, made: Made) -> str:
+    def _obstacle(self, held: Held | None, made: Made) -> str:
         if held is None:
             return made.why_no_state
         if self._sink is not None and not self._sink.has_room():
