@@ -66,3 +66,12 @@ def test_cannot_judge_from_a_few_rows() -> None:
         FeatureScaleMismatch().check(window(data(0, TABLE[:8])))
     with pytest.raises(NotApplicable):
         FeatureScaleMismatch().check(window(steps=5))
+
+
+@pytest.mark.parametrize("scale", [1e160, float("inf"), float("nan")])
+def test_a_batch_whose_numbers_overflow_says_nothing_about_scales(scale: float) -> None:
+    rows = STANDARD.copy()
+    rows[384:] = -rows[256:384]  # a mean near 0: its square is finite, the variance is not
+    rows[256:] *= scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert check(rows) == []

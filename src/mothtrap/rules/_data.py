@@ -28,10 +28,12 @@ def feature_rms(look: DataTaken) -> Floats:
 def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
     """Standard deviation of each feature over several looks, and its share of one value.
 
+    A batch whose numbers are not finite, or whose squares overflow, says nothing about scales.
+
     Returns:
         Two arrays of shape (features,), both empty when features are not told one by one.
     """
-    told = [look for look in looks if look.feature_stds]
+    told = [look for look in looks if look.feature_stds and _is_finite(look)]
     told = [look for look in told if len(look.feature_stds) == len(told[0].feature_stds)]
     if not told:
         return np.empty(0), np.empty(0)
@@ -43,3 +45,7 @@ def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
     variance_F = (rows_L1 * square_LF).sum(axis=0) / total - np.square(mean_F)
     ties_F: Floats = (rows_L1 * np.array([look.feature_ties for look in told])).sum(axis=0)
     return np.sqrt(np.maximum(variance_F, 0.0)), ties_F / total
+
+
+def _is_finite(look: DataTaken) -> bool:
+    return bool(np.isfinite([look.feature_means, look.feature_stds]).all())
