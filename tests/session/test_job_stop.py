@@ -114,6 +114,35 @@ def test_a_worker_that_never_answers_holds_the_others_up_once(
     assert _steps(stop, 1, 9) == LEAD_STEPS
 
 
+def test_a_worker_that_has_saved_waits_for_those_that_still_save() -> None:
+    shelf, at_it, is_written = Shelf(), threading.Event(), threading.Event()
+    stops = [_stop(rank, 2, shelf) for rank in range(2)]
+    ended: list[str] = []
+
+    @on_stop
+    def save() -> None:
+        if threading.current_thread().name == "0":
+            at_it.set()
+            assert is_written.wait(60)
+            ended.append("saved")
+
+    def train(rank: int) -> None:
+        _steps(stops[rank], 1, 9)
+        ended.append(f"ended {rank}")
+
+    asking = [threading.Thread(target=stop.ask, args=(REQUEST, print)) for stop in stops]
+    workers = [threading.Thread(target=train, args=(r,), name=str(r)) for r in range(2)]
+    for thread in (*asking, *workers):
+        thread.start()
+    assert at_it.wait(60)
+    workers[1].join(0.2)
+    is_written.set()
+    for thread in workers:
+        thread.join(60)
+    assert ended[0] == "saved"
+    assert sorted(ended[1:]) == ["ended 0", "ended 1"]
+
+
 def test_what_was_given_to_on_stop_is_called_once_whatever_it_raises() -> None:
     calls: list[str] = []
 

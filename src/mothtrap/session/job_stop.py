@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mothtrap.capture.recorder import Recorder
@@ -32,6 +33,9 @@ before."""
 AGREE_S = 30.0
 """Longest wait of a worker for the promises of the others; chosen by hand: a request reaches all
 within a second or two."""
+SAVED_S = 540.0
+"""Time for a worker that has saved to wait for the others: launchers end them all when the first one
+ends. Chosen by hand: less than what the launcher of the run grants (`reacting.NO_END_S`)."""
 POLL_S = 0.05
 OWN_LOOP_STEPS = 2
 """Steps that a framework's own loop has to end after it was asked to; chosen by hand."""
@@ -44,8 +48,9 @@ def on_stop(save: Callable[[], object]) -> Callable[[], object]:
     """Call a function before the training of this process is stopped on request.
 
     It is called on the training thread, between two steps, by every worker at the same step; so
-    it may save a checkpoint, also with collectives. What it raises is reported, and the training
-    stops all the same. May be used as a decorator.
+    it may save a checkpoint, also with collectives. No worker ends before all have returned from
+    it, as launchers end the others then. What it raises is reported, and the training stops all
+    the same. May be used as a decorator.
 
     Args:
         save: takes no arguments.
@@ -83,6 +88,7 @@ class JobStop:
         self._lock = threading.Lock()
         self._agreed = threading.Event()
         self._calls: list[CallRequest] = []
+        self._others: list[str] = []
         self._step = 0
         self._request: StopRequest | None = None
         self._hold = self._at = 0
@@ -132,20 +138,14 @@ class JobStop:
         if store is None:
             return self._hold
         keys = [f"stop/{request}/{rank}" for rank in range(self._workers)]
-        promises: dict[str, int] = {}
+        promises: dict[str, str] = {}
         try:
             store.leave(keys[self._rank], str(self._hold))
-            until_s = time.monotonic() + AGREE_S
-            while len(promises) < len(keys) and time.monotonic() < until_s:
-                for key in keys:
-                    found = store.find(key) if key not in promises else None
-                    if found is not None:
-                        promises[key] = int(found)
-                if len(promises) < len(keys):
-                    time.sleep(POLL_S)
+            _find_all(store, keys, promises, AGREE_S)
         except Exception as err:  # of the framework's store: others may have ended
             self._say(f"mothtrap: cannot agree on a step to stop at ({type(err).__name__})")
-        return max(promises.values(), default=self._hold)
+        self._others = [key.replace("stop/", "saved/", 1) for key in promises]
+        return max(map(int, promises.values()), default=self._hold)
 
     # On the training thread
 
@@ -184,6 +184,7 @@ class JobStop:
                 what = "the trial is pruned" if request.prunes else "the training is stopped"
                 self._say(f"mothtrap: {what} before step {step}: {request.reason}")
             self._save()
+            self._wait_for_others(request.id)
             if self._end_loop(request.reason):
                 self._at = step + OWN_LOOP_STEPS
                 return
@@ -201,6 +202,15 @@ class JobStop:
                 name = getattr(save, "__name__", "a function")
                 self._say(f"mothtrap: on_stop: {name} raised {type(err).__name__}: {err}")
 
+    def _wait_for_others(self, request: str) -> None:
+        """Wait until all workers that stop here have saved: the end of one ends the others."""
+        store = self._store() if self._workers > 1 else None
+        if store is None:
+            return
+        with suppress(Exception):  # of the framework's store: others have ended
+            store.leave(f"saved/{request}/{self._rank}", "yes")
+            _find_all(store, self._others, {}, SAVED_S)
+
     def _call(self, call: CallRequest) -> None:
         """Call a function that the configuration of this job names; no other is ever called."""
         if call.function not in self._functions:
@@ -210,6 +220,18 @@ class JobStop:
             function_named(call.function)(call.event)
         except (Exception, ConfigError) as err:  # whatever a function of the user's raises
             self._say(f"mothtrap: {call.function} raised {type(err).__name__}: {err}")
+
+
+def _find_all(store: JobStore, keys: list[str], found: dict[str, str], wait_s: float) -> None:
+    """Add what was left under each key to `found`, until all are there or time is up."""
+    until_s = time.monotonic() + wait_s
+    while len(found) < len(keys) and time.monotonic() < until_s:
+        for key in keys:
+            text = store.find(key) if key not in found else None
+            if text is not None:
+                found[key] = text
+        if len(found) < len(keys):
+            time.sleep(POLL_S)
 
 
 def _prune(library: str, reason: str) -> None:

@@ -30,9 +30,9 @@ LOOK_EVERY_S = 0.5
 """Pause between two looks at the run; chosen by hand."""
 CLOSE_S = 10.0
 """Time for which messages are still tried when the job has ended; chosen by hand."""
-NO_ANSWER_S, NO_END_S = 120.0, 60.0
-"""Time for a job to come to the step at which it stops, and to end after that, before it is
-sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: saving takes a while."""
+NO_ANSWER_S, NO_END_S = 120.0, 600.0
+"""Time for a job to come to the step at which it stops, and to save and end after that, before it
+is sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: checkpoints take minutes."""
 
 
 class RunningJob:
